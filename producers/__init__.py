@@ -1,0 +1,1 @@
+"""Processes that enqueue jobs. Start one with ``python -m producers``."""

@@ -1,0 +1,99 @@
+"""The producer's loop: wait until a job is wanted, enqueue it, record it with the time at which it was wanted."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pydantic import BaseModel, ConfigDict, Field
+
+from producers.schedule import Schedule
+from stallbench.connection import open_queue
+from stallbench.queues import NewJob, Queue
+from stallbench.reconnection import reconnect
+from stallbench.records.endpoint import Endpoint
+from stallbench.records.events import Event, EventLog
+from stallbench.role import Stop
+
+_LONGEST_NAP_S = 0.2
+
+
+class ProducerDocument(BaseModel):
+    """The JSON document that a producer is started with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="names the process in the records and to the server")
+    endpoint: Endpoint
+    queue: str = Field(description="kind of the queue under test")
+    queue_options: dict[str, object] = {}
+    events: Path = Field(description="the event log to append to; its folder exists")
+    rate: float = Field(gt=0, description="jobs a second, of this producer alone")
+    offset_s: float = Field(default=0, ge=0, description="when the first job is wanted, after the start")
+    payload_bytes: int = Field(default=256, ge=16)
+    max_batch: int = Field(default=1, ge=1, description="jobs that are due may share one enqueue call, up to this many")
+    seed: int = Field(default=1, description="of the payload's filling")
+
+
+class Producer:
+    """Enqueues by an open-loop schedule that starts when `run` is called."""
+
+    def __init__(self, document: ProducerDocument, log: EventLog, stop: Stop) -> None:
+        """Connect; raises `psycopg.OperationalError` when the server cannot be reached."""
+        self._document = document
+        self._log = log
+        self._stop = stop
+        self._schedule = Schedule(rate=document.rate, offset_s=document.offset_s)
+        self._filling = random.Random(document.seed).randbytes(document.payload_bytes).hex()
+        self._queue: Queue[Any] = self._open()
+
+    def run(self) -> None:
+        """Enqueue until asked to stop.
+
+        A job whose enqueue raised is recorded as an error and not tried again: whether it got in is not known, and a second
+        copy would be a duplicate of the bench's making. Raises `CannotGoOnError` when the server stays away.
+        """
+        start_mono_ns, start_wall_ns = time.monotonic_ns(), time.time_ns()
+        sent = 0
+        while not self._stop.asked:
+            elapsed_ns = time.monotonic_ns() - start_mono_ns
+            wanted = min(self._schedule.due_count(elapsed_ns) - sent, self._document.max_batch)
+            if wanted <= 0:
+                time.sleep(min((self._schedule.due_ns(sent) - elapsed_ns) / 1e9, _LONGEST_NAP_S))
+                continue
+            batch = range(sent, sent + wanted)
+            sent += wanted
+            try:
+                self._enqueue(batch, start_wall_ns)
+            except psycopg.Error:
+                self._queue.connection.close()
+                self._queue = reconnect(self._open, self._stop)
+
+    def _open(self) -> Queue[Any]:
+        document = self._document
+        return open_queue(document.queue, document.queue_options, document.endpoint, document.name)
+
+    def _enqueue(self, batch: range, start_wall_ns: int) -> None:
+        jobs = [NewJob(payload=self._payload(n)) for n in batch]
+        began_ns = time.monotonic_ns()
+        try:
+            ids = self._queue.enqueue(jobs)
+        except psycopg.Error as error:
+            detail = f"{error.sqlstate or type(error).__name__} in enqueue: {error}"
+            for n in batch:
+                intended_ns = start_wall_ns + self._schedule.due_ns(n)
+                self._log.write(
+                    Event.ERROR, intended_ns=intended_ns, duration_ns=time.monotonic_ns() - began_ns, detail=detail
+                )
+            raise
+        duration_ns = time.monotonic_ns() - began_ns
+        for n, job_id in zip(batch, ids, strict=True):
+            intended_ns = start_wall_ns + self._schedule.due_ns(n)
+            self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns)
+
+    def _payload(self, n: int) -> str:
+        opening = f'{{"n":{n},"filling":"'
+        return f'{opening}{self._filling[: max(0, self._document.payload_bytes - len(opening) - 2)]}"}}'

@@ -1,0 +1,33 @@
+"""When each job is wanted: an open-loop schedule, computed from start time and rate alone.
+
+A producer that falls behind does not move the schedule: a late job keeps the time at which it was wanted, and latency counts from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Evenly spaced arrivals."""
+
+    rate: float
+    """Jobs a second."""
+    offset_s: float = 0.0
+    """When the first job is wanted, so that several producers take turns."""
+
+    def due_ns(self, n: int) -> int:
+        """Nanoseconds from the start at which job ``n``, counted from 0, is wanted."""
+        return int((self.offset_s + n / self.rate) * _NS)
+
+    def due_count(self, elapsed_ns: int) -> int:
+        """How many jobs were wanted up to ``elapsed_ns`` after the start."""
+        count = max(0, int((elapsed_ns / _NS - self.offset_s) * self.rate))
+        while self.due_ns(count) <= elapsed_ns:
+            count += 1
+        while count > 0 and self.due_ns(count - 1) > elapsed_ns:
+            count -= 1
+        return count

@@ -1,0 +1,217 @@
+"""The command line: parses, prints, exits; knows nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from stallbench.errors import (
+    EXIT_FAIL,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_CARRIED_OUT,
+    EXIT_PASS,
+    NotCarriedOutError,
+    StallbenchError,
+)
+from stallbench.run_folder import RUNS, find_run_folder
+
+app = typer.Typer(
+    help="A chaos and degradation test bench for job queues that live in a database.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path.")]
+VariantOption = Annotated[str | None, typer.Option("--variant", "-v", help="A variant that the scenario names.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one value, by its path in the file; can be repeated."),
+]
+RunsOption = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where runs are kept.")]
+
+
+@app.command()
+def run(
+    scenario: ScenarioArgument,
+    variant: VariantOption = None,
+    set_: SetOption = None,
+    keep_servers: Annotated[
+        bool, typer.Option("--keep-servers", help="Leave the servers up until Ctrl-C, to look at them.")
+    ] = False,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Run a scenario on servers of its own and judge it.
+
+    Exit codes: 0 every expectation holds, 1 one fails (or could not be decided), 2 bad input, 3 the run could not be carried out, 130
+    interrupted.
+
+    Examples:
+
+        stallbench run longtx
+
+        stallbench run longtx --variant skip_locked
+
+        stallbench run longtx --set workers.count=4 --set phases.longtx.duration=30s
+    """
+    from stallbench.run import open_run
+    from stallbench.scenario_file import read_scenario
+    from stallbench.terminal import RunView
+
+    chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
+    with RunView() as view:
+        view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
+        view.say(f"{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
+        try:
+            with open_run(chosen, runs, view) as started:
+                folder = started.folder
+                view.say(f"records are in {_short(folder.path)}")
+                started.carry_out()
+                if keep_servers:
+                    _keep_servers(started.describe_servers())
+        except KeyboardInterrupt:
+            print(f"interrupted; what was recorded is kept: stallbench report {_short(folder.path)}", file=sys.stderr)
+            sys.exit(EXIT_INTERRUPTED)
+        view.say("servers are down; making tables, verdict and report")
+    _conclude_and_exit(folder.path)
+
+
+@app.command()
+def report(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name; `latest` is the newest.")],
+    master: Annotated[str, typer.Option(help="Spark master to compute the tables on.")] = "local[*]",
+    runs: RunsOption = RUNS,
+) -> None:
+    """Make tables, verdict and report of a run again, from its folder alone.
+
+    Examples:
+
+        stallbench report latest
+
+        stallbench report reports/runs/20261120T101500Z-longtx
+    """
+    _conclude_and_exit(find_run_folder(run, runs).path, master)
+
+
+@app.command("list")
+def list_() -> None:
+    """List the scenarios and their variants.
+
+    Example:
+
+        stallbench list
+    """
+    from stallbench.scenario_file import find_scenarios, read_scenario, read_variants
+
+    console = Console(highlight=False)
+    for name, path in find_scenarios().items():
+        console.print(f"[bold]{name}[/bold]  {escape(read_scenario(str(path), variant=None).summary)}")
+        for variant, summary in read_variants(path).items():
+            console.print(f"    --variant {variant}  [dim]{escape(summary or '')}[/dim]")
+
+
+@app.command()
+def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOption = None) -> None:
+    """Show a scenario as it would run: with its variant, its changes and every default filled in.
+
+    Examples:
+
+        stallbench show longtx
+
+        stallbench show longtx --variant skip_locked --set producers.rate=1000
+    """
+    from stallbench.scenario_file import read_scenario
+
+    print(read_scenario(scenario, variant=variant, overrides=set_ or []).model_dump_json(indent=2))
+
+
+@app.command()
+def doctor() -> None:
+    """Check what the bench needs from this machine, and say what would install what is missing.
+
+    Example:
+
+        stallbench doctor
+    """
+    from stallbench.doctor import check, render
+
+    findings = check()
+    print(render(findings))
+    sys.exit(EXIT_PASS if all(finding.ok for finding in findings) else EXIT_NOT_CARRIED_OUT)
+
+
+@app.command()
+def clean(
+    runs: RunsOption = RUNS,
+    reports: Annotated[bool, typer.Option("--reports", help="Also delete all recorded runs.")] = False,
+) -> None:
+    """Remove what dead runs left behind: processes, servers and temporary folders. Running runs are not touched.
+
+    Examples:
+
+        stallbench clean
+
+        stallbench clean --reports
+    """
+    from stallbench.reaper import remove_leftovers
+
+    for sentence in remove_leftovers(runs, delete_runs=reports) or ["nothing was left behind"]:
+        print(sentence)
+
+
+def main() -> NoReturn:
+    """Run the command line; whatever a user can cause ends in one message and the design's exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        app(standalone_mode=True)
+    except StallbenchError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(EXIT_NOT_CARRIED_OUT)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
+    sys.exit(EXIT_PASS)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _conclude_and_exit(folder: Path, master: str = "local[*]") -> NoReturn:
+    from stallbench.conclude import conclude
+    from stallbench.run_folder import RunFolder
+    from stallbench.terminal import print_verdict
+
+    verdict = conclude(RunFolder(folder), master=master)
+    print_verdict(verdict, _short(folder / "report.html"))
+    if verdict.status != "completed":
+        sys.exit(EXIT_INTERRUPTED if verdict.status == "aborted" else NotCarriedOutError.exit_code)
+    sys.exit(EXIT_PASS if verdict.verdict == "pass" else EXIT_FAIL)
+
+
+def _keep_servers(lines: list[str]) -> None:
+    print("the servers stay up until Ctrl-C:", *lines, sep="\n  ", flush=True)
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        print("stopping the servers")
+
+
+def _short(path: Path) -> str:
+    """Return ``path`` as seen from here, if that is shorter."""
+    relative = os.path.relpath(path)
+    return relative if len(relative) < len(str(path)) else str(path)

@@ -1,0 +1,216 @@
+"""Longrunners under the run's control: started, proven to hold what they should, watched, ended, and proven to be gone.
+
+A longrunner that says that it holds the horizon is not believed: its phase counts only after the server itself has named it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import psycopg
+
+from stallbench.collectors.horizon import Holder, read_horizon
+from stallbench.connection import connect
+from stallbench.errors import NotCarriedOutError
+from stallbench.processes import Process, Processes
+from stallbench.run_folder import RunFolder
+from stallbench.scenario import LongrunnerChoice
+from stallbench.servers.cluster import Cluster
+
+PROOF_S = 15.0
+"""How long a longrunner may take until the server names it as a holder; a replica's feedback needs a few seconds."""
+RELEASE_S = 10.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Longrunner:
+    """One longrunner of one phase, and what is known of it; the fields are those of ``run.json``."""
+
+    name: str
+    choice: LongrunnerChoice
+    phase: str
+    process: Process
+    document: Mapping[str, object] = field(repr=False)
+    start_ns: int
+    proven_ns: int | None = None
+    end_ns: int | None = None
+    released_ns: int | None = None
+    evidence: dict[str, Any] | None = None
+    held: bool | None = None
+    why_ended: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """Return its part of ``run.json``."""
+        return {
+            "name": self.name,
+            "kind": self.choice.kind,
+            "on": self.choice.on,
+            "phase": self.phase,
+            "options": self.choice.options,
+            "may_be_ended": self.choice.may_be_ended,
+            "start_ns": self.start_ns,
+            "proven_ns": self.proven_ns,
+            "end_ns": self.end_ns,
+            "released_ns": self.released_ns,
+            "evidence": self.evidence,
+            "held": self.held,
+            "why_ended": self.why_ended,
+        }
+
+
+class Longrunners:
+    """All longrunners of a run."""
+
+    def __init__(self, cluster: Cluster, processes: Processes, folder: RunFolder) -> None:
+        """Prepare for the servers of ``cluster``; nothing is started."""
+        self._cluster = cluster
+        self._processes = processes
+        self._folder = folder
+        self._all: list[Longrunner] = []
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return all of them for ``run.json``."""
+        return [longrunner.record() for longrunner in self._all]
+
+    def start(self, phase: str, choices: tuple[LongrunnerChoice, ...]) -> None:
+        """Start those of a phase and wait until the servers name each as a holder.
+
+        Raises `NotCarriedOutError` if one does not start or is not seen within `PROOF_S`.
+        """
+        fresh = [self._start_one(phase, choice) for choice in choices]
+        for longrunner in fresh:
+            self._prove(longrunner)
+
+    def end(self, phase: str) -> None:
+        """Check that those of the phase held to its end, end them, and wait until the servers name them no more."""
+        for longrunner in self._of(phase):
+            longrunner.held = longrunner.process.poll() is None and self._find(longrunner) is not None
+            longrunner.end_ns = time.time_ns()
+            longrunner.why_ended = next((str(m["lost"]) for m in longrunner.process.messages() if "lost" in m), "")
+            longrunner.process.stop(RELEASE_S)
+            self._release(longrunner)
+
+    def release_all(self) -> None:
+        """After a run that broke off: remove what dead longrunners left on the servers, as far as these answer."""
+        for longrunner in self._all:
+            if longrunner.released_ns is None and longrunner.process.poll() is not None:
+                self._release(longrunner)
+
+    def _of(self, phase: str) -> list[Longrunner]:
+        return [longrunner for longrunner in self._all if longrunner.phase == phase and longrunner.end_ns is None]
+
+    def _start_one(self, phase: str, choice: LongrunnerChoice) -> Longrunner:
+        number = 1 + sum(other.choice.kind == choice.kind for other in self._all)
+        name = f"{choice.kind}-{number}"
+        server = self._cluster.server(choice.on)
+        document = {
+            "name": name,
+            "kind": choice.kind,
+            "on": choice.on,
+            "endpoint": server.proxied.with_password(),
+            "options": choice.options,
+        }
+        process = self._processes.start(
+            name,
+            "longrunner",
+            [sys.executable, "-m", "longrunners"],
+            document=document,
+            log=self._folder.logs / f"{name}.log",
+            ready=True,
+        )
+        longrunner = Longrunner(
+            name=name, choice=choice, phase=phase, process=process, document=document, start_ns=time.time_ns()
+        )
+        self._all.append(longrunner)
+        return longrunner
+
+    def _prove(self, longrunner: Longrunner) -> None:
+        ready = longrunner.process.wait_ready(PROOF_S)
+        longrunner.evidence = dict(ready.get("holder", {}))
+        deadline_s = time.monotonic() + PROOF_S
+        while time.monotonic() < deadline_s:
+            found = self._find(longrunner)
+            if found is not None:
+                longrunner.evidence |= found
+                longrunner.proven_ns = time.time_ns()
+                return
+            if longrunner.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        raise NotCarriedOutError(
+            f"longrunner {longrunner.name} on {longrunner.choice.on} said that it holds {longrunner.evidence}, but the server did not "
+            f"name it within {PROOF_S:.0f} s: phase {longrunner.phase!r} would show nothing; see {longrunner.process.log}"
+        )
+
+    def _find(self, longrunner: Longrunner) -> dict[str, Any] | None:
+        """Ask the servers for the longrunner; returns what they say of it, or nothing if they do not know it."""
+        try:
+            with self._connections() as servers:
+                primary = servers["primary"]
+                replicas = {name: connection for name, connection in servers.items() if name != "primary"}
+                for holder in read_horizon(primary, replicas):
+                    if _is(holder, longrunner):
+                        return {**asdict(holder), "holds_primary": True}
+                return _read_open_snapshot(servers[longrunner.choice.on], longrunner)
+        except psycopg.Error as error:
+            raise NotCarriedOutError(f"the servers could not be asked for longrunner {longrunner.name}: {error}") from error
+
+    def _release(self, longrunner: Longrunner) -> None:
+        if longrunner.process.exit_code != 0:
+            self._processes.run_to_end(
+                f"{longrunner.name}-release",
+                [sys.executable, "-m", "longrunners"],
+                document={**longrunner.document, "release": True},
+                log=self._folder.logs / f"{longrunner.name}.log",
+                deadline_s=RELEASE_S,
+            )
+        deadline_s = time.monotonic() + RELEASE_S
+        while self._find(longrunner) is not None:
+            if time.monotonic() > deadline_s:
+                raise NotCarriedOutError(
+                    f"longrunner {longrunner.name} was ended, but its server still names it {RELEASE_S:.0f} s later"
+                )
+            time.sleep(0.1)
+        longrunner.released_ns = time.time_ns()
+
+    @contextmanager
+    def _connections(self) -> Iterator[dict[str, psycopg.Connection[tuple[Any, ...]]]]:
+        with ExitStack() as stack:
+            yield {
+                server.name: stack.enter_context(connect(server.direct, "proof")) for server in self._cluster.servers
+            }
+
+
+def _is(holder: Holder, longrunner: Longrunner) -> bool:
+    """Whether a holder as the server names it is this longrunner: every part of its evidence that tells one holder from another agrees."""
+    evidence = longrunner.evidence or {}
+    if holder.kind != evidence.get("kind"):
+        return False
+    match holder.kind:
+        case "backend":
+            return holder.source == longrunner.choice.on and holder.application == f"stallbench:longrunner:{longrunner.name}"
+        case "prepared":
+            return holder.name == evidence.get("gid")
+        case "slot":
+            return holder.name == evidence.get("slot")
+        case _:
+            return False
+
+
+def _read_open_snapshot(
+    server: psycopg.Connection[tuple[Any, ...]], longrunner: Longrunner
+) -> dict[str, Any] | None:
+    """Find a longrunner that holds its own server's snapshot but, without feedback, not the primary's horizon."""
+    row = server.execute(
+        "SELECT pid, state, extract(epoch FROM now() - xact_start)::float8 FROM pg_stat_activity "
+        "WHERE application_name = %s AND backend_xmin IS NOT NULL ORDER BY xact_start LIMIT 1",
+        (f"stallbench:longrunner:{longrunner.name}",),
+    ).fetchone()
+    if row is None:
+        return None
+    return {"source": longrunner.choice.on, "pid": row[0], "state": row[1], "age_s": row[2], "holds_primary": False}

@@ -1,0 +1,70 @@
+"""The metrics that an expectation can name: ``<measure>.<statistic>``, each computed by the pipeline for each phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DISTRIBUTION = ("p50", "p95", "p99", "max", "mean")
+SERIES = ("first", "last", "min", "max", "mean", "slope")
+COUNT = ("count", "rate")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """Something measured in every phase."""
+
+    name: str
+    """Ends in its unit, where it has one."""
+    meaning: str
+    statistics: tuple[str, ...]
+    """`DISTRIBUTION`: of single calls. `SERIES`: of samples; ``slope`` is by least squares, per second. `COUNT`: ``rate`` is
+    per second of the phase."""
+
+
+MEASURES: dict[str, Measure] = {
+    measure.name: measure
+    for measure in (
+        Measure(name="claim_ms", meaning="claims that got a job, from the call to the claimed row", statistics=DISTRIBUTION),
+        Measure(name="claim_call_ms", meaning="all calls of claim: also empty ones and lost races", statistics=DISTRIBUTION),
+        Measure(name="enqueue_ms", meaning="calls of enqueue", statistics=DISTRIBUTION),
+        Measure(name="complete_ms", meaning="calls of complete", statistics=DISTRIBUTION),
+        Measure(
+            name="latency_ms",
+            meaning="from when the schedule wanted the job enqueued to its completion, of jobs completed in the phase",
+            statistics=DISTRIBUTION,
+        ),
+        Measure(
+            name="lag_ms",
+            meaning="how late the enqueue began behind its schedule",
+            statistics=DISTRIBUTION,
+        ),
+        Measure(name="enqueued", meaning="jobs enqueued", statistics=COUNT),
+        Measure(name="completed", meaning="completions", statistics=COUNT),
+        Measure(name="claimed", meaning="claims that got a job", statistics=COUNT),
+        Measure(name="failed", meaning="executions that failed", statistics=COUNT),
+        Measure(name="empty", meaning="claims that found nothing", statistics=COUNT),
+        Measure(name="lost_race", meaning="claims that a re-check took back", statistics=COUNT),
+        Measure(name="errors", meaning="calls that raised", statistics=COUNT),
+        Measure(name="duplicates", meaning="jobs with a second completion in the phase", statistics=("count",)),
+        Measure(name="depth", meaning="jobs ready and not claimed", statistics=SERIES),
+        Measure(name="oldest_job_s", meaning="age of the oldest job that is ready", statistics=SERIES),
+        Measure(name="dead_tuples", meaning="dead tuples of the queue's tables", statistics=SERIES),
+        Measure(name="live_tuples", meaning="live tuples of the queue's tables", statistics=SERIES),
+        Measure(name="table_bytes", meaning="size of the queue's tables without indexes", statistics=SERIES),
+        Measure(name="index_bytes", meaning="size of the queue's indexes", statistics=SERIES),
+        Measure(name="oldest_transaction_s", meaning="age of the oldest transaction on any server", statistics=SERIES),
+        Measure(name="horizon_age_s", meaning="age of the primary's oldest horizon holder", statistics=SERIES),
+        Measure(name="horizon_age_xids", meaning="the horizon's age in transactions", statistics=SERIES),
+        Measure(name="blocked_backends", meaning="backends waiting for another's lock", statistics=SERIES),
+        Measure(name="deadlocks", meaning="deadlocks that the server broke", statistics=("count",)),
+        Measure(name="conflicts", meaning="queries of a replica that recovery cancelled", statistics=("count",)),
+        Measure(name="replication_lag_bytes", meaning="bytes that the replica is behind", statistics=SERIES),
+        Measure(name="wal_bytes", meaning="WAL written", statistics=COUNT),
+        Measure(name="cpu_percent", meaning="of the whole host, 0 to 100", statistics=SERIES),
+    )
+}
+
+
+def metric_names() -> list[str]:
+    """Every metric that an expectation can name, in order of the table above."""
+    return [f"{measure.name}.{statistic}" for measure in MEASURES.values() for statistic in measure.statistics]

@@ -1,0 +1,113 @@
+"""Que 0.x, the queue of seed 002: a recursive walk over the primary key that tries an advisory lock on each job.
+
+Deleted jobs stay in the index until vacuum may remove them, and every walk starts at the oldest of them: this is
+the queue that one idle transaction brings down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_text
+from stallbench.queues.queue import (
+    Backlog,
+    Claim,
+    LostRaceError,
+    NewJob,
+    Promise,
+    QueueOptions,
+)
+from stallbench.queues.statements import read_statements
+
+_JOB_CLASS = b"Stallbench"
+
+
+class QueOptions(QueueOptions):
+    """What can be chosen about Que."""
+
+    recheck: bool = Field(
+        default=True,
+        description="look again after locking, as Que does; without it a job is worked twice once the walk's snapshot is stale",
+    )
+    queue: str = Field(default="", description="name of the queue within the table")
+    priority: int = Field(
+        default=100,
+        ge=-32768,
+        le=32767,
+        description="priority of the jobs; lower is first",
+    )
+
+
+class Que(PostgresQueue[QueOptions]):
+    """Que 0.x. A claim is held by the session: when the worker's connection ends, its jobs are free again."""
+
+    kind = "que"
+    statements = read_statements(Path(__file__).with_suffix(".sql"))
+    summary = "recursive walk over the primary key with an advisory lock on each job, and a re-check after locking"
+    source = "Que 0.x, lib/que/sql.rb, as quoted in 'Postgres job queues and failure by MVCC' (2015)"
+    options_type = QueOptions
+    promise = Promise.AT_LEAST_ONCE
+    ordered = True
+    tables = ("que_jobs",)
+    indexes = ("que_jobs_pkey",)
+
+    def install(self) -> None:
+        """Create ``que_jobs`` as Que's migrations do."""
+        self.execute("install")
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Insert each job by Que's own statement; several share one transaction and one round trip."""
+        queue, priority = self.options.queue.encode(), b"%d" % self.options.priority
+        return self.insert(
+            "insert_job",
+            [(queue, priority, None, _JOB_CLASS, job.payload.encode()) for job in jobs],
+        )
+
+    def claim(self, limit: int = 1) -> Sequence[Claim]:
+        """Lock one job, as Que does whatever ``limit`` is, and check that it is still there."""
+        locked = self.execute("lock_job", self.options.queue.encode())
+        if locked.ntuples == 0:
+            return []
+        queue, priority, run_at, job_id, _, args, error_count = (
+            read_text(locked, column) for column in range(7)
+        )
+        key = (queue, priority, run_at, job_id)
+        if self.options.recheck and self.execute("check_job", *key).ntuples == 0:
+            self.execute("unlock_job", job_id)
+            raise LostRaceError(int(job_id))
+        return [
+            Claim(
+                job_id=int(job_id),
+                attempt=int(error_count) + 1,
+                payload=args.decode(),
+                handle=key,
+            )
+        ]
+
+    def complete(self, claim: Claim) -> None:
+        """Delete the job, then unlock it. A row that is gone already is no error to Que."""
+        self.execute("destroy_job", *claim.handle)
+        self.execute("unlock_job", claim.handle[-1])
+
+    def fail(self, claim: Claim, error: str) -> None:
+        """Put the job off by Que's back-off, then unlock it."""
+        failures = claim.attempt or 1
+        self.execute(
+            "set_error",
+            b"%d" % failures,
+            b"%d" % (failures**4 + 3),
+            error.encode(),
+            *claim.handle,
+        )
+        self.execute("unlock_job", claim.handle[-1])
+
+    def backlog(self) -> Backlog:
+        """Count what is due and unlocked."""
+        return read_backlog(self.execute("backlog"))
+
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        """Go through the table and the advisory locks."""
+        yield from self.stream("job_ids")

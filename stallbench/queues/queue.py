@@ -1,0 +1,125 @@
+"""What every queue under test offers, and what it says of itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Promise(StrEnum):
+    """How often a queue says that it executes a job whose worker may die."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    """Never lost; executed again only after an attempt that died, failed or expired."""
+    AT_MOST_ONCE = "at_most_once"
+    """Never executed again; lost with the worker that had it."""
+
+
+class QueueOptions(BaseModel):
+    """Options of a queue, reachable as ``queue.<option>`` in a scenario. Subclass, with a description on every field."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job to be enqueued."""
+
+    payload: str
+    """The job's arguments: a JSON document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A job that a worker owns until it completes, fails or loses it."""
+
+    job_id: int
+    attempt: int | None
+    """1 for the first execution; none if the queue does not count."""
+    payload: str
+    handle: Any = field(default=None, repr=False)
+    """What the queue needs to find the job again (its key columns); of no meaning to others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What waits in a queue."""
+
+    depth: int
+    """Jobs ready and not claimed."""
+    oldest_job_s: float | None
+    """Age of the oldest of them, from when it was due; none if the queue is empty."""
+
+
+class LostRaceError(Exception):
+    """The queue offered a job and then found it taken or gone; the worker should claim again at once."""
+
+    def __init__(self, job_id: int) -> None:
+        """Name the job that was lost."""
+        super().__init__(f"job {job_id} was taken or gone when it was checked again")
+        self.job_id = job_id
+
+
+OptionsT = TypeVar("OptionsT", bound=QueueOptions)
+
+
+class Queue(ABC, Generic[OptionsT]):
+    """A job queue under test. One instance serves one connection of one process."""
+
+    kind: ClassVar[str]
+    """Its name in scenarios."""
+    summary: ClassVar[str]
+    """One sentence on how it claims a job."""
+    source: ClassVar[str]
+    """Where the statements come from."""
+    engines: ClassVar[frozenset[str]]
+    """Engines that it runs on: ``postgres``, ``mariadb``, ..."""
+    options_type: ClassVar[type[QueueOptions]]
+    promise: ClassVar[Promise]
+    ordered: ClassVar[bool]
+    """Whether jobs of one priority are claimed in the order of their enqueueing (but for concurrency)."""
+    tables: ClassVar[tuple[str, ...]]
+    """Tables that collectors watch; the first is the one jobs wait in."""
+    indexes: ClassVar[tuple[str, ...]]
+
+    def __init__(self, connection: Any, options: OptionsT) -> None:
+        """Serve ``connection`` (the engine's driver connection, in autocommit)."""
+        self.connection = connection
+        self.options = options
+
+    @abstractmethod
+    def install(self) -> None:
+        """Create the tables and indexes; on an empty database, once."""
+
+    @abstractmethod
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Add ``jobs`` in one transaction and return their ids, in the same order."""
+
+    @abstractmethod
+    def claim(self, limit: int = 1) -> Sequence[Claim]:
+        """Take up to ``limit`` jobs; empty if there is none. Raises `LostRaceError` if a re-check found the job gone."""
+
+    @abstractmethod
+    def complete(self, claim: Claim) -> None:
+        """Say that the job's work is done; it must not be executed again."""
+
+    @abstractmethod
+    def fail(self, claim: Claim, error: str) -> None:
+        """Say that the job's work failed; the queue decides on what follows."""
+
+    @abstractmethod
+    def backlog(self) -> Backlog:
+        """Measure what waits in the queue, as exactly as the queue allows."""
+
+    def depth(self) -> int:
+        """Count the jobs that are ready and not claimed."""
+        return self.backlog().depth
+
+    @abstractmethod
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        """Go through every job that the queue still holds: its id, and whether somebody has claimed it."""

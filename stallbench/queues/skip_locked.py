@@ -1,0 +1,82 @@
+"""Row locks as claims: ``FOR UPDATE SKIP LOCKED``, with the job deleted in the transaction that locked it.
+
+What most queues on PostgreSQL do today. A worker that dies gives its job back at once; while it works, its transaction stays open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from stallbench.queues.postgres_queue import (
+    PostgresQueue,
+    read_backlog,
+    read_int,
+    read_text,
+)
+from stallbench.queues.queue import Backlog, Claim, NewJob, Promise, QueueOptions
+from stallbench.queues.statements import read_statements
+
+
+class SkipLockedOptions(QueueOptions):
+    """Nothing can be chosen yet."""
+
+
+class SkipLocked(PostgresQueue[SkipLockedOptions]):
+    """``FOR UPDATE SKIP LOCKED``, one job a transaction."""
+
+    kind = "skip_locked"
+    statements = read_statements(Path(__file__).with_suffix(".sql"))
+    summary = (
+        "FOR UPDATE SKIP LOCKED on the first free row, deleted in the same transaction"
+    )
+    source = "PostgreSQL's documentation of SELECT (The Locking Clause); usual practice since 9.5"
+    options_type = SkipLockedOptions
+    promise = Promise.AT_LEAST_ONCE
+    ordered = True
+    tables = ("skip_locked_jobs",)
+    indexes = ("skip_locked_jobs_pkey",)
+
+    def install(self) -> None:
+        """Create ``skip_locked_jobs``."""
+        self.execute("install")
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Insert the jobs; several share one transaction and one round trip."""
+        return self.insert("enqueue", [(job.payload.encode(),) for job in jobs])
+
+    def claim(self, limit: int = 1) -> Sequence[Claim]:
+        """Begin a transaction and lock one job, whatever ``limit`` is; with none there, end it again."""
+        self.execute("begin")
+        locked = self.execute("claim")
+        if locked.ntuples == 0:
+            self.execute("commit")
+            return []
+        job_id = read_text(locked, 0)
+        attempt = read_int(locked, 1) + 1
+        return [
+            Claim(
+                job_id=int(job_id),
+                attempt=attempt,
+                payload=read_text(locked, 2).decode(),
+                handle=job_id,
+            )
+        ]
+
+    def complete(self, claim: Claim) -> None:
+        """Delete the job and commit."""
+        self.execute("complete", claim.handle)
+        self.execute("commit")
+
+    def fail(self, claim: Claim, error: str) -> None:
+        """Count the attempt, put the job off, and commit."""
+        self.execute("fail", error.encode(), claim.handle)
+        self.execute("commit")
+
+    def backlog(self) -> Backlog:
+        """Count what is due and not locked by an open transaction."""
+        return read_backlog(self.execute("backlog"))
+
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        """Go through the table and its row locks."""
+        yield from self.stream("job_ids")

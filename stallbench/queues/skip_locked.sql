@@ -1,0 +1,56 @@
+-- The queue that PostgreSQL's own row locks make since 9.5: a row lock is the claim, and the deletion is committed with the work.
+
+-- name: install
+-- Jobs are worked in the order of their identity.
+CREATE TABLE skip_locked_jobs
+(
+  job_id      bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT skip_locked_jobs_pkey PRIMARY KEY,
+  enqueued_at timestamptz NOT NULL DEFAULT now(),
+  run_at      timestamptz NOT NULL DEFAULT now(),
+  attempts    integer     NOT NULL DEFAULT 0,
+  last_error  text,
+  payload     json        NOT NULL
+)
+
+-- name: enqueue
+-- Adds one job.
+INSERT INTO skip_locked_jobs (payload) VALUES ($1::json) RETURNING job_id
+
+-- name: begin
+-- The transaction that a worker holds from claim to completion.
+BEGIN
+
+-- name: claim
+-- Locks the first job that nobody else has locked.
+SELECT job_id, attempts, payload
+FROM skip_locked_jobs
+WHERE run_at <= now()
+ORDER BY job_id
+LIMIT 1
+FOR UPDATE SKIP LOCKED
+
+-- name: complete
+-- Deletes a job that is locked.
+DELETE FROM skip_locked_jobs WHERE job_id = $1
+
+-- name: fail
+-- Counts the attempt and puts the job off by a second for each.
+UPDATE skip_locked_jobs
+SET attempts = attempts + 1, last_error = $1, run_at = now() + (attempts + 1) * interval '1 second'
+WHERE job_id = $2
+
+-- name: commit
+-- Makes completion or failure final and unlocks the row.
+COMMIT
+
+-- name: backlog
+-- What is due, less what a worker's open transaction has locked.
+SELECT count(*), extract(epoch FROM now() - min(run_at))::float8
+FROM skip_locked_jobs
+WHERE run_at <= now()
+AND xmax NOT IN (SELECT backend_xid FROM pg_stat_activity WHERE backend_xid IS NOT NULL)
+
+-- name: job_ids
+-- Every job that the table holds, and whether an open transaction has locked it.
+SELECT job_id, xmax IN (SELECT backend_xid FROM pg_stat_activity WHERE backend_xid IS NOT NULL)
+FROM skip_locked_jobs

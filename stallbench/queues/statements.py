@@ -1,0 +1,24 @@
+"""Reads a queue's SQL: one file beside the queue, each statement named, with one sentence on what it is for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_HEADING = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+def read_statements(path: Path) -> dict[str, str]:
+    """Return the statements of ``path`` by name, as written but for their comment lines.
+
+    A statement begins at a line ``-- name: <name>`` and ends before the next one. Placeholders are PostgreSQL's own (``$1``),
+    so that a published statement stands here as it was published.
+    """
+    parts = _HEADING.split(path.read_text())
+    names, bodies = parts[1::2], parts[2::2]
+    return {
+        name: "\n".join(
+            line for line in body.splitlines() if not line.startswith("--")
+        ).strip()
+        for name, body in zip(names, bodies, strict=True)
+    }

@@ -1,0 +1,42 @@
+"""How a producer or a worker comes back after its server was gone: the same patience for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import psycopg
+from tenacity import (
+    RetryError,
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_after_delay,
+    stop_when_event_set,
+    wait_random_exponential,
+)
+
+from stallbench.role import CannotGoOnError, Stop
+
+RECONNECT_S = 60.0
+"""How long a process tries to reach its server before it gives up."""
+
+ConnectedT = TypeVar("ConnectedT")
+
+
+def reconnect(open_connection: Callable[[], ConnectedT], stop: Stop) -> ConnectedT:
+    """Call ``open_connection`` until it succeeds, with growing, jittered pauses of 2 s at most.
+
+    Raises `CannotGoOnError` after `RECONNECT_S`, or when the process is asked to end meanwhile.
+    """
+    retrying = Retrying(
+        retry=retry_if_exception_type(psycopg.OperationalError),
+        wait=wait_random_exponential(multiplier=0.05, max=2),
+        stop=stop_after_delay(RECONNECT_S) | stop_when_event_set(stop.event),
+        sleep=sleep_using_event(stop.event),
+    )
+    try:
+        return retrying(open_connection)
+    except RetryError as error:
+        cause = error.last_attempt.exception()
+        raise CannotGoOnError(f"the server could not be reached again: {cause}") from cause

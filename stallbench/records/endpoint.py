@@ -1,0 +1,22 @@
+"""How a process reaches a database: the part of every process's JSON document that names the server."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+
+class Endpoint(BaseModel):
+    """Address and credentials of one database on one server, either behind its proxy or direct."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    engine: str
+    host: str
+    port: int
+    database: str
+    user: str
+    password: SecretStr = Field(default=SecretStr(""), description="never printed: `str` and `repr` show asterisks")
+
+    def with_password(self) -> dict[str, object]:
+        """Return the document with the password readable, for a process's standard input and nothing else."""
+        return {**self.model_dump(), "password": self.password.get_secret_value()}

@@ -1,0 +1,59 @@
+"""The sample log: what collectors measured, in long form, one file a collector."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+SAMPLE_COLUMNS = ("t_ns", "source", "subject", "metric", "value")
+"""Columns of ``samples/<collector>.csv``, in order; the files have no header.
+
+``t_ns``: wall clock of the sample, nanoseconds since 1970 (UTC). ``source``: the server or host that was asked
+(``primary``, ``replica``, ``host``, ``collector``). ``subject``: what was measured (``table:que_jobs``, ``process:worker-3``,
+``backend:4711``, or ``server``). ``metric``: a name from docs/run-folder.md, with its unit. ``value``: a number, or a short
+text for metrics that are names (``state``, ``application``).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measured value; the fields are those of `SAMPLE_COLUMNS` without the time."""
+
+    source: str
+    subject: str
+    metric: str
+    value: float | int | str
+
+
+_UNSAFE = str.maketrans({",": ";", "\n": " ", "\r": " ", '"': "'"})
+
+
+class SampleLog:
+    """Appends the samples of one collector to its own file; all samples of one moment in one ``write``."""
+
+    def __init__(self, path: Path) -> None:
+        """Open ``path`` for appending, creating it; the folder must exist."""
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def write(self, t_ns: int, samples: Iterable[Sample]) -> None:
+        """Record ``samples`` as taken at ``t_ns``; raises `OSError` when they could not be written whole."""
+        lines = "".join(
+            f"{t_ns},{s.source.translate(_UNSAFE)},{s.subject.translate(_UNSAFE)},{s.metric},"
+            f"{s.value.translate(_UNSAFE) if isinstance(s.value, str) else s.value}\n"
+            for s in samples
+        ).encode()
+        if lines and os.write(self._fd, lines) != len(lines):
+            raise OSError("a sample was not written whole; is the disk full?")
+
+    def close(self) -> None:
+        """Close the file; the log cannot be written afterwards."""
+        os.close(self._fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

@@ -1,0 +1,95 @@
+"""What every process of the bench (producer, worker, longrunner, collectors) does at its start and end.
+
+A role reads one JSON document, from the file that it is given or from standard input, says ``{"ready": {...}}`` on standard
+output when its work begins, and ends when it is sent SIGTERM or SIGINT, after the move that it is making. The same command
+runs under the bench, in a container, or by hand on another host.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn, TypeVar
+
+import psycopg
+from pydantic import BaseModel, ValidationError
+
+EXIT_BAD_DOCUMENT = 2
+EXIT_CANNOT_GO_ON = 3
+
+DocumentT = TypeVar("DocumentT", bound=BaseModel)
+
+
+class CannotGoOnError(Exception):
+    """The role cannot do its work any more (the server is gone, the disk is full); the message says why."""
+
+
+def read_document(model: type[DocumentT], argv: list[str]) -> DocumentT:
+    """Read the role's document from the path in ``argv`` or, if it is empty or ``-``, from standard input.
+
+    Ends the process with code 2 and one line for each fault if the document is not one.
+    """
+    where = argv[0] if argv and argv[0] != "-" else None
+    name = where or "standard input"
+    try:
+        text = Path(where).read_text() if where else sys.stdin.read()
+        return model.model_validate_json(text)
+    except (OSError, UnicodeDecodeError) as error:
+        _end(f"{name}: cannot be read: {error}")
+    except ValidationError as error:
+        faults = [
+            f"{name}: {'.'.join(str(part) for part in fault['loc']) or 'document'}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False)
+        ]
+        _end("\n".join(faults))
+
+
+def _end(message: str) -> NoReturn:
+    print(message, file=sys.stderr)
+    sys.exit(EXIT_BAD_DOCUMENT)
+
+
+def say(**message: object) -> None:
+    """Tell the bench something: one JSON object on one line of standard output."""
+    print(json.dumps(message), flush=True)
+
+
+class Stop:
+    """Whether the role has been asked to end; set by SIGTERM and SIGINT."""
+
+    def __init__(self) -> None:
+        """Take over both signals, for the main thread."""
+        self._event = threading.Event()
+        signal.signal(signal.SIGTERM, self._ask)
+        signal.signal(signal.SIGINT, self._ask)
+
+    @property
+    def event(self) -> threading.Event:
+        """The event that is set when it is time to end, for libraries that wait on one."""
+        return self._event
+
+    def _ask(self, signum: int, frame: FrameType | None) -> None:
+        self._event.set()
+
+    @property
+    def asked(self) -> bool:
+        """Whether it is time to end."""
+        return self._event.is_set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Pause for ``timeout_s`` (for ever if none) or until asked to end; returns `asked`."""
+        return self._event.wait(timeout_s)
+
+
+def run_role(main: Callable[[], None]) -> None:
+    """Run ``main``; when its server or its disk fails it, say why in one line and end with `EXIT_CANNOT_GO_ON`."""
+    try:
+        main()
+    except (CannotGoOnError, OSError, psycopg.Error) as error:
+        print(f"cannot go on: {error}", file=sys.stderr)
+        sys.exit(EXIT_CANNOT_GO_ON)

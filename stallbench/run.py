@@ -1,0 +1,265 @@
+"""One run, from servers up to the last look into the queue. `Run.carry_out` is the story; read it top to bottom."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+
+from stallbench.census import take_census
+from stallbench.connection import open_queue
+from stallbench.errors import NotCarriedOutError, StallbenchError
+from stallbench.held_horizon import Longrunners
+from stallbench.live import read_live_figures
+from stallbench.processes import Process, Processes
+from stallbench.reaper import start_reaper
+from stallbench.run_folder import RunFolder, create_run_folder
+from stallbench.run_record import RunRecord
+from stallbench.scenario import Phase, Scenario
+from stallbench.servers.cluster import Cluster, start_cluster
+from stallbench.terminal import RunView
+
+_READY_S = 30.0
+_STOP_S = 15.0
+_WATCH_EVERY_S = 0.25
+_SHOW_EVERY_S = 1.0
+
+
+class Run:
+    """One scenario on servers of its own. Make it by `open_run`, which also takes it down."""
+
+    def __init__(
+        self, scenario: Scenario, folder: RunFolder, record: RunRecord, processes: Processes, scratch: Path, view: RunView
+    ) -> None:
+        """Hold the parts together; nothing is started."""
+        self.scenario = scenario
+        self.folder = folder
+        self.record = record
+        self.view = view
+        self._processes = processes
+        self._scratch = scratch
+        self._cluster: Cluster | None = None
+        self._longrunners: Longrunners | None = None
+        self._died: set[str] = set()
+
+    def carry_out(self) -> None:
+        """Carry the scenario out to its end.
+
+        Raises `NotCarriedOutError` when something that the result depends on could not be had: a server, a longrunner's proof, the
+        whole of the load. What was recorded until then is kept.
+        """
+        self._start_servers()
+        self._install_queue()
+        self._start_collectors()
+        self._start_workers()
+        self._start_producers()
+        for index, phase in enumerate(self.scenario.phases):
+            self._go_through(index, phase)
+        self._stop_load()
+        self._take_census()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The servers, once they are up."""
+        assert self._cluster is not None, "the servers have not been started"
+        return self._cluster
+
+    def _start_servers(self) -> None:
+        self._cluster = start_cluster(
+            self.scenario.database,
+            scratch=self._scratch,
+            logs=self.folder.logs,
+            processes=self._processes,
+            progress=self.view.say,
+        )
+        self._longrunners = Longrunners(self._cluster, self._processes, self.folder)
+        self.record.follow("servers", self._cluster.records)
+        self.record.follow("longrunners", self._longrunners.records)
+        self.record.write()
+
+    def _install_queue(self) -> None:
+        choice = self.scenario.queue
+        queue = open_queue(choice.kind, choice.options, self.cluster.server("primary").direct, "install")
+        with queue.connection:
+            queue.install()
+
+    def _start_collectors(self) -> None:
+        choice = self.scenario.collectors
+        if not choice.enabled:
+            self.record.note("The collectors were off: nothing was sampled.")
+            return
+        queue = self.record["queue"]
+        process = self._processes.start(
+            "collectors",
+            "collectors",
+            [sys.executable, "-m", "stallbench.collectors"],
+            document={
+                "name": "collectors",
+                "run_folder": str(self.folder.path),
+                "interval_s": choice.interval_s,
+                "servers": [
+                    {
+                        "name": server.name,
+                        "role": server.role,
+                        "endpoint": server.direct.with_password(),
+                        "log": str(server.log) if server.log else None,
+                    }
+                    for server in self.cluster.servers
+                ],
+                "queue": {key: queue[key] for key in ("kind", "options", "tables", "indexes")},
+            },
+            log=self.folder.logs / "collectors.log",
+            ready=True,
+        )
+        process.wait_ready(_READY_S)
+
+    def _start_workers(self) -> None:
+        workers = self.scenario.workers
+        self._start_load(
+            "worker",
+            workers.count,
+            lambda number: {
+                "work_s": workers.work_s,
+                "poll_s": workers.poll_s,
+                "seed": self.scenario.seed + number,
+            },
+        )
+
+    def _start_producers(self) -> None:
+        producers = self.scenario.producers
+        if producers.rate == 0:
+            self.record.note("No load was asked for: producers.rate is 0.")
+            return
+        self._start_load(
+            "producer",
+            producers.count,
+            lambda number: {
+                "rate": producers.rate / producers.count,
+                "offset_s": (number - 1) / producers.rate,
+                "payload_bytes": producers.payload_bytes,
+                "max_batch": producers.max_batch,
+                "seed": self.scenario.seed + 1000 + number,
+            },
+        )
+
+    def _start_load(self, role: str, count: int, document: Callable[[int], dict[str, object]]) -> None:
+        """Start ``count`` processes of ``python -m <role>s`` and wait until each is connected."""
+        queue = self.record["queue"]
+        started = []
+        for number in range(1, count + 1):
+            name = f"{role}-{number}"
+            common = {
+                "name": name,
+                "endpoint": self.cluster.server("primary").proxied.with_password(),
+                "queue": queue["kind"],
+                "queue_options": queue["options"],
+                "events": str(self.folder.events / f"{name}.csv"),
+            }
+            started.append(
+                self._processes.start(
+                    name,
+                    role,
+                    [sys.executable, "-m", f"{role}s"],
+                    document={**common, **document(number)},
+                    log=self.folder.logs / f"{name}.log",
+                    ready=True,
+                )
+            )
+        for process in started:
+            process.wait_ready(_READY_S)
+        self.record.write()
+
+    def _go_through(self, index: int, phase: Phase) -> None:
+        assert self._longrunners is not None
+        self._longrunners.start(phase.name, phase.longrunners)
+        for longrunner in phase.longrunners:
+            self.view.say(f"{longrunner.kind} on {longrunner.on} holds its snapshot: the server says so")
+        self.record.begin_phase(index)
+        self._watch_until(time.monotonic() + phase.duration_s, phase.name)
+        self.record.end_phase(index)
+        self._longrunners.end(phase.name)
+        self.record.write()
+
+    def _watch_until(self, end_s: float, phase: str) -> None:
+        show_at_s = time.monotonic()
+        while (now_s := time.monotonic()) < end_s:
+            self._check_processes()
+            if now_s >= show_at_s:
+                show_at_s = now_s + _SHOW_EVERY_S
+                self.view.show(phase, end_s - now_s, read_live_figures(self.folder))
+            time.sleep(max(0.0, min(_WATCH_EVERY_S, end_s - time.monotonic())))
+
+    def _check_processes(self) -> None:
+        """Take note of what ended uninvited; end the run when the load, or what it runs on, is no longer whole."""
+        self.cluster.check()
+        for process in self._processes.ended_uninvited():
+            if process.name not in self._died:
+                self._died.add(process.name)
+                self.record.note(f"{process.name} ended uninvited ({_how_it_ended(process)}); see logs/{process.log.name}.")
+                self.view.say(f"[bold]{process.name} ended uninvited[/bold] ({_how_it_ended(process)})")
+        for role in ("producer", "worker"):
+            names = {process.name for process in self._processes.of_role(role)}
+            if names and names <= self._died:
+                raise NotCarriedOutError(f"every {role} has died: {', '.join(sorted(names))}; see {self.folder.logs}")
+
+    def _stop_load(self) -> None:
+        """Stop the producers, then the workers, each after the move that it is making."""
+        for role in ("producer", "worker"):
+            self._processes.stop(self._processes.of_role(role), _STOP_S)
+        self._check_processes()
+
+    def _take_census(self) -> None:
+        primary = self.cluster.server("primary").direct
+        count = take_census(self.scenario.queue, primary, self.folder.census)
+        self._processes.stop(self._processes.of_role("collectors"), _STOP_S)
+        self.view.say(f"the queue still holds {count:,} jobs")
+
+    def take_down(self) -> None:
+        """Stop everything that the run started, whatever state it is in; asked for again, it does nothing."""
+        if self._longrunners is not None and self._cluster is not None:
+            self._longrunners.release_all()
+        self._processes.stop_all()
+
+
+def _how_it_ended(process: Process) -> str:
+    code = process.exit_code
+    if code is not None and code < 0:
+        return signal.Signals(-code).name
+    return f"exit code {code}"
+
+
+@contextmanager
+def open_run(scenario: Scenario, runs: Path, view: RunView) -> Iterator[Run]:
+    """Make a run's folder and its scratch; whatever happens inside, say in ``run.json`` how it ended and leave nothing running.
+
+    What the bench or the database raised inside comes out as `NotCarriedOutError`, with the run marked ``failed``; an
+    interrupt marks it ``aborted`` and comes out as it is.
+    """
+    folder = create_run_folder(scenario, runs)
+    record = RunRecord(folder.record, scenario)
+    token = secrets.token_hex(8)
+    scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
+    with start_reaper(token, record=folder.record, scratch=[scratch]):
+        processes = Processes(token)
+        record.follow("processes", processes.records)
+        run = Run(scenario, folder, record, processes, scratch, view)
+        status, reason = "failed", "the bench itself broke off"
+        try:
+            yield run
+            status, reason = "completed", ""
+        except KeyboardInterrupt:
+            status, reason = "aborted", "interrupted"
+            raise
+        except (StallbenchError, psycopg.Error, OSError) as error:
+            reason = str(error).strip() or type(error).__name__
+            raise NotCarriedOutError(reason) from error
+        finally:
+            run.take_down()
+            record.end(status, reason)

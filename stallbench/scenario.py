@@ -1,0 +1,142 @@
+"""The scenario model: one experiment as one frozen value, with its load, what goes wrong, and what must be seen.
+
+Reading a file, overlaying a variant and telling the user what is wrong with it is `stallbench.scenario_file`'s business.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>us|ms|s|m|h)")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_duration_s(text: object) -> float:
+    """Return the seconds in a text like ``"90s"``, ``"1.5m"`` or ``"20ms"``; raises `ValueError` for anything else."""
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError('expected a number with us, ms, s, m or h, like "90s"')
+    return float(match["number"]) * _SECONDS[match["unit"]]
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration_s)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+SettingValue = str | int | float | bool
+
+
+class Section(BaseModel):
+    """A part of a scenario: strict, frozen, no key that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=False)
+
+
+class Database(Section):
+    """The servers that the queue lives on."""
+
+    engine: Literal["postgres"] = "postgres"
+    version: int | None = Field(default=None, ge=15, le=99, description="major version; the newest found if not given")
+    port: int | None = Field(default=None, ge=1024, le=65535, description="of the primary; a free one if not given")
+    replicas: int = Field(default=0, ge=0, le=3)
+    replication_slot: bool = Field(default=False, description="whether the replicas stream through a physical slot")
+    hot_standby_feedback: bool = Field(default=False, description="whether replicas report their oldest snapshot")
+    settings: dict[str, SettingValue] = Field(default_factory=dict, description="server settings of all servers")
+    replica_settings: dict[str, SettingValue] = Field(default_factory=dict, description="settings of the replicas only")
+
+
+class QueueChoice(BaseModel):
+    """The queue under test; every other key is an option of that queue."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    kind: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The queue's options as the scenario gives them."""
+        return dict(self.model_extra or {})
+
+
+class Producers(Section):
+    """Open-loop load."""
+
+    count: int = Field(default=1, ge=1, le=64)
+    rate: float = Field(ge=0, le=1_000_000, description="jobs a second, of all producers together")
+    payload_bytes: int = Field(default=256, ge=16, le=1_048_576)
+    max_batch: int = Field(
+        default=1, ge=1, le=10_000, description="jobs that are due may share one enqueue call, up to this many"
+    )
+
+
+class Workers(Section):
+    """Processes that claim, work and complete jobs, one connection each."""
+
+    count: int = Field(default=8, ge=0, le=256)
+    work_s: Duration = Field(default=0.001, alias="work", ge=0, le=3600, description="how long each job takes")
+    poll_s: Duration = Field(default=0.02, alias="poll", gt=0, le=60, description="pause after a claim found nothing")
+
+
+class LongrunnerChoice(BaseModel):
+    """A process that holds the horizon during a phase; every other key is an option of that kind."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    kind: str
+    on: Name = "primary"
+    may_be_ended: bool = Field(default=False, description="whether the server may end it before its phase does")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The longrunner's options as the scenario gives them."""
+        return dict(self.model_extra or {})
+
+
+class Phase(Section):
+    """A named stretch of the run."""
+
+    name: Name
+    duration_s: Duration = Field(alias="duration", gt=0, le=86_400)
+    measured: bool = Field(default=True, description="false for warm-up: its figures are left out")
+    longrunners: tuple[LongrunnerChoice, ...] = ()
+
+
+class Expectation(Section):
+    """What must be seen: one metric in one phase, against a bound or against the same metric in another phase."""
+
+    metric: str
+    phase: str | None = Field(default=None, description="the whole run, first to last measured phase, if not given")
+    relative_to: str | None = Field(default=None, description="a phase: the bound is then a ratio to its value")
+    at_least: float | None = None
+    at_most: float | None = None
+    because: str | None = Field(default=None, description="what it shows, in words, for the report")
+
+
+class Collectors(Section):
+    """Whether, and how often, the bench looks at the servers and the host."""
+
+    enabled: bool = True
+    interval_s: Duration = Field(default=1.0, alias="interval", ge=0.1, le=60)
+
+
+class Scenario(Section):
+    """One experiment, its variant already applied."""
+
+    name: Name
+    file: str = Field(description="path of the file that it was read from")
+    variant: str | None = None
+    summary: str
+    seed: int = Field(default=1, ge=0)
+    database: Database = Field(default_factory=Database)
+    queue: QueueChoice
+    producers: Producers
+    workers: Workers = Field(default_factory=Workers)
+    collectors: Collectors = Field(default_factory=Collectors)
+    phases: tuple[Phase, ...] = Field(min_length=1)
+    expect: tuple[Expectation, ...] = ()
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds of all phases together."""
+        return sum(phase.duration_s for phase in self.phases)

@@ -1,0 +1,1 @@
+"""Processes that claim jobs, work them, and complete them. Start one with ``python -m workers``."""

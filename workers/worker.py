@@ -1,0 +1,106 @@
+"""The worker's loop: claim, work, complete. What it does is all here; what it did is in its event log."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pydantic import BaseModel, ConfigDict, Field
+
+from stallbench.connection import open_queue
+from stallbench.queues import Claim, LostRaceError, Queue
+from stallbench.reconnection import reconnect
+from stallbench.records.endpoint import Endpoint
+from stallbench.records.events import Event, EventLog
+from stallbench.role import Stop
+
+
+class WorkerDocument(BaseModel):
+    """The JSON document that a worker is started with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="names the process in the records and to the server")
+    endpoint: Endpoint
+    queue: str = Field(description="kind of the queue under test")
+    queue_options: dict[str, object] = {}
+    events: Path = Field(description="the event log to append to; its folder exists")
+    work_s: float = Field(default=0.001, ge=0, description="how long a job takes")
+    poll_s: float = Field(default=0.02, gt=0, description="mean pause after a claim found nothing; drawn from half to 1.5 of it")
+    seed: int = Field(default=1, description="of the drawn pauses")
+
+
+class Worker:
+    """Claims one job at a time and takes it to its end."""
+
+    def __init__(self, document: WorkerDocument, log: EventLog, stop: Stop) -> None:
+        """Connect; raises `psycopg.OperationalError` when the server cannot be reached."""
+        self._document = document
+        self._log = log
+        self._stop = stop
+        self._random = random.Random(document.seed)
+        self._queue: Queue[Any] = self._open()
+
+    def run(self) -> None:
+        """Work until asked to stop; the job in hand is finished first.
+
+        After an error of the driver the connection is given up and opened anew, so that no transaction and no lock of the broken move
+        lives on. Raises `CannotGoOnError` when the server stays away.
+        """
+        while not self._stop.asked:
+            try:
+                claim = self._claim()
+                if claim is not None:
+                    self._finish(claim)
+            except psycopg.Error:
+                self._queue.connection.close()
+                self._queue = reconnect(self._open, self._stop)
+
+    def _open(self) -> Queue[Any]:
+        document = self._document
+        return open_queue(document.queue, document.queue_options, document.endpoint, document.name)
+
+    def _claim(self) -> Claim | None:
+        began_ns = time.monotonic_ns()
+        try:
+            claims = self._queue.claim()
+        except LostRaceError as lost:
+            self._log.write(Event.LOST_RACE, job_id=lost.job_id, duration_ns=time.monotonic_ns() - began_ns)
+            return None
+        except psycopg.Error as error:
+            self._record_error(error, "claim", None, time.monotonic_ns() - began_ns)
+            raise
+        duration_ns = time.monotonic_ns() - began_ns
+        if not claims:
+            self._log.write(Event.EMPTY, duration_ns=duration_ns)
+            self._stop.wait(self._document.poll_s * self._random.uniform(0.5, 1.5))
+            return None
+        claim = claims[0]
+        self._log.write(Event.CLAIMED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=duration_ns)
+        return claim
+
+    def _finish(self, claim: Claim) -> None:
+        began_ns = time.monotonic_ns()
+        time.sleep(self._document.work_s)
+        ended_ns = time.monotonic_ns()
+        self._log.write(Event.WORKED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=ended_ns - began_ns)
+        began_ns = time.monotonic_ns()
+        try:
+            self._queue.complete(claim)
+        except psycopg.Error as error:
+            self._record_error(error, "complete", claim, time.monotonic_ns() - began_ns)
+            raise
+        duration_ns = time.monotonic_ns() - began_ns
+        self._log.write(Event.COMPLETED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=duration_ns)
+
+    def _record_error(self, error: psycopg.Error, move: str, claim: Claim | None, duration_ns: int) -> None:
+        self._log.write(
+            Event.ERROR,
+            job_id=claim.job_id if claim else None,
+            attempt=claim.attempt if claim else None,
+            duration_ns=duration_ns,
+            detail=f"{error.sqlstate or type(error).__name__} in {move}: {error}",
+        )
