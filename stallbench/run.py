@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -246,7 +246,7 @@ def open_run(scenario: Scenario, runs: Path, view: RunView) -> Iterator[Run]:
     record = RunRecord(folder.record, scenario)
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
-    with start_reaper(token, record=folder.record, scratch=[scratch]):
+    with start_reaper(token, record=folder.record, scratch=scratch):
         processes = Processes(token)
         record.follow("processes", processes.records)
         run = Run(scenario, folder, record, processes, scratch, view)

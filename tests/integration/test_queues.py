@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from stallbench.connection import open_queue
+from stallbench.connection import connect, open_queue
 from stallbench.queues import Claim, LostRaceError, NewJob, Queue, find_queues
+from stallbench.queues.que import Que, QueOptions
 from stallbench.records.endpoint import Endpoint
 
 pytestmark = pytest.mark.integration
@@ -128,10 +129,10 @@ def test_a_queue_says_what_it_is(open_one: OpenQueue) -> None:
 class TestQueRecheck:
     """Que looks again after locking: its walk sees the jobs of its snapshot, also those that were completed since."""
 
-    def open(self, database: Any, *, recheck: bool) -> Queue[Any]:
-        return open_queue("que", {"recheck": recheck}, database.direct, "que")
+    def open(self, database: Any, *, recheck: bool) -> Que:
+        return Que(connect(database.direct, "que"), QueOptions(recheck=recheck))
 
-    def claim_in_stale_snapshot(self, database: Any, *, recheck: bool) -> tuple[int, Queue[Any]]:
+    def claim_in_stale_snapshot(self, database: Any, *, recheck: bool) -> tuple[int, Que]:
         """Let another worker complete the job after a claiming session took its snapshot."""
         fast, slow = self.open(database, recheck=True), self.open(database, recheck=recheck)
         fast.install()
@@ -149,14 +150,14 @@ class TestQueRecheck:
 
     def test_with_it_the_race_is_noticed(self, database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         job_id, slow = self.claim_in_stale_snapshot(database, recheck=True)
-        ran = slow.connection.execute
+        execute = slow.execute
 
-        def end_snapshot_before_the_check(statement: Any, *args: Any, **kwargs: Any) -> Any:
-            if "AS one" in statement:
-                ran("COMMIT")
-            return ran(statement, *args, **kwargs)
+        def end_the_snapshot_before_the_check(name: str, *parameters: bytes | None) -> Any:
+            if name == "check_job":
+                slow.connection.execute("COMMIT")
+            return execute(name, *parameters)
 
-        monkeypatch.setattr(slow.connection, "execute", end_snapshot_before_the_check)
+        monkeypatch.setattr(slow, "execute", end_the_snapshot_before_the_check)
         with slow.connection, pytest.raises(LostRaceError) as lost:
             slow.claim()
         assert lost.value.job_id == job_id

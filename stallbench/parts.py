@@ -1,0 +1,145 @@
+"""The parts that the bench needs from the machine: where each is found, and what would install it.
+
+Standard library only: set-up runs this before there is an environment to install anything into.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+CACHE = PROJECT / ".cache"
+POSTGRES_MINIMUM = 15
+JAVA_MINIMUM = 17
+TOXIPROXY_VERSION = "2.12.0"
+_POSTGRES_PROGRAMS = ("postgres", "initdb", "pg_basebackup", "pgbench")
+_RUN_TIMEOUT_S = 20
+
+
+class MissingPartError(Exception):
+    """A part that the run needs is not there; the message names the command that installs it."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresPart:
+    """PostgreSQL's programs."""
+
+    bin_dir: Path
+    version: str
+
+    @property
+    def major(self) -> int:
+        """Major version."""
+        return int(self.version.split(".")[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class JavaPart:
+    """A Java runtime for Spark."""
+
+    home: Path
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToxiproxyPart:
+    """Toxiproxy's server."""
+
+    path: Path
+    version: str
+
+
+def find_postgres(major: int | None = None) -> PostgresPart | None:
+    """Return the newest PostgreSQL from `POSTGRES_MINIMUM` on, or the newest of version ``major``; none if there is none."""
+    found = [part for folder in _postgres_folders() if (part := _look_at_postgres(folder)) is not None]
+    fitting = [part for part in found if part.major >= POSTGRES_MINIMUM and major in (None, part.major)]
+    return max(fitting, key=lambda part: [int(number) for number in re.findall(r"\d+", part.version)], default=None)
+
+
+def require_postgres(major: int | None = None) -> PostgresPart:
+    """Return `find_postgres`'s finding; raises `MissingPartError` if there is none."""
+    part = find_postgres(major)
+    if part is None:
+        wanted = f"PostgreSQL {major}" if major else f"PostgreSQL {POSTGRES_MINIMUM} or later"
+        raise MissingPartError(f"{wanted} was not found; install it by: make setup")
+    return part
+
+
+def find_java() -> JavaPart | None:
+    """Return the first Java runtime from `JAVA_MINIMUM` on: JAVA_HOME's, the PATH's, the system's, the cache's."""
+    for home in _java_homes():
+        java = home / "bin" / "java"
+        match = re.search(r'version "(\d+)([^"]*)"', _output_of(java, "-version")) if java.is_file() else None
+        if match and int(match[1]) >= JAVA_MINIMUM:
+            return JavaPart(home=home, version=match[1] + match[2])
+    return None
+
+
+def require_java() -> JavaPart:
+    """Return `find_java`'s finding; raises `MissingPartError` if there is none."""
+    part = find_java()
+    if part is None:
+        raise MissingPartError(f"a Java runtime, version {JAVA_MINIMUM} or later, was not found; install it by: make setup")
+    return part
+
+
+def find_toxiproxy() -> ToxiproxyPart | None:
+    """Return Toxiproxy `TOXIPROXY_VERSION` from PATH or from the project's cache; none if there is none."""
+    on_path = shutil.which("toxiproxy-server")
+    if on_path and TOXIPROXY_VERSION in _output_of(Path(on_path), "--version"):
+        return ToxiproxyPart(path=Path(on_path), version=TOXIPROXY_VERSION)
+    cached = CACHE / "bin" / "toxiproxy-server"
+    if os.access(cached, os.X_OK):
+        return ToxiproxyPart(path=cached, version=TOXIPROXY_VERSION)
+    return None
+
+
+def require_toxiproxy() -> ToxiproxyPart:
+    """Return `find_toxiproxy`'s finding; raises `MissingPartError` if there is none."""
+    part = find_toxiproxy()
+    if part is None:
+        raise MissingPartError(f"Toxiproxy {TOXIPROXY_VERSION} was not found; install it by: make setup")
+    return part
+
+
+def _postgres_folders() -> Iterator[Path]:
+    if given := os.environ.get("STALLBENCH_POSTGRES_BIN"):
+        yield Path(given)
+        return
+    on_path = shutil.which("postgres")
+    if on_path:
+        yield Path(on_path).resolve().parent
+    yield from Path("/usr/lib/postgresql").glob("*/bin")
+    yield from CACHE.glob("postgres/**/bin")
+
+
+def _look_at_postgres(folder: Path) -> PostgresPart | None:
+    if not all(os.access(folder / program, os.X_OK) for program in _POSTGRES_PROGRAMS):
+        return None
+    match = re.search(r"(\d+(?:\.\d+)?)", _output_of(folder / "postgres", "--version"))
+    return PostgresPart(bin_dir=folder, version=match[1]) if match else None
+
+
+def _java_homes() -> Iterator[Path]:
+    if given := os.environ.get("JAVA_HOME"):
+        yield Path(given)
+    if on_path := shutil.which("java"):
+        yield Path(on_path).resolve().parent.parent
+    yield from sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)
+    yield from CACHE.glob("java/**/java-runtime")
+
+
+def _output_of(program: Path, *arguments: str) -> str:
+    try:
+        ended = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=_RUN_TIMEOUT_S, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return ended.stdout + ended.stderr

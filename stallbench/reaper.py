@@ -1,0 +1,184 @@
+"""Cleans up after a run whose bench cannot: a small process that outlives the bench by a moment.
+
+It holds the reading end of a pipe whose writing end only the bench has. When the bench ends, by whatever means, the pipe closes, and the reaper
+ends every process that carries the run's token, removes the run's scratch folder, and corrects a ``run.json`` that still says ``running``.
+Should the reaper itself be killed, `remove_leftovers` (``stallbench clean``) does the same later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from stallbench.processes import TOKEN_VARIABLE
+
+SCRATCH_PREFIX = "stallbench-"
+OWNER_FILE = "owner.json"
+_GRACE_S = 2.0
+_GIVE_UP_S = 20.0
+
+
+@contextmanager
+def start_reaper(token: str, *, record: Path, scratch: Path) -> Iterator[None]:
+    """Watch over the run with ``token`` for as long as the block lasts, and clean up when it ends or the bench dies.
+
+    ``record``: its ``run.json``. ``scratch``: its temporary folder.
+    """
+    mark_owner(scratch, token)
+    reading, writing = os.pipe()
+    reaper = subprocess.Popen(
+        [sys.executable, "-m", "stallbench.reaper", token, str(record), str(scratch)],
+        stdin=reading,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)},
+    )
+    os.close(reading)
+    try:
+        yield
+    finally:
+        os.close(writing)
+        reaper.wait()
+
+
+def mark_owner(scratch: Path, token: str) -> None:
+    """Write into a scratch folder whose it is, for `remove_leftovers`."""
+    owner = {"token": token, "pid": os.getpid(), "process_started_s": psutil.Process().create_time()}
+    (scratch / OWNER_FILE).write_text(json.dumps(owner))
+
+
+def reap(token: str) -> None:
+    """End every process that carries ``token``, gently first; returns when there is none, or after `_GIVE_UP_S`."""
+    began_s = time.monotonic()
+    while (left := find_marked(token)) and time.monotonic() - began_s < _GIVE_UP_S:
+        gently = time.monotonic() - began_s < _GRACE_S
+        for process in left:
+            _signal(process, signal.SIGCONT)
+            # SIGQUIT is PostgreSQL's immediate shutdown, which takes its backends along.
+            _signal(process, signal.SIGQUIT if gently else signal.SIGKILL)
+        psutil.wait_procs(left, timeout=0.3)
+
+
+def find_marked(token: str) -> list[psutil.Process]:
+    """Return the processes whose environment carries ``token``, as far as this user may see; never the caller."""
+    marker = f"{TOKEN_VARIABLE}={token}".encode()
+    found = []
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit() or int(path.name) == os.getpid():
+            continue
+        try:
+            if marker in (path / "environ").read_bytes().split(b"\0"):
+                found.append(psutil.Process(int(path.name)))
+        except (OSError, psutil.NoSuchProcess):
+            continue
+    return [process for process in found if _is_alive(process)]
+
+
+def mark_aborted(record: Path, reason: str) -> bool:
+    """Correct a ``run.json`` that still says ``running``; returns whether it did."""
+    try:
+        content: dict[str, Any] = json.loads(record.read_text())
+    except (OSError, ValueError):
+        return False
+    if content.get("status") != "running":
+        return False
+    content["status"], content["reason"] = "aborted", reason
+    fresh = record.with_suffix(".json.reaper")
+    fresh.write_text(json.dumps(content, indent=1))
+    fresh.replace(record)
+    return True
+
+
+def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
+    """Remove what dead runs left behind and say what was done, a sentence each; runs that go on are not touched.
+
+    ``delete_runs``: delete all recorded runs below ``runs``, too.
+    """
+    done = []
+    for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*")):
+        owner = _read_owner(scratch)
+        if owner is None or is_bench_alive(owner):
+            continue
+        marked = find_marked(owner["token"])
+        reap(owner["token"])
+        shutil.rmtree(scratch, ignore_errors=True)
+        done.append(f"removed {scratch} and {len(marked)} processes of a run whose bench is dead")
+    for record in sorted(runs.glob("*/run.json")):
+        if record.parent.is_symlink():
+            continue
+        content = _read_json(record) or {}
+        if is_bench_alive(content.get("bench", {})):
+            continue
+        if mark_aborted(record, "the bench was killed"):
+            done.append(f"{record.parent.name}: marked as aborted")
+        if delete_runs:
+            shutil.rmtree(record.parent)
+            done.append(f"{record.parent.name}: deleted")
+    latest = runs / "latest"
+    if latest.is_symlink() and not latest.exists():
+        latest.unlink()
+    return done
+
+
+def is_bench_alive(bench: dict[str, Any]) -> bool:
+    """Whether the process of ``pid`` and ``process_started_s`` still lives; a recycled pid is not mistaken for it."""
+    try:
+        return abs(psutil.Process(int(bench["pid"])).create_time() - float(bench["process_started_s"])) < 1
+    except (KeyError, ValueError, TypeError, psutil.NoSuchProcess):
+        return False
+
+
+def _read_owner(scratch: Path) -> dict[str, Any] | None:
+    owner = _read_json(scratch / OWNER_FILE)
+    return owner if owner and isinstance(owner.get("token"), str) else None
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _signal(process: psutil.Process, signum: signal.Signals) -> None:
+    try:
+        process.send_signal(signum)
+    except psutil.NoSuchProcess:
+        return
+
+
+def main() -> None:
+    """Wait until the bench is gone, then clean up."""
+    token, record, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
+    while os.read(0, 4096):
+        pass
+    reap(token)
+    mark_aborted(record, "the bench was killed")
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

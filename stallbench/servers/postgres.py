@@ -1,0 +1,231 @@
+"""A private PostgreSQL server: own data folder, own port on loopback, own password, gone with its run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pydantic import SecretStr
+
+from stallbench.connection import connect
+from stallbench.errors import NotCarriedOutError
+from stallbench.parts import PostgresPart
+from stallbench.processes import Process, Processes, unprivileged_user
+from stallbench.records.endpoint import Endpoint
+from stallbench.scenario import SettingValue
+from stallbench.servers.ports import LOOPBACK, find_free_port
+
+USER = "stallbench"
+DATABASE = "stallbench"
+_START_S = 30.0
+_PORT_TRIES = 5
+
+BENCH_SETTINGS: Mapping[str, SettingValue] = {
+    "listen_addresses": LOOPBACK,
+    "log_line_prefix": "%m [%p] %q%a ",
+    "lc_messages": "C",
+    "log_autovacuum_min_duration": 0,
+    "log_lock_waits": "on",
+}
+"""Where the server listens and what it logs. Nothing that changes how a queue behaves: durability, memory and vacuum stay at
+PostgreSQL's own defaults unless the scenario says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresInstallation:
+    """The programs to start servers with, and who runs them."""
+
+    part: PostgresPart
+    user: str | None
+    """Unprivileged user that servers run as; none if the bench is not root."""
+
+    def run(self, program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        """Run one of PostgreSQL's programs to its end; raises `NotCarriedOutError` with what it printed if it fails."""
+        owner: dict[str, Any] = {"user": self.user, "group": _group_of(self.user), "extra_groups": []} if self.user else {}
+        ended = subprocess.run(
+            [str(self.part.bin_dir / program), *arguments],
+            cwd="/",
+            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            **owner,
+        )
+        if ended.returncode != 0:
+            raise NotCarriedOutError(f"{program} failed: {(ended.stderr or ended.stdout).strip()}")
+
+    def own(self, path: Path, mode: int) -> Path:
+        """Give ``path`` to the user that servers run as."""
+        if self.user:
+            shutil.chown(path, self.user, _group_of(self.user))
+        path.chmod(mode)
+        return path
+
+
+def _group_of(user: str) -> str:
+    import grp
+    import pwd
+
+    return grp.getgrgid(pwd.getpwnam(user).pw_gid).gr_name
+
+
+class PostgresServer:
+    """One server on an existing data folder."""
+
+    def __init__(
+        self,
+        name: str,
+        installation: PostgresInstallation,
+        data: Path,
+        password: SecretStr,
+        *,
+        processes: Processes,
+        logs: Path,
+        settings: Mapping[str, SettingValue],
+        port: int | None,
+    ) -> None:
+        """Prepare to serve ``data``; nothing is started. ``port``: a free one if none is given."""
+        self.name = name
+        self._installation = installation
+        self._data = data
+        self._password = password
+        self._processes = processes
+        self._logs = logs
+        self._settings = {**BENCH_SETTINGS, **settings}
+        self._fixed_port = port
+        self.port = port or 0
+        self.process: Process | None = None
+        self.settings_in_force: dict[str, str] = {}
+        self.version = ""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Its own address, behind no proxy."""
+        return Endpoint(
+            engine="postgres", host=LOOPBACK, port=self.port, database=DATABASE, user=USER, password=self._password
+        )
+
+    @property
+    def log(self) -> Path:
+        """What it logs, as text."""
+        return self._logs / f"{self.name}.log"
+
+    def start(self, first_database: str | None = None) -> None:
+        """Start it and wait until it answers; raises `NotCarriedOutError` with the end of its log if it does not.
+
+        ``first_database``: which database to ask on, while `DATABASE` does not exist yet.
+        """
+        endpoint_of = {"database": first_database or DATABASE}
+        for attempt in range(1, _PORT_TRIES + 1):
+            if self._fixed_port is None:
+                self.port = find_free_port()
+            self.process = self._launch()
+            try:
+                self._wait_until_it_answers(self.process, endpoint_of)
+            except NotCarriedOutError as error:
+                if self._fixed_port is None and attempt < _PORT_TRIES and "Address already in use" in str(error):
+                    continue
+                raise
+            break
+        self._read_facts(endpoint_of)
+
+    def stop(self) -> None:
+        """Stop it in an orderly way."""
+        if self.process:
+            self.process.stop(_START_S)
+
+    def check(self) -> None:
+        """Raise `NotCarriedOutError` if it has died uninvited."""
+        if self.process and self.process.ended_uninvited():
+            raise NotCarriedOutError(f"server {self.name} {self.process.tell_end()}{self.process.tail_log()}")
+
+    def _launch(self) -> Process:
+        sockets = self._installation.own(_make(self._data.parent / f"{self.name}-socket"), 0o700)
+        settings = {**self._settings, "port": self.port, "unix_socket_directories": str(sockets)}
+        arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={_setting_text(value)}")]
+        return self._processes.start(
+            self.name,
+            "server",
+            [str(self._installation.part.bin_dir / "postgres"), "-D", str(self._data), *arguments],
+            log=self.log,
+            user=self._installation.user,
+            environment={"LC_ALL": "C.UTF-8"},
+            stop_signal=signal.SIGINT,
+            death_signal=signal.SIGQUIT,
+        )
+
+    def _wait_until_it_answers(self, process: Process, endpoint_of: Mapping[str, str]) -> None:
+        until_s = time.monotonic() + _START_S
+        why = "it did not answer"
+        while time.monotonic() < until_s:
+            if process.poll() is not None:
+                raise NotCarriedOutError(f"server {self.name} {process.tell_end()} while starting{process.tail_log()}")
+            try:
+                connect(self.endpoint.model_copy(update=endpoint_of), "start").close()
+                return
+            except psycopg.OperationalError as error:
+                why = str(error)
+                time.sleep(0.05)
+        raise NotCarriedOutError(f"server {self.name} did not start within {_START_S:.0f} s: {why}{process.tail_log()}")
+
+    def _read_facts(self, endpoint_of: Mapping[str, str]) -> None:
+        with connect(self.endpoint.model_copy(update=endpoint_of), "start") as connection:
+            self.version = str(connection.info.parameter_status("server_version")).split(" ")[0]
+            rows = connection.execute(
+                "SELECT name, current_setting(name) FROM pg_settings WHERE source NOT IN ('default', 'client', 'override') ORDER BY name"
+            ).fetchall()
+        self.settings_in_force = {name: value for name, value in rows if not re.search("password|conninfo", name)}
+
+
+def create_data_folder(installation: PostgresInstallation, data: Path, password: SecretStr) -> None:
+    """Initialise a data folder with the superuser `USER`; loopback connections need the password."""
+    installation.own(_make(data), 0o700)
+    password_file = data.parent / "password"
+    password_file.touch(mode=0o600)
+    installation.own(password_file, 0o600)
+    password_file.write_text(password.get_secret_value())
+    try:
+        installation.run(
+            "initdb",
+            f"--pgdata={data}",
+            f"--username={USER}",
+            f"--pwfile={password_file}",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C.UTF-8",
+            "--no-sync",
+        )
+    finally:
+        password_file.unlink()
+
+
+def create_database(endpoint: Endpoint) -> None:
+    """Create `DATABASE` on a fresh server, over its ``postgres`` database."""
+    with connect(endpoint.model_copy(update={"database": "postgres"}), "start") as connection:
+        connection.execute(f'CREATE DATABASE "{DATABASE}"')
+
+
+def choose_installation(part: PostgresPart) -> PostgresInstallation:
+    """Pair the programs with the user that runs them."""
+    return PostgresInstallation(part=part, user=unprivileged_user())
+
+
+def _make(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _setting_text(value: SettingValue) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)

@@ -1,0 +1,127 @@
+"""The real Toxiproxy, through which every client and the replication reach a database.
+
+``toxiproxy-python`` keeps the server's address in global state, takes HTTP 500 for success and knows no time-outs. It is wrapped here, once:
+every change is read back from the server before it counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import requests
+from toxiproxy import Toxiproxy
+from toxiproxy.api import APIConsumer
+from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.parts import require_toxiproxy
+from stallbench.processes import Process, Processes
+from stallbench.servers.ports import LOOPBACK, find_free_port
+
+_START_S = 10.0
+_TRIES = 5
+_REFUSED = (requests.RequestException, InvalidToxic, NotFound, ProxyExists, ValueError, KeyError)
+
+
+class ToxiproxyServer:
+    """One Toxiproxy with the proxies of a run."""
+
+    def __init__(self, processes: Processes, logs: Path) -> None:
+        """Start it on a free control port and wait until it answers; raises `NotCarriedOutError` if it does not."""
+        part = require_toxiproxy()
+        self.version = part.version
+        for _ in range(_TRIES):
+            self._port = find_free_port()
+            self.process = processes.start(
+                "toxiproxy",
+                "toxiproxy",
+                [str(part.path), "-host", LOOPBACK, "-port", str(self._port)],
+                log=logs / "toxiproxy.log",
+            )
+            if self._wait_until_it_answers(self.process):
+                return
+        raise NotCarriedOutError(f"Toxiproxy did not start within {_START_S:.0f} s{self.process.tail_log()}")
+
+    def add_proxy(self, name: str, upstream_port: int) -> int:
+        """Put a proxy in front of a loopback port and return the port that it listens on."""
+        try:
+            proxy = self._client().create(
+                name=name, upstream=f"{LOOPBACK}:{upstream_port}", listen=f"{LOOPBACK}:{find_free_port()}", enabled=True
+            )
+            found = self._client().get_proxy(name)
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy refused proxy {name!r}: {error}") from error
+        if found is None or not found.enabled:
+            raise NotCarriedOutError(f"Toxiproxy said yes to proxy {name!r}, but does not name it")
+        return int(proxy.listen.rpartition(":")[2])
+
+    def set_enabled(self, name: str, enabled: bool) -> None:
+        """Cut a proxy (its connections are closed, new ones refused) or open it again."""
+        try:
+            proxy = self._proxy(name)
+            if enabled:
+                proxy.enable()
+            else:
+                proxy.disable()
+            state = self._proxy(name).enabled
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy refused to change proxy {name!r}: {error}") from error
+        if state != enabled:
+            raise NotCarriedOutError(f"proxy {name!r} should be {'open' if enabled else 'cut'}, but is not")
+
+    def add_toxic(
+        self, proxy: str, toxic: str, kind: str, *, stream: str, attributes: Mapping[str, Any], toxicity: float = 1.0
+    ) -> None:
+        """Add a toxic of ``kind`` to one direction (``upstream``, ``downstream``) of a proxy's connections."""
+        try:
+            self._proxy(proxy).add_toxic(
+                name=toxic, type=kind, stream=stream, toxicity=toxicity, attributes=dict(attributes)
+            )
+            found = self._proxy(proxy).get_toxic(toxic)
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy refused toxic {toxic!r} on {proxy!r}: {error}") from error
+        if found is None or any(found.attributes.get(key) != value for key, value in attributes.items()):
+            raise NotCarriedOutError(f"toxic {toxic!r} on {proxy!r} is not in force as asked for")
+
+    def remove_toxic(self, proxy: str, toxic: str) -> None:
+        """Remove a toxic; it is no error if it is gone already."""
+        try:
+            if self._proxy(proxy).get_toxic(toxic) is not None:
+                self._proxy(proxy).destroy_toxic(toxic)
+            found = self._proxy(proxy).get_toxic(toxic)
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy refused to remove toxic {toxic!r} from {proxy!r}: {error}") from error
+        if found is not None:
+            raise NotCarriedOutError(f"toxic {toxic!r} on {proxy!r} is still in force")
+
+    def toxics(self, proxy: str) -> dict[str, Any]:
+        """Return the toxics of a proxy by name, as the server has them."""
+        return dict(self._proxy(proxy).toxics())
+
+    def _proxy(self, name: str) -> Any:
+        proxy = self._client().get_proxy(name)
+        if proxy is None:
+            raise NotCarriedOutError(f"there is no proxy {name!r}")
+        return proxy
+
+    def _client(self) -> Any:
+        # The library's address is global: it is set before each use, so that two servers in one process (tests) do not mix.
+        client = Toxiproxy()
+        client.update_api_consumer(LOOPBACK, self._port)
+        return client
+
+    def _wait_until_it_answers(self, process: Process) -> bool:
+        until_s = time.monotonic() + _START_S
+        while time.monotonic() < until_s and process.poll() is None:
+            try:
+                APIConsumer.host, APIConsumer.port = LOOPBACK, self._port
+                if APIConsumer.get("/version", timeout=1).status_code == requests.codes.ok:
+                    return True
+            except requests.RequestException:
+                time.sleep(0.02)
+        process.intended = "stopped"
+        process.kill()
+        return False

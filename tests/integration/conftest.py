@@ -1,0 +1,113 @@
+"""Real servers for the tests: one cluster a session, a database of its own for each test."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from stallbench.connection import connect
+from stallbench.processes import Processes
+from stallbench.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.records.endpoint import Endpoint
+from stallbench.scenario import Database
+from stallbench.servers.cluster import Cluster, Server, start_cluster
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class StartedCluster:
+    """A cluster with the processes that it consists of."""
+
+    cluster: Cluster
+    processes: Processes
+    scratch: Path
+
+
+@dataclass(frozen=True, slots=True)
+class TestDatabase:
+    """An empty database on the shared primary."""
+
+    __test__ = False
+
+    cluster: Cluster
+    direct: Endpoint
+    proxied: Endpoint
+
+    def on(self, server: Server) -> Endpoint:
+        """Return the same database on another server, directly."""
+        return server.direct.model_copy(update={"database": self.direct.database})
+
+
+@contextmanager
+def running_cluster(database: Database, logs: Path) -> Iterator[StartedCluster]:
+    """Start a cluster and take it down, also when the test process is killed."""
+    token = secrets.token_hex(8)
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
+    with start_reaper(token, record=logs / "run.json", scratch=scratch):
+        processes = Processes(token)
+        try:
+            cluster = start_cluster(database, scratch=scratch, logs=logs, processes=processes, progress=lambda _: None)
+            yield StartedCluster(cluster, processes, scratch)
+        finally:
+            processes.stop_all()
+
+
+@pytest.fixture(scope="session")
+def started_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartedCluster]:
+    """A primary that allows prepared transactions and logical slots, and a replica with feedback."""
+    database = Database(
+        replicas=1,
+        hot_standby_feedback=True,
+        settings={
+            "max_prepared_transactions": 4,
+            "wal_level": "logical",
+            "autovacuum": False,
+            "deadlock_timeout": "100ms",
+            "fsync": False,
+        },
+    )
+    with running_cluster(database, tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def cluster(started_cluster: StartedCluster) -> Cluster:
+    """The shared servers themselves."""
+    return started_cluster.cluster
+
+
+@pytest.fixture
+def database(cluster: Cluster) -> Iterator[TestDatabase]:
+    """An empty database of the test's own; dropped afterwards, with whoever is still connected."""
+    name = f"test_{secrets.token_hex(4)}"
+    primary = cluster.server("primary")
+    with connect(primary.direct, "fixture") as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+        yield TestDatabase(
+            cluster,
+            primary.direct.model_copy(update={"database": name}),
+            primary.proxied.model_copy(update={"database": name}),
+        )
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def open_connection() -> Iterator[Callable[[Endpoint, str], Connection]]:
+    """Opens connections that are closed when the test is over."""
+    with ExitStack() as stack:
+
+        def open_one(endpoint: Endpoint, name: str = "test") -> Connection:
+            connection = connect(endpoint, name)
+            stack.callback(connection.close)
+            return connection
+
+        yield open_one
