@@ -195,9 +195,9 @@ def _is(holder: Holder, longrunner: Longrunner) -> bool:
         case "backend":
             return holder.source == longrunner.choice.on and holder.application == f"stallbench:longrunner:{longrunner.name}"
         case "prepared":
-            return holder.name == evidence.get("gid")
+            return holder.key == evidence.get("gid")
         case "slot":
-            return holder.name == evidence.get("slot")
+            return holder.key == evidence.get("slot")
         case _:
             return False
 

@@ -5,24 +5,12 @@ Reading a file, overlaying a variant and telling the user what is wrong with it 
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>us|ms|s|m|h)")
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+from stallbench.duration import Duration
 
-
-def parse_duration_s(text: object) -> float:
-    """Return the seconds in a text like ``"90s"``, ``"1.5m"`` or ``"20ms"``; raises `ValueError` for anything else."""
-    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
-        raise ValueError('expected a number with us, ms, s, m or h, like "90s"')
-    return float(match["number"]) * _SECONDS[match["unit"]]
-
-
-Duration = Annotated[float, BeforeValidator(parse_duration_s)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 SettingValue = str | int | float | bool
 
@@ -99,7 +87,7 @@ class Phase(Section):
     name: Name
     duration_s: Duration = Field(alias="duration", gt=0, le=86_400)
     measured: bool = Field(default=True, description="false for warm-up: its figures are left out")
-    longrunners: tuple[LongrunnerChoice, ...] = ()
+    longrunners: tuple[LongrunnerChoice, ...] = Field(default=(), strict=False)
 
 
 class Expectation(Section):
@@ -133,8 +121,8 @@ class Scenario(Section):
     producers: Producers
     workers: Workers = Field(default_factory=Workers)
     collectors: Collectors = Field(default_factory=Collectors)
-    phases: tuple[Phase, ...] = Field(min_length=1)
-    expect: tuple[Expectation, ...] = ()
+    phases: tuple[Phase, ...] = Field(min_length=1, strict=False)
+    expect: tuple[Expectation, ...] = Field(default=(), strict=False)
 
     @property
     def duration_s(self) -> float:

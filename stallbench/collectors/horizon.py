@@ -1,0 +1,179 @@
+"""Who holds the horizon? The oldest snapshot that vacuum must respect, and everybody behind it, wherever they are.
+
+A holder is a backend of the primary, a prepared transaction, a replication slot, or a replica's feedback; and behind a feedback there is a
+backend on the replica, which is the one to talk to. With a slot the feedback shows in ``pg_replication_slots.xmin`` and not in
+``pg_stat_replication``: a search that looks only there finds nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psycopg
+
+from stallbench.collectors.collector import APPLICATION, Collector, samples_of
+from stallbench.records.samples import Sample
+
+WORTH_RECORDING_S = 1.0
+"""Younger holders are the workers' own transactions, one after the other; only the oldest of all is recorded then."""
+_MOST_RECORDED = 20
+
+_ON_PRIMARY = """
+SELECT 'backend' AS kind, pid::text || ':' || extract(epoch FROM backend_start)::bigint AS key, pid, application_name, state,
+  extract(epoch FROM clock_timestamp() - coalesce(xact_start, backend_start))::float8 AS age_s,
+  greatest(age(backend_xmin), age(backend_xid)) AS age_xids, '' AS via, false AS catalog_only
+FROM pg_stat_activity
+WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND pid <> pg_backend_pid() AND backend_type <> 'walsender'
+UNION ALL
+SELECT 'prepared', gid, NULL, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared)::float8, age(transaction), '', false
+FROM pg_prepared_xacts
+UNION ALL
+SELECT 'slot', slot_name, active_pid, '', CASE WHEN active THEN 'active' ELSE 'inactive' END, NULL,
+  age(coalesce(xmin, catalog_xmin)), '', xmin IS NULL
+FROM pg_replication_slots
+WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL
+UNION ALL
+SELECT 'replica', application_name, pid, application_name, state, NULL, age(backend_xmin), 'feedback', false
+FROM pg_stat_replication
+WHERE backend_xmin IS NOT NULL
+"""
+_SLOT_USERS = """
+SELECT slot.slot_name, walsender.application_name
+FROM pg_replication_slots AS slot
+JOIN pg_stat_replication AS walsender ON walsender.pid = slot.active_pid
+"""
+_OLDEST_ON_REPLICA = """
+SELECT pid::text || ':' || extract(epoch FROM backend_start)::bigint, pid, application_name, state,
+  extract(epoch FROM clock_timestamp() - xact_start)::float8, age(backend_xmin)
+FROM pg_stat_activity
+WHERE backend_xmin IS NOT NULL AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+ORDER BY age(backend_xmin) DESC, xact_start
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Somebody who holds the primary's horizon back."""
+
+    kind: str
+    """``backend``, ``prepared``, ``slot`` or ``replica`` (a feedback behind which no backend was found)."""
+    source: str
+    """Server that it is on."""
+    key: str
+    """The same for as long as it stays: a backend's pid and start, a slot's name, a prepared transaction's gid."""
+    pid: int | None
+    application: str
+    state: str
+    age_s: float | None
+    """Seconds since its transaction began; none for slots, which do not tell."""
+    age_xids: int
+    """How many transactions have begun since the oldest that it may still want to see."""
+    via: str = ""
+    """How one on a replica reaches the primary: ``feedback`` or ``slot:<name>``."""
+    catalog_only: bool = False
+    """Whether it keeps only the system catalogs from being vacuumed, as a logical slot does."""
+
+
+def read_horizon(
+    primary: psycopg.Connection[tuple[Any, ...]], replicas: Mapping[str, psycopg.Connection[tuple[Any, ...]]]
+) -> list[Holder]:
+    """Return everybody who holds back ``primary``'s horizon, the oldest first; those of catalogs only come last.
+
+    ``replicas``: connections to the replicas by the application name under which they stream.
+    """
+    holders = []
+    slot_users: dict[str, str] = {}
+    for kind, key, pid, application, state, age_s, age_xids, via, catalog_only in primary.execute(_ON_PRIMARY).fetchall():
+        holder = Holder(
+            kind=kind,
+            source="primary",
+            key=key,
+            pid=pid,
+            application=application or "",
+            state=state or "",
+            age_s=age_s,
+            age_xids=age_xids,
+            via=via,
+            catalog_only=catalog_only,
+        )
+        if kind == "replica":
+            holders += _look_behind(holder, application, "feedback", replicas)
+        elif kind == "slot" and pid is not None:
+            slot_users = slot_users or dict(primary.execute(_SLOT_USERS).fetchall())
+            holders += _look_behind(holder, slot_users.get(key, ""), f"slot:{key}", replicas)
+        else:
+            holders.append(holder)
+    return sorted(holders, key=lambda holder: (holder.catalog_only, -holder.age_xids, -(holder.age_s or 0)))
+
+
+def _look_behind(
+    feedback: Holder, replica: str, via: str, replicas: Mapping[str, psycopg.Connection[tuple[Any, ...]]]
+) -> list[Holder]:
+    """Name the backends on a replica that a feedback speaks for; the feedback itself if they cannot be seen."""
+    connection = replicas.get(replica)
+    behind = connection.execute(_OLDEST_ON_REPLICA).fetchall() if connection is not None else []
+    return [
+        Holder(
+            kind="backend",
+            source=replica,
+            key=key,
+            pid=pid,
+            application=application or "",
+            state=state or "",
+            age_s=age_s,
+            age_xids=min(age_xids, feedback.age_xids) if rank == 0 else age_xids,
+            via=via,
+        )
+        for rank, (key, pid, application, state, age_s, age_xids) in enumerate(behind)
+    ] or [replace(feedback, via=via)]
+
+
+class HorizonCollector(Collector):
+    """Records the holders that have stayed for a while, and always the oldest."""
+
+    name = "horizon"
+
+    def sample(self) -> Iterable[Sample]:
+        """Return a set of samples for each holder, by rank, and the horizon's age."""
+        primary = self.watch.primary
+        connections = {server.name: connection for server, connection in self.watch.connections()}
+        replicas = {name: connection for name, connection in connections.items() if name != primary.name}
+        found = [
+            holder
+            for holder in read_horizon(connections[primary.name], replicas)
+            if holder.application != f"stallbench:{APPLICATION}"
+        ]
+        holding = [holder for holder in found if not holder.catalog_only]
+        samples: list[Sample] = []
+        for rank, holder in enumerate(found):
+            oldest = bool(holding) and holder is holding[0]
+            if oldest or holder.age_s is None or holder.age_s >= WORTH_RECORDING_S:
+                samples += _samples_of_holder(rank, holder)
+            if rank + 1 >= _MOST_RECORDED:
+                break
+        values = {
+            "holders": len(holding),
+            "horizon_age_xids": holding[0].age_xids if holding else 0,
+            "horizon_age_s": max((holder.age_s or 0.0 for holder in holding), default=0.0),
+        }
+        return [*samples, *samples_of(primary.name, "server", values)]
+
+
+def _samples_of_holder(rank: int, holder: Holder) -> Iterable[Sample]:
+    return samples_of(
+        holder.source,
+        f"holder:{holder.kind}:{holder.key}",
+        {
+            "rank": rank,
+            "kind": holder.kind,
+            "pid": holder.pid,
+            "application": holder.application,
+            "state": holder.state,
+            "age_s": holder.age_s,
+            "age_xids": holder.age_xids,
+            "via": holder.via,
+            "catalog_only": int(holder.catalog_only),
+        },
+    )

@@ -1,0 +1,85 @@
+"""Is the machine itself the bottleneck, and which process uses it up?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+from stallbench.collectors.collector import Collector, Watch, samples_of
+from stallbench.records.samples import Sample
+
+
+class HostCollector(Collector):
+    """Reads processor, memory and disk of the host, and of each process that ``run.json`` names."""
+
+    name = "host"
+
+    def __init__(self, watch: Watch) -> None:
+        """Begin to count processor time."""
+        super().__init__(watch)
+        self._record = watch.document.run_folder / "run.json"
+        self._record_changed_ns = 0
+        self._names: dict[int, str] = {}
+        self._processes: dict[int, psutil.Process] = {}
+        psutil.cpu_percent()
+
+    def sample(self) -> Iterable[Sample]:
+        """Return the host's figures and, for each process, its own; a server's include its children's."""
+        disk = psutil.disk_io_counters()
+        values = {
+            "cpu_percent": psutil.cpu_percent(),
+            "memory_used_bytes": psutil.virtual_memory().used,
+            "disk_read_bytes": disk.read_bytes if disk else None,
+            "disk_written_bytes": disk.write_bytes if disk else None,
+            "load1": os.getloadavg()[0],
+        }
+        samples = list(samples_of("host", "host", values))
+        self._read_names()
+        usage = self._add_up()
+        for name, (cpu_percent, memory_bytes) in sorted(usage.items()):
+            samples += samples_of(
+                "host", f"process:{name}", {"cpu_percent": round(cpu_percent, 2), "memory_bytes": memory_bytes}
+            )
+        return samples
+
+    def _read_names(self) -> None:
+        try:
+            changed_ns = self._record.stat().st_mtime_ns
+            if changed_ns != self._record_changed_ns:
+                record = json.loads(self._record.read_text())
+                self._names = {entry["pid"]: entry["name"] for entry in record["processes"] if entry["end_ns"] is None}
+                self._record_changed_ns = changed_ns
+        except FileNotFoundError:
+            self._names = {}
+
+    def _add_up(self) -> dict[str, tuple[float, int]]:
+        """Sum processor share and memory by the name of the process or of its parent."""
+        usage: dict[str, tuple[float, int]] = {}
+        alive: dict[int, psutil.Process] = {}
+        for pid, name in self._own_pids():
+            try:
+                process = self._processes.get(pid) or psutil.Process(pid)
+                cpu_percent = process.cpu_percent()
+                memory_bytes = process.memory_info().rss
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+            alive[pid] = process
+            cpu_before, memory_before = usage.get(name, (0.0, 0))
+            usage[name] = (cpu_before + cpu_percent, memory_before + memory_bytes)
+        self._processes = alive
+        return usage
+
+    def _own_pids(self) -> Iterable[tuple[int, str]]:
+        for pid, name in self._names.items():
+            yield pid, name
+            children = Path(f"/proc/{pid}/task/{pid}/children")
+            try:
+                for child in children.read_text().split():
+                    if int(child) not in self._names:
+                        yield int(child), name
+            except OSError:
+                continue

@@ -1,0 +1,85 @@
+"""Does autovacuum come by, and does it achieve anything? What the last one could not remove tells a held horizon from a late vacuum."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from stallbench.collectors.collector import Collector, Watch, samples_of
+from stallbench.records.samples import Sample
+
+_COUNTS = """
+SELECT relname, autovacuum_count, extract(epoch FROM clock_timestamp() - last_autovacuum)::float8
+FROM pg_stat_user_tables
+WHERE relname = ANY(%s)
+"""
+_BEGIN = re.compile(r'automatic (?:aggressive )?vacuum (?:to prevent wraparound )?of table "(?P<table>[^"]+)"')
+_TUPLES = re.compile(r"tuples: (?P<removed>\d+) removed, \d+ remain, (?P<kept>\d+) are dead but not yet removable")
+_CUTOFF = re.compile(r"(?:removable cutoff|oldest xmin): (?P<xmin>\d+)")
+
+
+class AutovacuumLog:
+    """Reads a server's log on from where it was read to, and remembers the last autovacuum of each table."""
+
+    def __init__(self, path: Path) -> None:
+        """Start at the beginning of ``path``."""
+        self._path = path
+        self._offset = 0
+        self._rest = ""
+        self._table: str | None = None
+        self.last: dict[str, dict[str, int]] = {}
+        """By table: ``removed_tuples``, ``not_removable_tuples``, ``oldest_xmin``."""
+
+    def read_on(self) -> None:
+        """Take in what has been written since; a line that is not finished yet is left for the next time."""
+        if self._path.stat().st_size < self._offset:
+            self._offset, self._rest = 0, ""
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            text = self._rest + file.read().decode(errors="replace")
+            self._offset = file.tell()
+        *lines, self._rest = text.split("\n")
+        for line in lines:
+            self._take_in(line)
+
+    def _take_in(self, line: str) -> None:
+        if begin := _BEGIN.search(line):
+            self._table = begin["table"].rpartition(".")[2]
+            self.last[self._table] = {}
+        elif self._table is None:
+            return
+        elif not line.startswith("\t"):
+            self._table = None
+        elif tuples := _TUPLES.search(line):
+            self.last[self._table]["removed_tuples"] = int(tuples["removed"])
+            self.last[self._table]["not_removable_tuples"] = int(tuples["kept"])
+        elif cutoff := _CUTOFF.search(line):
+            self.last[self._table]["oldest_xmin"] = int(cutoff["xmin"])
+
+
+class VacuumCollector(Collector):
+    """Reads the primary's statistics and, where this machine has it, its log."""
+
+    name = "vacuum"
+
+    def __init__(self, watch: Watch) -> None:
+        """Read the log from its beginning."""
+        super().__init__(watch)
+        self._log = AutovacuumLog(watch.primary.log) if watch.primary.log else None
+
+    def sample(self) -> Iterable[Sample]:
+        """Return for each table how often autovacuum came, when it last did, and what it could and could not remove."""
+        primary = self.watch.primary
+        if self._log:
+            self._log.read_on()
+        samples: list[Sample] = []
+        tables = list(self.watch.document.queue.tables)
+        for name, count, age_s in self.watch.connection(primary).execute(_COUNTS, (tables,)).fetchall():
+            values = {
+                "autovacuum_count": count,
+                "last_autovacuum_age_s": age_s,
+                **(self._log.last.get(name, {}) if self._log else {}),
+            }
+            samples += samples_of(primary.name, f"table:{name}", values)
+        return samples

@@ -1,0 +1,23 @@
+"""How durations are written in scenarios: a number and its unit, like ``"90s"``."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>us|ms|s|m|h)")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_duration_s(text: object) -> float:
+    """Return the seconds in a text like ``"90s"``, ``"1.5m"`` or ``"20ms"``; raises `ValueError` for anything else."""
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError('expected a number with us, ms, s, m or h, like "90s"')
+    return float(match["number"]) * _SECONDS[match["unit"]]
+
+
+Duration = Annotated[float, BeforeValidator(parse_duration_s)]
+"""A field that is written as such a text and holds seconds."""
