@@ -18,6 +18,8 @@ from stallbench.run_folder import RunFolder
 _TAIL_BYTES = 128 * 1024
 _WINDOW_S = 2.0
 _FRESH_S = 10.0
+_BRIEF_S = 1.0
+"""Whoever holds the horizon for less is a worker at its work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,8 @@ def _name_holder(latest: dict[tuple[str, str, str], str]) -> str | None:
     if not oldest:
         return None
     source, subject = oldest[0]
+    if float(latest.get((source, subject, "age_s"), _BRIEF_S)) < _BRIEF_S:
+        return None
     application = latest.get((source, subject, "application")) or subject.removeprefix("holder:")
     state = latest.get((source, subject, "state"))
     pid = latest.get((source, subject, "pid"))

@@ -20,7 +20,7 @@ class RunView:
 
     def __init__(self, console: Console | None = None) -> None:
         """Show the run on ``console``, standard output if none is given."""
-        self._console = console or Console(highlight=False)
+        self._console = console or Console(highlight=False, soft_wrap=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._console.is_terminal else None
         self._began_s = time.monotonic()
         self._last_line_s = float("-inf")

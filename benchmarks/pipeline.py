@@ -1,0 +1,167 @@
+"""How long does the pipeline take, from the start of its process until all tables are written?
+
+``python -m benchmarks.pipeline`` makes up a run of 120 s at 500 jobs a second (about 250 000 events of 9 processes, as `longtx` has them),
+runs ``python -m stallbench.pipeline`` on it several times, and prints each time as a line of JSON. ``--jobs-per-s 10000`` makes it
+5 million events. The made-up run is removed afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+START_NS = 1_800_000_000_000_000_000
+_TABLES = ("que_jobs",)
+_HOLDERS = 2
+
+
+def write_run(folder: Path, *, jobs_per_s: int, duration_s: int, workers: int) -> int:
+    """Write the records of a run in which nothing goes wrong; returns the number of events."""
+    folder.mkdir(parents=True)
+    for part in ("events", "samples"):
+        (folder / part).mkdir()
+    (folder / "run.json").write_text(json.dumps(_record(duration_s, workers)))
+    events = _write_events(folder / "events", jobs_per_s * duration_s, jobs_per_s, workers)
+    _write_samples(folder / "samples", duration_s)
+    (folder / "census.csv").write_text("end,0\n")
+    return events
+
+
+def time_pipeline(folder: Path) -> float:
+    """Run the pipeline on ``folder`` in a process of its own; returns its seconds."""
+    began_s = time.monotonic()
+    subprocess.run([sys.executable, "-m", "stallbench.pipeline", str(folder)], check=True)
+    return time.monotonic() - began_s
+
+
+def _record(duration_s: int, workers: int) -> dict[str, Any]:
+    lengths_s = {"baseline": 0.25 * duration_s, "longtx": 0.5 * duration_s, "recovery": 0.25 * duration_s}
+    phases, start_s = [], 0.0
+    for name, length_s in lengths_s.items():
+        end_s = start_s + length_s
+        times = {"start_ns": START_NS + int(start_s * 1e9), "end_ns": START_NS + int(end_s * 1e9)}
+        phases.append(
+            {"name": name, "measured": True, "planned_start_s": start_s, "planned_duration_s": length_s, **times}
+        )
+        start_s = end_s
+    names = ["producer-1", *(f"worker-{number}" for number in range(1, workers + 1))]
+    processes = [
+        {"name": name, "role": name.split("-")[0], "pid": 1, "intended": "stopped", "exit_code": 0}
+        | {"start_ns": START_NS, "end_ns": START_NS + duration_s * 10**9}
+        for name in names
+    ]
+    return {
+        "format": 1,
+        "id": "made-up",
+        "status": "completed",
+        "reason": "",
+        "queue": {"kind": "que", "promise": "at_least_once", "ordered": True, "tables": _TABLES, "indexes": ["que_jobs_pkey"]},
+        "phases": phases,
+        "longrunners": [],
+        "faults": [],
+        "processes": processes,
+    }
+
+
+def _write_events(folder: Path, jobs: int, jobs_per_s: int, workers: int) -> int:
+    draw = random.Random(1)
+    gap_ns = 10**9 // jobs_per_s
+    with (folder / "producer-1.csv").open("w") as file:
+        for job in range(jobs):
+            intended_ns = START_NS + job * gap_ns
+            took_ns = draw.randrange(300_000, 900_000)
+            t_ns = intended_ns + 50_000 + took_ns
+            file.write(f"{t_ns},{t_ns - START_NS},producer-1,enqueued,{job + 1},,{intended_ns},{took_ns},\n")
+    files = [(folder / f"worker-{number}.csv").open("w") for number in range(1, workers + 1)]
+    for job in range(jobs):
+        number = job % workers
+        t_ns = START_NS + job * gap_ns + 2_000_000 + draw.randrange(1_000_000)
+        _write_life(files[number], f"worker-{number + 1}", job + 1, t_ns, draw)
+    for file in files:
+        file.close()
+    return jobs * 4
+
+
+def _write_life(file: TextIO, process: str, job_id: int, t_ns: int, draw: random.Random) -> None:
+    for event, took_ns in (
+        ("claimed", draw.randrange(400_000, 5_000_000)),
+        ("worked", 1_000_000 + draw.randrange(100_000)),
+        ("completed", draw.randrange(300_000, 2_000_000)),
+    ):
+        t_ns += took_ns
+        file.write(f"{t_ns},{t_ns - START_NS},{process},{event},{job_id},1,,{took_ns},\n")
+
+
+def _write_samples(folder: Path, duration_s: int) -> None:
+    for name, sets in _COLLECTORS.items():
+        with (folder / f"{name}.csv").open("w") as file:
+            for second in range(duration_s):
+                t_ns = START_NS + second * 10**9 + 500_000_000
+                for source, subject, metric, value in sets(second):
+                    file.write(f"{t_ns},{source},{subject},{metric},{value}\n")
+
+
+Rows = Iterator[tuple[str, str, str, float | str]]
+
+
+def _backlog(second: int) -> Rows:
+    yield "primary", "queue", "depth", second % 7
+    yield "primary", "queue", "oldest_job_s", 0.01
+
+
+def _tables(second: int) -> Rows:
+    for metric in ("dead_tuples", "live_tuples", "table_bytes", "inserts", "updates", "hot_updates", "deletes"):
+        yield "primary", "table:que_jobs", metric, second * 500
+    yield "primary", "index:que_jobs_pkey", "index_bytes", 8192 * second
+
+
+def _horizon(second: int) -> Rows:
+    for rank in range(_HOLDERS):
+        subject = f"holder:backend:{4711 + rank}:1"
+        for metric, value in (("rank", rank), ("kind", "backend"), ("pid", 4711 + rank), ("application", "somebody")):
+            yield "primary", subject, metric, value
+        for metric, value in (("state", "idle"), ("age_s", second), ("age_xids", 500 * second), ("via", ""), ("catalog_only", 0)):
+            yield "primary", subject, metric, value
+    for metric in ("holders", "horizon_age_xids", "horizon_age_s"):
+        yield "primary", "server", metric, second
+
+
+def _locks(second: int) -> Rows:
+    for metric in ("deadlocks", "blocked_backends", "rollbacks", "conflicts"):
+        yield "primary", "server", metric, 0
+
+
+def _host(second: int) -> Rows:
+    for metric in ("cpu_percent", "memory_used_bytes", "disk_read_bytes", "disk_written_bytes", "load1"):
+        yield "host", "host", metric, 50 + second % 10
+
+
+_COLLECTORS = {"backlog": _backlog, "tables": _tables, "horizon": _horizon, "locks": _locks, "host": _host}
+
+
+def main() -> None:
+    """Make the run up, time the pipeline on it, and remove it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs-per-s", type=int, default=500)
+    parser.add_argument("--duration-s", type=int, default=120)
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="stallbench-benchmark-") as scratch:
+        folder = Path(scratch) / "run"
+        events = write_run(folder, jobs_per_s=options.jobs_per_s, duration_s=options.duration_s, workers=options.workers)
+        for repeat in range(1, options.repeats + 1):
+            seconds = time_pipeline(folder)
+            print(json.dumps({"benchmark": "pipeline", "events": events, "repeat": repeat, "seconds": round(seconds, 2)}))
+
+
+if __name__ == "__main__":
+    main()
