@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -128,16 +129,17 @@ def _find_longrunner_faults(scenario: Scenario) -> Iterator[str]:
     if not asked:
         return
     documents = [{"kind": c.kind, "role": servers[c.on], "options": c.options} for _, c in asked]
-    for (where, choice), faults in zip(asked, _ask_longrunners(documents), strict=True):
+    for (where, choice), faults in zip(asked, _ask_longrunners(json.dumps(documents)), strict=True):
         for fault in faults:
             yield _tell_longrunner_fault(where, choice.on, fault)
 
 
-def _ask_longrunners(choices: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Let the longrunners themselves check ``choices``: the library does not import what it starts."""
+@cache
+def _ask_longrunners(choices: str) -> list[list[dict[str, Any]]]:
+    """Let the longrunners themselves check ``choices``, a JSON list: the library does not import what it starts."""
     ended = subprocess.run(
         [sys.executable, "-m", "longrunners", "--check"],
-        input=json.dumps(choices),
+        input=choices,
         capture_output=True,
         text=True,
         cwd=PROJECT,

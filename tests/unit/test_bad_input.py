@@ -1,0 +1,209 @@
+"""What a user gets who asks for something that cannot be meant: one line for each fault, exit code 2, and nothing was started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from stallbench import cli
+from stallbench.run_folder import PROJECT
+
+GOOD = """
+summary = "Whatever."
+
+[queue]
+kind = "que"
+
+[producers]
+rate = 10
+
+[[phases]]
+name = "baseline"
+duration = "5s"
+
+[[phases]]
+name = "longtx"
+duration = "5s"
+longrunners = [{ kind = "idle_writer" }]
+
+[[expect]]
+metric = "claim_ms.p95"
+phase = "longtx"
+relative_to = "baseline"
+at_least = 5
+"""
+
+
+def changed(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new, 1)
+
+
+BAD_FILES: dict[str, tuple[str | bytes, str]] = {
+    "empty": ("", "empty; see docs/add-a-scenario.md"),
+    "only spaces": (" \n\n", "empty; see docs/add-a-scenario.md"),
+    "binary": (b"\x7fELF\x02\x01\x01\x00\xff\xfe", "not text in UTF-8 (byte 8); expected a TOML file"),
+    "latin-1": ('summary = "Größe"'.encode("latin-1"), "not text in UTF-8 (byte 13); expected a TOML file"),
+    "huge": ("#" * 1_100_000, "1,100,000 bytes long; a scenario has at most 1,048,576"),
+    "not TOML": ("summary: Whatever", "not valid TOML: Expected '=' after a key in a key/value pair (at line 1, column 8)"),
+    "a key twice": (changed("rate = 10", "rate = 10\nrate = 11"), "not valid TOML: Cannot overwrite a value"),
+    "JSON": ('{"summary": "Whatever."}', "not valid TOML: Invalid statement (at line 1, column 1)"),
+    "no summary": (changed('summary = "Whatever."', ""), "summary is missing"),
+    "no queue": (changed('[queue]\nkind = "que"', ""), "queue is missing"),
+    "no phases": (GOOD.partition("[[phases]]")[0], "phases is missing"),
+    "no rate": (changed("rate = 10", ""), "producers.rate is missing"),
+    "no duration": (changed('duration = "5s"', ""), "phases[0].duration is missing"),
+    "unknown section": (changed("[producers]", "[producer]"), "producer: unknown key; allowed are"),
+    "unknown key": (changed("rate = 10", "rate = 10\nraet = 5"), "producers.raet: unknown key; allowed are"),
+    "the nearest key": (changed("rate = 10", "rate = 10\npayload = 5"), "did you mean 'payload_bytes'?"),
+    "a duration in parsecs": (
+        changed('duration = "5s"', 'duration = "90 parsecs"'),
+        'phases[0].duration is "90 parsecs"; expected a number with us, ms, s, m or h, like "90s"',
+    ),
+    "a duration without a unit": (changed('duration = "5s"', "duration = 5"), "phases[0].duration is 5; expected"),
+    "a negative duration": (changed('duration = "5s"', 'duration = "-5s"'), 'phases[0].duration is "-5s"; expected'),
+    "no time at all": (changed('duration = "5s"', 'duration = "0s"'), "expected greater than 0"),
+    "more than a day": (changed('duration = "5s"', 'duration = "25h"'), "expected less than or equal to 86400"),
+    "more than a day in all": (GOOD.replace('duration = "5s"', 'duration = "13h"'), "they take 26.0 h together"),
+    "a rate in words": (changed("rate = 10", 'rate = "fast"'), 'producers.rate is "fast"; expected a valid number'),
+    "a negative rate": (changed("rate = 10", "rate = -1"), "producers.rate is -1; expected greater than or equal to 0"),
+    "a rate that is none": (changed("rate = 10", "rate = nan"), "producers.rate is nan"),
+    "an endless rate": (changed("rate = 10", "rate = inf"), "producers.rate is inf"),
+    "a boolean for a number": (changed("rate = 10", "rate = true"), "producers.rate is true; expected a valid number"),
+    "too many workers": (GOOD + "\n[workers]\ncount = 100000", "workers.count is 100000; expected less than or equal to 256"),
+    "half a worker": (GOOD + "\n[workers]\ncount = 0.5", "workers.count is 0.5; expected a valid integer"),
+    "a section that is a number": ("database = 3\n" + GOOD, "database is 3; expected"),
+    "an engine that is not there": (GOOD + '\n[database]\nengine = "oracle"', "database.engine is \"oracle\"; expected 'postgres'"),
+    "a version that is too old": (GOOD + "\n[database]\nversion = 9", "database.version is 9; expected greater than or equal to 15"),
+    "a port for root": (GOOD + "\n[database]\nport = 80", "database.port is 80; expected greater than or equal to 1024"),
+    "feedback without a replica": (
+        GOOD + "\n[database]\nhot_standby_feedback = true",
+        "database.hot_standby_feedback is given, but database.replicas is 0; it needs a replica",
+    ),
+    "an unknown queue": (changed('kind = "que"', 'kind = "qeu"'), "queue.kind is 'qeu'; expected one of que, skip_locked; did you mean 'que'?"),
+    "an option of another queue": (
+        changed('kind = "que"', 'kind = "skip_locked"\nrecheck = false'),
+        "queue.recheck: unknown key; no key is allowed here",
+    ),
+    "an option of the wrong type": (changed('kind = "que"', 'kind = "que"\nrecheck = "no"'), 'queue.recheck is "no"; expected a valid boolean'),
+    "a phase twice": (changed('"longtx"\nduration', '"baseline"\nduration'), "phases[0].name is 'baseline', as another phase's is"),
+    "a phase named for the whole run": (changed('"baseline"\nduration', '"run"\nduration'), "phases[0].name is 'run', which stands for the whole run"),
+    "a phase without a proper name": (changed('"baseline"\nduration', '"Base Line"\nduration'), "expected a name of small letters, digits, - and _"),
+    "nothing measured": (GOOD.replace('duration = "5s"', 'duration = "5s"\nmeasured = false'), "phases: none is measured"),
+    "an unknown longrunner": (changed("idle_writer", "idle_writter"), "did you mean 'idle_writer'?"),
+    "a longrunner nowhere": (
+        changed('{ kind = "idle_writer" }', '{ kind = "idle_writer", on = "replica-1" }'),
+        "phases[1].longrunners[0].on is 'replica-1'; expected one of primary",
+    ),
+    "a longrunner on the wrong server": (
+        changed('{ kind = "idle_writer" }', '{ kind = "replica_reader" }'),
+        "phases[1].longrunners[0].on is 'primary'; expected a replica, where replica_reader runs",
+    ),
+    "an unknown option of a longrunner": (
+        changed('{ kind = "idle_writer" }', '{ kind = "slot", typ = "logical" }'),
+        "phases[1].longrunners[0].typ: unknown key; allowed are type; did you mean 'type'?",
+    ),
+    "an unknown metric": (changed("claim_ms.p95", "claim_ms.p96"), "expect[0].metric is 'claim_ms.p96'"),
+    "a metric without a statistic": (changed("claim_ms.p95", "claim_ms"), "expect[0].metric is 'claim_ms'"),
+    "an expectation of a missing phase": (
+        changed('phase = "longtx"', 'phase = "longtxx"'),
+        "expect[0].phase is 'longtxx'; expected one of baseline, longtx; did you mean 'longtx'?",
+    ),
+    "an expectation relative to itself": (
+        changed('relative_to = "baseline"', 'relative_to = "longtx"'),
+        "expect[0].relative_to is 'longtx', the phase itself; expected another phase",
+    ),
+    "an expectation without a bound": (changed("at_least = 5", ""), "expect[0] has no bound; expected at_least, at_most or both"),
+    "bounds that exclude each other": (
+        changed("at_least = 5", "at_least = 5\nat_most = 4"),
+        "expect[0].at_least is 5, more than at_most, 4; nothing can hold both",
+    ),
+    "a variant that is no table": ("variants = 3\n" + GOOD, "variants must be tables, like [variants.skip_locked]"),
+    "a broken variant": (GOOD + "\n[variants.x]\nworkers.count = -1", "variant x: workers.count is -1"),
+    "a variant of a missing phase": (GOOD + '\n[variants.x]\nphase.nope.duration = "1s"', "variants.x.phase.nope: there is no phase 'nope'"),
+}
+
+BAD_COMMANDS: dict[str, tuple[list[str], str]] = {
+    "an unknown scenario": (["run", "longtxx"], "there is no scenario 'longtxx'"),
+    "a missing path": (["run", "nowhere/longtx.toml"], "nowhere/longtx.toml: cannot be read: No such file or directory"),
+    "a folder": (["run", "./scenarios"], "scenarios: not a file; expected a scenario, a TOML file"),
+    "an unknown variant": (["run", "longtx", "--variant", "skiplocked"], "did you mean 'skip_locked'?"),
+    "a change without a value": (["run", "longtx", "--set", "workers.count"], "expected KEY=VALUE, like workers.count=4"),
+    "a change of nothing": (["run", "longtx", "--set", "=4"], "expected KEY=VALUE, like workers.count=4"),
+    "a change of an unknown key": (["run", "longtx", "--set", "workers.cuont=4"], "did you mean 'count'?"),
+    "a change of a phase by its place": (["run", "longtx", "--set", "phases=1"], "change a phase by phase.NAME.KEY=VALUE"),
+    "showing an unknown scenario": (["show", "longtxx"], "did you mean 'longtx'?"),
+    "reporting an unknown run": (["report", "20200101T000000Z-longtx"], "no such run; expected a folder"),
+    "reporting a folder that is no run": (["report", "scenarios"], "not a run's folder: it has no run.json"),
+    "an unknown command": (["runn", "longtx"], "No such command 'runn'"),
+    "an unknown option": (["run", "longtx", "--fast"], "No such option: --fast"),
+    "no scenario": (["run"], "Missing argument 'SCENARIO'"),
+}
+
+
+def run_command(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> int:
+    """Run the command line in this process and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["stallbench", *arguments])
+    monkeypatch.chdir(PROJECT)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def assert_told_and_nothing_started(captured: str, expected: str, runs: Path) -> None:
+    assert expected in " ".join(captured.replace("│", " ").split())
+    assert "Traceback" not in captured
+    assert not runs.exists()
+
+
+@pytest.mark.parametrize(("content", "expected"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_bad_scenario_file(
+    content: str | bytes,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    runs = tmp_path / "runs"
+    assert run_command(monkeypatch, ["run", str(path), "--runs", str(runs)]) == 2
+    captured = capsys.readouterr()
+    assert str(path) in captured.err
+    assert_told_and_nothing_started(captured.err, expected, runs)
+
+
+@pytest.mark.parametrize(("arguments", "expected"), BAD_COMMANDS.values(), ids=BAD_COMMANDS)
+def test_a_bad_command_line(
+    arguments: list[str],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs = tmp_path / "runs"
+    with_runs = [*arguments, "--runs", str(runs)] if arguments[0] in ("run", "report") else arguments
+    assert run_command(monkeypatch, with_runs) == 2
+    captured = capsys.readouterr()
+    assert_told_and_nothing_started(captured.err, expected, runs)
+
+
+def test_the_good_file_is_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "good.toml"
+    path.write_text(GOOD)
+    assert run_command(monkeypatch, ["show", str(path)]) == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "secret.toml"
+    path.write_text(GOOD)
+    path.chmod(0)
+    assert run_command(monkeypatch, ["run", str(path)]) == 2
+    assert "cannot be read: Permission denied" in capsys.readouterr().err

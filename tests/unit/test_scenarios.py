@@ -1,0 +1,52 @@
+"""Every scenario and variant that is shipped can be run as it stands, and says what it shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from stallbench.scenario_file import find_scenarios, read_scenario, read_variants
+
+SHIPPED = [
+    (name, variant) for name, path in find_scenarios().items() for variant in (None, *read_variants(path))
+]
+
+
+@pytest.mark.parametrize(("name", "variant"), SHIPPED)
+def test_a_shipped_scenario_is_valid(name: str, variant: str | None) -> None:
+    scenario = read_scenario(name, variant=variant)
+    assert (scenario.name, scenario.variant) == (name, variant)
+
+
+@pytest.mark.parametrize(("name", "variant"), SHIPPED)
+def test_a_shipped_scenario_says_what_must_be_seen_and_why(name: str, variant: str | None) -> None:
+    scenario = read_scenario(name, variant=variant)
+    assert scenario.summary
+    assert scenario.expect
+    assert all(expectation.because for expectation in scenario.expect)
+
+
+@pytest.mark.parametrize("name", find_scenarios())
+def test_every_variant_says_what_it_is(name: str) -> None:
+    assert all(read_variants(find_scenarios()[name]).values())
+
+
+def test_a_variant_with_a_queue_of_its_own_inherits_no_options_of_the_other() -> None:
+    scenario = read_scenario("longtx", variant="skip_locked", overrides=["producers.rate=10"])
+    assert scenario.queue.kind == "skip_locked"
+    assert scenario.queue.options == {}
+    assert scenario.producers.rate == 10
+
+
+def test_a_change_addresses_a_phase_by_its_name() -> None:
+    scenario = read_scenario("longtx", overrides=["phase.longtx.duration=3s"])
+    assert {phase.name: phase.duration_s for phase in scenario.phases}["longtx"] == 3
+    assert read_scenario("longtx").phases[2].duration_s != 3
+
+
+def test_changes_come_after_the_variant() -> None:
+    scenario = read_scenario("longtx", variant="no_recheck", overrides=["queue.recheck=true"])
+    assert scenario.queue.options == {"recheck": True}
+
+
+def test_a_text_need_not_be_quoted_in_a_change() -> None:
+    assert read_scenario("longtx", overrides=["workers.work=20ms"]).workers.work_s == pytest.approx(0.02)
