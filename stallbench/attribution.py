@@ -1,0 +1,160 @@
+"""Who held the horizon, and did claim time follow? The sentence that somebody paged at night wants to read first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+if TYPE_CHECKING:
+    from stallbench.verdicts.check import RunTables
+
+_FEWEST_WINDOWS = 10
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HolderStay:
+    """Somebody's stay as a holder of the horizon."""
+
+    name: str
+    """The longrunner's name, else the application's, else the holder's own."""
+    description: str
+    server: str
+    from_s: float
+    to_s: float
+    age_s: float | None
+    age_xids: int | None
+    oldest_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadTupleEffect:
+    """How claim time goes with dead tuples, over the seconds of all measured phases."""
+
+    windows: int
+    spearman: float
+    pearson: float
+    slope_us: float
+    """Microseconds of median claim time for each dead tuple, by the Theil-Sen estimator: a second in which the machine was busy with something
+    else moves it little, while it would pull a least-squares line."""
+    slope_low_us: float
+    slope_high_us: float
+    """Ends of the 95 % confidence interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """What the run says about cause and effect."""
+
+    sentence: str
+    holders: tuple[HolderStay, ...]
+    """Those that were the oldest for some time, by how long; then the others."""
+    effect: DeadTupleEffect | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for ``verdict.json``."""
+        return asdict(self)
+
+
+def attribute(run: RunTables) -> Attribution:
+    """Read who held the horizon and how claim time followed it."""
+    holders = _read_holders(run["holders"])
+    effect = _measure_effect(run["windows"], run.record)
+    sentence = " ".join([_tell_holders(holders), _tell_effect(run, effect)]).strip()
+    return Attribution(sentence=sentence, holders=holders, effect=effect)
+
+
+def _read_holders(table: pd.DataFrame) -> tuple[HolderStay, ...]:
+    holding = table[~table["catalog_only"].fillna(False).astype(bool)]
+    ordered = holding.sort_values(["oldest_s", "max_age_xids"], ascending=False)
+    return tuple(_read_stay(row) for row in ordered.to_dict("records"))
+
+
+def _read_stay(row: dict[Any, Any]) -> HolderStay:
+    name = row["longrunner"] if isinstance(row["longrunner"], str) else row["application"] or str(row["holder"])
+    match row["kind"]:
+        case "backend":
+            about = f"backend {row['pid']:.0f} on {row['server']}, {row['state']}, application {row['application'] or 'unnamed'}"
+            if row["via"]:
+                about += f", holding the primary's horizon through {str(row['via']).replace('slot:', 'slot ')}"
+        case "prepared":
+            about = f"prepared transaction {row['holder']} on {row['server']}, which no session shows"
+        case "slot":
+            about = f"replication slot {row['holder']} on {row['server']}, {row['state']}"
+        case _:
+            about = f"feedback of {row['holder']}, behind which no backend was seen"
+    return HolderStay(
+        name=str(name),
+        description=about,
+        server=str(row["server"]),
+        from_s=float(row["from_s"]),
+        to_s=float(row["to_s"]),
+        age_s=None if pd.isna(row["max_age_s"]) else float(row["max_age_s"]),
+        age_xids=None if pd.isna(row["max_age_xids"]) else int(row["max_age_xids"]),
+        oldest_s=float(row["oldest_s"]),
+    )
+
+
+def _measure_effect(windows: pd.DataFrame, record: Mapping[str, Any]) -> DeadTupleEffect | None:
+    """Correlate the seconds of measured phases; none if there are too few, or if one of the two never changes."""
+    measured = [phase["name"] for phase in record["phases"] if phase["measured"]]
+    rows = windows[windows["phase"].isin(measured)][["dead_tuples", "claim_ms_p50"]].dropna()
+    if len(rows) < _FEWEST_WINDOWS or rows.nunique().min() < 2:
+        return None
+    dead, claim_us = rows["dead_tuples"].to_numpy(float), rows["claim_ms_p50"].to_numpy(float) * 1e3
+    slope, _, low, high = stats.theilslopes(claim_us, dead, alpha=_CONFIDENCE)
+    return DeadTupleEffect(
+        windows=len(rows),
+        spearman=float(stats.spearmanr(dead, claim_us).statistic),
+        pearson=float(np.corrcoef(dead, claim_us)[0, 1]),
+        slope_us=float(slope),
+        slope_low_us=float(low),
+        slope_high_us=float(high),
+    )
+
+
+def _tell_holders(holders: tuple[HolderStay, ...]) -> str:
+    if not holders:
+        return "Nobody held the horizon for longer than a second."
+    oldest, *others = holders
+    age = [f"{oldest.age_s:.0f} s" if oldest.age_s is not None else "", f"{oldest.age_xids:,} transactions" if oldest.age_xids else ""]
+    up_to = f", for up to {' and '.join(part for part in age if part)}" if any(age) else ""
+    told = f"From {oldest.from_s:.0f} s to {oldest.to_s:.0f} s {oldest.name} ({oldest.description}) held the horizon{up_to}."
+    if others:
+        named = ", ".join(f"{other.name} on {other.server} ({other.from_s:.0f} to {other.to_s:.0f} s)" for other in others[:3])
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        told += f" Besides it, or behind it: {named}{more}."
+    return told
+
+
+def _tell_effect(run: RunTables, effect: DeadTupleEffect | None) -> str:
+    worst = _find_worst_phase(run)
+    told = ""
+    if worst:
+        baseline, phase, before_ms, after_ms = worst
+        change = "rose" if after_ms > before_ms else "fell"
+        told = f"Claim time p95 {change} from {before_ms:.2f} ms in {baseline} to {after_ms:.2f} ms in {phase}"
+    if effect is None:
+        return f"{told}." if told else ""
+    with_tuples = (
+        f"with the dead tuples (Spearman {effect.spearman:.2f}), by {effect.slope_us:.2f} µs for each of them "
+        f"(95 % between {effect.slope_low_us:.2f} and {effect.slope_high_us:.2f})"
+        if effect.slope_low_us > 0
+        else f"but not with the dead tuples (Spearman {effect.spearman:.2f}, slope not above zero)"
+    )
+    return f"{told}, {with_tuples}." if told else f"Claim time went {with_tuples}."
+
+
+def _find_worst_phase(run: RunTables) -> tuple[str, str, float, float] | None:
+    """Return the baseline and the measured phase with the longest claims, with both p95 in milliseconds."""
+    measured = [phase["name"] for phase in run.record["phases"] if phase["measured"]]
+    values = {name: value for name in measured if (value := run.metric("claim_ms", "p95", name)) is not None}
+    if len(values) < 2 or measured[0] not in values:
+        return None
+    worst = max((name for name in values if name != measured[0]), key=lambda name: values[name])
+    return measured[0], worst, values[measured[0]], values[worst]

@@ -1,0 +1,47 @@
+"""Tables and expectations become a verdict: every check runs, each in a file of its own, and what cannot be decided never passes.
+
+A check is added by adding a file here with a subclass of `Check`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pkgutil
+from functools import cache
+from pathlib import Path
+
+from stallbench.attribution import attribute
+from stallbench.verdicts.check import Check, Finding, RunTables
+from stallbench.verdicts.verdict import Verdict, decide
+
+__all__ = ["Check", "Finding", "RunTables", "Verdict", "find_checks", "judge"]
+
+
+@cache
+def find_checks() -> dict[str, type[Check]]:
+    """Return every check in this folder by its name, in the order in which the report shows them."""
+    found: list[type[Check]] = []
+    for module_info in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{module_info.name}")
+        for _, member in inspect.getmembers(module, inspect.isclass):
+            if issubclass(member, Check) and not inspect.isabstract(member) and member.__module__ == module.__name__:
+                found.append(member)
+    return {check.name: check for check in sorted(found, key=lambda check: (check.place, check.name))}
+
+
+def judge(folder: Path) -> Verdict:
+    """Run every check on the run in ``folder``, say who held the horizon, and write ``verdict.json``."""
+    tables = RunTables(folder)
+    findings: list[Finding] = []
+    for check in find_checks().values():
+        try:
+            findings += check().judge(tables)
+        except Exception as error:  # noqa: BLE001 - a check that breaks is a verdict, unknown, and must not stop the others
+            findings.append(Finding.unknown(check.name, f"the check broke: {type(error).__name__}: {error}"))
+    verdict = decide(tables.record, findings, attribute(tables))
+    fresh = folder / "verdict.json.new"
+    fresh.write_text(json.dumps(verdict.as_json(), indent=1))
+    fresh.replace(folder / "verdict.json")
+    return verdict

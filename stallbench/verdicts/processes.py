@@ -1,0 +1,45 @@
+"""Did every process end as it was meant to?"""
+
+from __future__ import annotations
+
+import signal
+
+from stallbench.verdicts.check import Check, Finding, RunTables
+
+
+class ProcessEnds(Check):
+    """Names the processes that died uninvited. Longrunners are judged by what they held."""
+
+    name = "processes"
+    place = 6
+
+    def judge(self, run: RunTables) -> list[Finding]:
+        """Return one finding."""
+        died = [
+            f"{process['name']} ({_tell(process['exit_code'])})"
+            for process in run.record["processes"]
+            if process["role"] != "longrunner" and _ended_uninvited(process, run.record["status"])
+        ]
+        reason = f"ended uninvited: {', '.join(died)}" if died else "every process ended as it was asked to"
+        return [
+            Finding(
+                check=self.name,
+                subject="processes end as intended",
+                result="fail" if died else "pass",
+                reason=reason,
+                found=reason,
+            )
+        ]
+
+
+def _ended_uninvited(process: dict[str, object], status: str) -> bool:
+    code = process["exit_code"]
+    if process["end_ns"] is None:
+        return status != "completed"
+    return process["intended"] == "running" or (process["intended"] == "stopped" and code != 0)
+
+
+def _tell(code: object) -> str:
+    if not isinstance(code, int):
+        return "its end was not seen"
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
