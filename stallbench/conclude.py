@@ -9,7 +9,7 @@ import sys
 from stallbench.errors import NotCarriedOutError
 from stallbench.report import make_report
 from stallbench.run_folder import RunFolder
-from stallbench.verdicts import Verdict, judge
+from stallbench.verdicts import RunTables, Verdict, judge
 
 _PIPELINE_TIMEOUT_S = 1800
 
@@ -20,8 +20,9 @@ def conclude(folder: RunFolder, *, master: str = "local[*]") -> Verdict:
     Raises `NotCarriedOutError` when the pipeline does not come to its end.
     """
     _make_tables(folder, master)
-    verdict = judge(folder.path)
-    make_report(folder.path)
+    tables = RunTables(folder.path)
+    verdict = judge(tables)
+    make_report(tables, verdict)
     return verdict
 
 

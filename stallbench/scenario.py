@@ -114,6 +114,7 @@ class Scenario(Section):
     name: Name
     file: str = Field(description="path of the file that it was read from")
     variant: str | None = None
+    changes: tuple[str, ...] = Field(default=(), description="what the command line changed, as ``key=value``")
     summary: str
     seed: int = Field(default=1, ge=0)
     database: Database = Field(default_factory=Database)

@@ -188,7 +188,7 @@ def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[st
         here = _model_in(field.annotation) if field else None
         if here is None:
             return []
-    ours = {"name", "file", "variant"} if here is Scenario else set()
+    ours = {"name", "file", "variant", "changes"} if here is Scenario else set()
     return [field.alias or name for name, field in here.model_fields.items() if name not in ours]
 
 

@@ -8,9 +8,11 @@ from typing import Self
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from stallbench.live import LiveFigures
+from stallbench.verdicts import Verdict
 
 _LINE_EVERY_S = 5.0
 
@@ -76,3 +78,18 @@ def _line(phase: str, left_s: float, figures: LiveFigures) -> str:
 
 def _figure(value: float | None, form: str) -> str:
     return "?" if value is None else form.format(value)
+
+
+_COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow"}
+
+
+def print_verdict(verdict: Verdict, report: str) -> None:
+    """Print every finding, then the verdict, its reason, who was to blame, and where the report is."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print()
+    for finding in verdict.findings:
+        console.print(f"  [{_COLOURS[finding.result]}]{finding.result:<8}[/] {escape(finding.reason)}")
+    console.print()
+    console.print(f"[bold {_COLOURS[verdict.verdict]}]{verdict.verdict.upper()}[/]  {escape(verdict.reason)}")
+    console.print(escape(verdict.attribution.sentence))
+    console.print(f"report: {report}")

@@ -22,7 +22,7 @@ _MOST_RECORDED = 20
 
 _ON_PRIMARY = """
 SELECT 'backend' AS kind, pid::text || ':' || extract(epoch FROM backend_start)::bigint AS key, pid, application_name, state,
-  extract(epoch FROM clock_timestamp() - coalesce(xact_start, backend_start))::float8 AS age_s,
+  coalesce(extract(epoch FROM clock_timestamp() - xact_start), 0)::float8 AS age_s,
   greatest(age(backend_xmin), age(backend_xid)) AS age_xids, '' AS via, false AS catalog_only
 FROM pg_stat_activity
 WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND pid <> pg_backend_pid() AND backend_type <> 'walsender'

@@ -10,7 +10,6 @@ import inspect
 import json
 import pkgutil
 from functools import cache
-from pathlib import Path
 
 from stallbench.attribution import attribute
 from stallbench.verdicts.check import Check, Finding, RunTables
@@ -31,9 +30,8 @@ def find_checks() -> dict[str, type[Check]]:
     return {check.name: check for check in sorted(found, key=lambda check: (check.place, check.name))}
 
 
-def judge(folder: Path) -> Verdict:
-    """Run every check on the run in ``folder``, say who held the horizon, and write ``verdict.json``."""
-    tables = RunTables(folder)
+def judge(tables: RunTables) -> Verdict:
+    """Run every check, say who held the horizon, and write ``verdict.json`` into the run's folder."""
     findings: list[Finding] = []
     for check in find_checks().values():
         try:
@@ -41,7 +39,7 @@ def judge(folder: Path) -> Verdict:
         except Exception as error:  # noqa: BLE001 - a check that breaks is a verdict, unknown, and must not stop the others
             findings.append(Finding.unknown(check.name, f"the check broke: {type(error).__name__}: {error}"))
     verdict = decide(tables.record, findings, attribute(tables))
-    fresh = folder / "verdict.json.new"
+    fresh = tables.folder / "verdict.json.new"
     fresh.write_text(json.dumps(verdict.as_json(), indent=1))
-    fresh.replace(folder / "verdict.json")
+    fresh.replace(tables.folder / "verdict.json")
     return verdict

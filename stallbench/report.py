@@ -1,0 +1,196 @@
+"""Tables and verdict become pages: one HTML file that opens anywhere, JUnit for CI, Markdown for a pull request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+
+from stallbench.metrics import MEASURES
+from stallbench.run_folder import PROJECT
+from stallbench.verdicts import RunTables, Verdict
+from stallbench.verdicts.expectations import format_value
+
+TEMPLATES = PROJECT / "reports" / "templates"
+_PHASE_METRICS = (
+    ("completed.rate", "completed, jobs/s"),
+    ("claim_ms.p50", "claim p50, ms"),
+    ("claim_ms.p95", "claim p95, ms"),
+    ("claim_ms.p99", "claim p99, ms"),
+    ("latency_ms.p95", "latency p95, ms"),
+    ("depth.last", "depth at its end"),
+    ("dead_tuples.max", "dead tuples, most"),
+    ("lost_race.count", "lost races"),
+    ("lag_ms.p99", "schedule lag p99, ms"),
+    ("cpu_percent.mean", "host CPU, %"),
+)
+_CHART_COLUMNS = (
+    "oldest_transaction_s",
+    "depth",
+    "claim_ms_p50",
+    "claim_ms_p95",
+    "dead_tuples",
+    "enqueued",
+    "completed",
+    "latency_ms_p50",
+    "latency_ms_p95",
+)
+_MOST_POINTS = 5000
+_MOST_BARS = 12
+
+
+def make_report(run: RunTables, verdict: Verdict) -> Path:
+    """Write ``report.html``, ``junit.xml`` and ``summary.md`` into the run's folder; returns the first."""
+    _write(run.folder / "summary.md", _render("summary.md.j2", run, verdict, autoescape=False))
+    _write_junit(run.folder / "junit.xml", run, verdict)
+    page = run.folder / "report.html"
+    _write(page, _render("report.html.j2", run, verdict, autoescape=True))
+    return page
+
+
+def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=autoescape, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    environment.filters["figure"] = lambda value: "no data" if value is None else format_value(value)
+    environment.filters["clock"] = _format_clock
+    return environment.get_template(template).render(
+        run=run.record,
+        verdict=verdict,
+        effect=verdict.attribution.effect,
+        phase_names=[phase["name"] for phase in run.record["phases"] if phase["start_ns"]],
+        phase_rows=_phase_rows(run),
+        highlights=_find_highlights(run),
+        conservation=run["conservation"].to_dict("records"),
+        duplicates=run["duplicates"].head(20).to_dict("records"),
+        duplicate_count=len(run["duplicates"]),
+        errors=run["errors"].to_dict("records"),
+        chart_data=_chart_data(run, verdict),
+        command=_command(run.record),
+        vacuum=_read_vacuum(run.folder / "samples" / "vacuum.csv"),
+    )
+
+
+def _phase_rows(run: RunTables) -> list[dict[str, Any]]:
+    """Return a row a metric, with its value in each phase that has begun."""
+    names = [phase["name"] for phase in run.record["phases"] if phase["start_ns"]]
+    rows = []
+    for metric, label in _PHASE_METRICS:
+        measure, _, statistic = metric.partition(".")
+        values = [run.metric(measure, statistic, name) for name in names]
+        rows.append({"label": label, "meaning": MEASURES[measure].meaning, "values": values})
+    return rows
+
+
+def _find_highlights(run: RunTables) -> list[dict[str, Any]]:
+    """Return the figures of the baseline beside those of the phase with the longest claims."""
+    measured = [phase["name"] for phase in run.record["phases"] if phase["measured"] and phase["start_ns"]]
+    if not measured:
+        return []
+    claims = {name: run.metric("claim_ms", "p95", name) or 0.0 for name in measured}
+    worst = max(measured, key=lambda name: claims[name])
+    shown = (("claim_ms.p95", "claim time p95", "ms"), ("dead_tuples.max", "dead tuples", ""), ("depth.max", "queue depth", "jobs"))
+    highlights = []
+    for metric, label, unit in shown:
+        measure, _, statistic = metric.partition(".")
+        before, after = run.metric(measure, statistic, measured[0]), run.metric(measure, statistic, worst)
+        highlights.append(
+            {"label": label, "unit": unit, "before": before, "after": after, "baseline": measured[0], "phase": worst}
+        )
+    return highlights
+
+
+def _chart_data(run: RunTables, verdict: Verdict) -> str:
+    """Return what the charts draw, as JSON that is safe inside a script element."""
+    windows = run["windows"].sort_values("t_s")
+    windows = windows[windows["t_s"] >= 0]
+    step = 1 + len(windows) // _MOST_POINTS
+    columns = {name: [None if pd.isna(v) else float(v) for v in windows[name].iloc[::step]] for name in _CHART_COLUMNS}
+    start_ns = next((phase["start_ns"] for phase in run.record["phases"] if phase["start_ns"]), 0)
+    data = {
+        "t_s": [int(t) for t in windows["t_s"].iloc[::step]],
+        "columns": columns,
+        "phases": [
+            {
+                "name": phase["name"],
+                "from_s": (phase["start_ns"] - start_ns) / 1e9,
+                "to_s": (phase["end_ns"] - start_ns) / 1e9 if phase["end_ns"] else None,
+            }
+            for phase in run.record["phases"]
+            if phase["start_ns"]
+        ],
+        "faults": [
+            {key: None if pd.isna(row[key]) else row[key] for key in ("name", "target", "from_s", "to_s")}
+            for row in run["faults"].to_dict("records")
+        ],
+        "holders": [
+            {"name": stay.name, "server": stay.server, "from_s": stay.from_s, "to_s": stay.to_s, "about": stay.description}
+            for stay in sorted(verdict.attribution.holders, key=lambda stay: stay.from_s)[:_MOST_BARS]
+        ],
+        "order": [[int(row.diff), int(row.claims)] for row in run["order"].sort_values("diff").itertuples()],
+    }
+    return json.dumps(data).replace("<", "\\u003c")
+
+
+def _read_vacuum(path: Path) -> list[dict[str, Any]]:
+    """Return what is known of each table's autovacuum at the end, and the most that one could not remove."""
+    if not path.exists() or path.stat().st_size == 0:
+        return []
+    samples = pd.read_csv(path, names=["t_ns", "source", "subject", "metric", "value"], on_bad_lines="skip")
+    rows = []
+    for subject, of_table in samples.groupby("subject"):
+        values = of_table.assign(value=pd.to_numeric(of_table["value"], errors="coerce"))
+        most = values.groupby("metric")["value"].max()
+        rows.append(
+            {
+                "table": str(subject).removeprefix("table:"),
+                "runs": most.get("autovacuum_count"),
+                "kept": most.get("not_removable_tuples"),
+                "removed": most.get("removed_tuples"),
+            }
+        )
+    return rows
+
+
+def _command(record: Mapping[str, Any]) -> str:
+    scenario = record["scenario"]
+    name = scenario["name"] if scenario["file"].startswith("scenarios/") else scenario["file"]
+    return f"stallbench run {name}" + (f" --variant {scenario['variant']}" if scenario["variant"] else "") + "".join(
+        f" --set {change}" for change in scenario["changes"]
+    )
+
+
+def _write_junit(path: Path, run: RunTables, verdict: Verdict) -> None:
+    suite = TestSuite(f"stallbench.{run.record['scenario']['name']}")
+    for finding in verdict.findings:
+        case = TestCase(finding.subject, classname=f"{run.record['id']}.{finding.check}")
+        if finding.result == "fail":
+            case.result = [Failure(finding.reason)]
+        elif finding.result == "unknown":
+            case.result = [Error(finding.reason)]
+        suite.add_testcase(case)
+    if verdict.status != "completed":
+        case = TestCase("the run is carried out", classname=f"{run.record['id']}.status")
+        case.result = [Error(verdict.reason)]
+        suite.add_testcase(case)
+    xml = JUnitXml()
+    xml.add_testsuite(suite)
+    fresh = path.with_suffix(".xml.new")
+    xml.write(str(fresh), pretty=True)
+    fresh.replace(path)
+
+
+def _write(path: Path, text: str) -> None:
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+def _format_clock(t_ns: int | None) -> str:
+    return datetime.fromtimestamp(t_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if t_ns else "never"
