@@ -1,8 +1,8 @@
 """How long does the pipeline take, from the start of its process until all tables are written?
 
-``python -m benchmarks.pipeline`` makes up a run of 120 s at 500 jobs a second (about 250 000 events of 9 processes, as `longtx` has them),
-runs ``python -m stallbench.pipeline`` on it several times, and prints each time as a line of JSON. ``--jobs-per-s 10000`` makes it
-5 million events. The made-up run is removed afterwards.
+``python -m benchmarks.pipeline`` makes up a run of 120 s at 500 jobs a second (about 250 000 events of 9 processes, as
+`longtx` has them), runs ``python -m stallbench.pipeline`` on it several times, and prints each time as a line of JSON.
+``--jobs-per-s 10000`` makes it 5 million events. The made-up run is removed afterwards.
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ def _record(duration_s: int, workers: int) -> dict[str, Any]:
     for name, length_s in lengths_s.items():
         end_s = start_s + length_s
         times = {"start_ns": START_NS + int(start_s * 1e9), "end_ns": START_NS + int(end_s * 1e9)}
-        phases.append(
-            {"name": name, "measured": True, "planned_start_s": start_s, "planned_duration_s": length_s, **times}
-        )
+        phases.append({"name": name, "measured": True, "planned_start_s": start_s, "planned_duration_s": length_s, **times})
         start_s = end_s
     names = ["producer-1", *(f"worker-{number}" for number in range(1, workers + 1))]
     processes = [

@@ -1,72 +1,62 @@
 """``python -m longrunners [document.json]``: one longrunner, from its document on standard input or in a file.
 
-``--check`` reads a JSON list of ``{kind, role, options}`` and prints, for each, the list of its faults: the bench validates scenarios by
-it, since the library does not import what it starts.
+The library does not import what it starts: with ``--check`` it asks this command what is wrong with a scenario's choices.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from functools import partial
 
 import psycopg
-from pydantic import ValidationError
 
 from longrunners import find_longrunners
-from longrunners.longrunner import LongrunnerDocument, LostError
-from stallbench.role import CannotGoOnError, Stop, read_document, run_role, say
+from longrunners.choice import Choice, Choices, find_faults, tell_fault
+from longrunners.longrunner import LongrunnerDocument, LostError, tell
+from stallbench.role import EXIT_BAD_DOCUMENT, CannotGoOnError, Stop, read_document, run_role, say
 
 
 def main() -> None:
+    """Do what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m longrunners", description="Hold a database's horizon back until SIGTERM.")
+    parser.add_argument("document", nargs="?", default="-", help="JSON document; standard input if not given")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="read a list of {kind, role, options, settings}, print the list of each one's faults, and hold nothing",
+    )
+    arguments = parser.parse_args()
+    if arguments.check:
+        choices = read_document(Choices, [arguments.document])
+        print(json.dumps([find_faults(choice) for choice in choices.root]))
+    else:
+        run_role(partial(run_one, arguments.document))
+
+
+def run_one(where: str) -> None:
     """Hold until asked to stop, or clean up after one that was killed."""
-    document = read_document(LongrunnerDocument, sys.argv[1:])
-    kind = find_longrunners().get(document.kind)
-    if kind is None:
-        raise CannotGoOnError(f"there is no longrunner {document.kind!r}; there are {', '.join(find_longrunners())}")
+    document = read_document(LongrunnerDocument, [where])
+    if faults := find_faults(Choice(kind=document.kind, options=document.options)):
+        print("\n".join(f"document of {document.name}: {tell_fault(fault)}" for fault in faults), file=sys.stderr)
+        sys.exit(EXIT_BAD_DOCUMENT)
+    kind = find_longrunners()[document.kind]
     longrunner = kind(document, kind.options_type.model_validate(document.options))
     if document.release:
-        longrunner.release()
+        say(released=True, removed=longrunner.release())
         return
     stop = Stop()
-    say(ready={"holder": longrunner.hold()})
+    say(ready={"holder": longrunner.hold(stop)})
     try:
         longrunner.keep(stop)
-    except (LostError, psycopg.Error) as error:
-        say(lost=str(error))
-        raise CannotGoOnError(f"{document.name} holds no longer: {error}") from error
-    longrunner.let_go()
+        longrunner.let_go()
+    except (LostError, CannotGoOnError, psycopg.Error) as error:
+        why = tell(error) if isinstance(error, psycopg.Error) else str(error)
+        say(lost=why)
+        raise CannotGoOnError(f"{document.name} holds no longer: {why}") from error
     say(released=True)
 
 
-def check() -> None:
-    """Print the faults of each choice on standard input, each as ``{where, found, expected}``."""
-    print(json.dumps([find_faults(choice["kind"], choice["role"], choice["options"]) for choice in json.load(sys.stdin)]))
-
-
-def find_faults(kind: str, role: str, options: dict[str, object]) -> list[dict[str, object]]:
-    """Return what is wrong with a choice, as the parts of a sentence."""
-    kinds = find_longrunners()
-    if kind not in kinds:
-        return [{"where": "kind", "found": kind, "allowed": list(kinds)}]
-    chosen = kinds[kind]
-    faults: list[dict[str, object]] = []
-    if chosen.role != role:
-        faults.append({"where": "on", "found": role, "expected": f"a {chosen.role}, where {kind} runs"})
-    try:
-        chosen.options_type.model_validate(options)
-    except ValidationError as error:
-        names = [field.alias or name for name, field in chosen.options_type.model_fields.items()]
-        for fault in error.errors(include_url=False):
-            where = ".".join(str(part) for part in fault["loc"])
-            if fault["type"] == "extra_forbidden":
-                faults.append({"where": where, "unknown": True, "allowed": names})
-            else:
-                faults.append({"where": where, "found": repr(fault["input"]), "expected": fault["msg"]})
-    return faults
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--check"]:
-        check()
-    else:
-        run_role(main)
+    main()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from longrunners.longrunner import Connection, LongrunnerOptions, TransactionLongrunner
+from psycopg.sql import SQL, Identifier
+
+from longrunners.longrunner import Connection, LongrunnerOptions
+from longrunners.transaction import TransactionLongrunner
 
 
 class IdleWriter(TransactionLongrunner[LongrunnerOptions]):
@@ -14,6 +17,19 @@ class IdleWriter(TransactionLongrunner[LongrunnerOptions]):
 
     def open_transaction(self, connection: Connection) -> None:
         """Write elsewhere than to the queue; the table is made before, so that it is not part of what is held."""
-        connection.execute("CREATE TABLE IF NOT EXISTS stallbench_idle_writer (written_at timestamptz NOT NULL)")
+        table = Identifier(self.object_name)
+        connection.execute(SQL("CREATE TABLE IF NOT EXISTS {} (written_at timestamptz NOT NULL)").format(table))
         connection.execute("BEGIN")
-        connection.execute("INSERT INTO stallbench_idle_writer VALUES (now())")
+        connection.execute(SQL("INSERT INTO {} VALUES (now())").format(table))
+
+    def remove(self, connection: Connection) -> list[str]:
+        """Drop the table."""
+        return drop_table(connection, self.object_name)
+
+
+def drop_table(connection: Connection, name: str) -> list[str]:
+    """Drop a longrunner's table if it is there; returns what was dropped, in words."""
+    if connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() == (None,):
+        return []
+    connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(name)))
+    return [f"table {name}"]

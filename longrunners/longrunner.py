@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import select
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 import psycopg
@@ -13,9 +13,12 @@ from stallbench.connection import connect
 from stallbench.records.endpoint import Endpoint
 from stallbench.role import Stop
 
-_LOOK_EVERY_S = 0.2
-
 Connection = psycopg.Connection[tuple[Any, ...]]
+
+_TERMINATE = """
+SELECT pid, pg_terminate_backend(pid, 5000)
+FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()
+"""
 
 
 class LongrunnerOptions(BaseModel):
@@ -29,7 +32,10 @@ class LongrunnerDocument(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(description="names the process in the records and to the server")
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_-]{0,40}$",
+        description="names the process in the records and to the server, and what it makes there; of one longrunner at a time",
+    )
     kind: str
     on: str = Field(default="primary", description="name of the server, for the records")
     endpoint: Endpoint
@@ -38,7 +44,7 @@ class LongrunnerDocument(BaseModel):
 
 
 class LostError(Exception):
-    """The server ended what the longrunner held."""
+    """The longrunner holds no longer, although nobody told it to let go; the message says why."""
 
 
 OptionsT = TypeVar("OptionsT", bound=LongrunnerOptions)
@@ -53,20 +59,28 @@ class Longrunner(ABC, Generic[OptionsT]):
     """One sentence on what it does."""
     source: ClassVar[str]
     """Who has met it."""
-    role: ClassVar[str] = "primary"
-    """The role of the server that it runs on: ``primary`` or ``replica``."""
+    roles: ClassVar[tuple[str, ...]] = ("primary",)
+    """The roles of the servers that it runs on: ``primary``, ``replica``."""
     options_type: ClassVar[type[LongrunnerOptions]] = LongrunnerOptions
-    needs: ClassVar[dict[str, str]] = {}
-    """Server settings without which it cannot hold, and what they must be, for the user to read."""
 
     def __init__(self, document: LongrunnerDocument, options: OptionsT) -> None:
         """Prepare; nothing is opened."""
         self.document = document
         self.options = options
 
+    @classmethod
+    def find_missing_setting(cls, options: OptionsT, settings: Mapping[str, object]) -> str | None:
+        """Return what the server's ``settings`` (those that are not default) lack for it to hold, in words; none if nothing."""
+        return None
+
+    @property
+    def application_name(self) -> str:
+        """What the server calls its sessions."""
+        return f"stallbench:longrunner:{self.document.name}"
+
     @property
     def object_name(self) -> str:
-        """Name for what outlives a connection (a slot, a prepared transaction): recognisably the bench's."""
+        """Name for what outlives a connection (a table, a slot, a prepared transaction): recognisably the bench's."""
         return f"stallbench_{self.document.name.replace('-', '_')}"
 
     def connect(self) -> Connection:
@@ -74,8 +88,11 @@ class Longrunner(ABC, Generic[OptionsT]):
         return connect(self.document.endpoint, f"longrunner:{self.document.name}")
 
     @abstractmethod
-    def hold(self) -> dict[str, Any]:
-        """Take hold and return what the server will know it by: its ``kind`` of holder, and ``pid``, ``gid`` or ``slot``."""
+    def hold(self, stop: Stop) -> dict[str, Any]:
+        """Take hold and return what the server knows the holder by: its ``kind``, and ``pid``, ``gid`` or ``slot``.
+
+        Raises `CannotGoOnError` or `psycopg.Error` if that cannot be done; nothing is then left on the server.
+        """
 
     @abstractmethod
     def keep(self, stop: Stop) -> None:
@@ -83,44 +100,23 @@ class Longrunner(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def let_go(self) -> None:
-        """End the hold."""
+        """End the hold, and remove what it needed; raises `LostError` if it had ended before."""
 
-    def release(self) -> None:
-        """Remove what a killed longrunner of this name left on the server; by default that is nothing."""
+    def remove(self, connection: Connection) -> list[str]:
+        """Remove what outlives the longrunner's connections, if it is there; returns what that was, in words."""
+        return []
 
+    def release(self) -> list[str]:
+        """Remove what a killed longrunner of this name left on the server; returns what that was, in words.
 
-class TransactionLongrunner(Longrunner[OptionsT]):
-    """Holds by one open transaction on one connection, in which it is idle."""
-
-    _connection: Connection
-
-    @abstractmethod
-    def open_transaction(self, connection: Connection) -> None:
-        """Begin the transaction and do in it what makes it hold the horizon."""
-
-    def hold(self) -> dict[str, Any]:
-        """Open the transaction."""
-        self._connection = self.connect()
-        self.open_transaction(self._connection)
-        return {"kind": "backend", "pid": self._connection.info.backend_pid}
-
-    def keep(self, stop: Stop) -> None:
-        """Watch the connection without a query, which would end the idleness: the server only speaks up to end it."""
-        while not stop.wait(_LOOK_EVERY_S):
-            raise_if_ended(self._connection)
-
-    def let_go(self) -> None:
-        """Roll back."""
-        self._connection.execute("ROLLBACK")
-        self._connection.close()
+        A session that was in a query, or whose proxy keeps it open, outlives its client; so they are ended too.
+        """
+        with connect(self.document.endpoint, f"release:{self.document.name}") as connection:
+            ended = connection.execute(_TERMINATE, (self.application_name,)).fetchall()
+            return [*(f"session {pid}" for pid, _ in ended), *self.remove(connection)]
 
 
-def raise_if_ended(connection: Connection) -> None:
-    """Raise `LostError` with the server's words if it has ended an idle connection."""
-    readable, _, _ = select.select([connection.fileno()], [], [], 0)
-    if not readable:
-        return
-    try:
-        connection.execute("SELECT 1")
-    except psycopg.Error as error:
-        raise LostError(f"{error.sqlstate or 'connection'}: {str(error).strip()}") from error
+def tell(error: psycopg.Error) -> str:
+    """Return an error of the server in one line, its SQLSTATE first."""
+    words = error.diag.message_primary or str(error).strip().splitlines()[0]
+    return f"{error.sqlstate or 'no SQLSTATE'}: {words}"

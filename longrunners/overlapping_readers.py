@@ -1,27 +1,37 @@
 """Queries of which each is short enough, but one is always open: analytics that never looks like a long transaction.
 
-Each reader's query sleeps on the server (``pg_sleep``): it holds its snapshot for as long as a query that computes would, without taking the
-processor away from the queue, so that what is measured is the horizon and nothing else.
+Each reader's transaction reads once, which takes its snapshot, and then sleeps on the server (``pg_sleep``): it holds the
+snapshot for exactly as long as asked and is seen as active, like a query that computes; but it leaves the processor to the
+queue, so that what is measured is the horizon and nothing else.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 from pydantic import Field
 
-from longrunners.longrunner import Connection, Longrunner, LongrunnerOptions, LostError
+from longrunners.longrunner import Connection, Longrunner, LongrunnerOptions, LostError, tell
 from stallbench.duration import Duration
-from stallbench.role import Stop, say
+from stallbench.reconnection import reconnect
+from stallbench.role import CannotGoOnError, Stop, say
+
+_LOOK_EVERY_S = 0.2
+_BREATH_S = 0.2
+"""Pause after a cancelled query, so that a server that cancels each at once is not flooded."""
+_PATIENCE_S = 5.0
 
 
 class OverlappingReadersOptions(LongrunnerOptions):
     """How many, and how long each query takes."""
 
     readers: int = Field(default=3, ge=2, le=32, description="readers, each on a connection of its own")
-    each_s: Duration = Field(default=20.0, alias="each", gt=0, le=3600, description="how long each query takes")
+    each_s: Duration = Field(default=20.0, alias="each", ge=0.1, le=3600, description="how long each query takes")
 
 
 class OverlappingReaders(Longrunner[OverlappingReadersOptions]):
@@ -30,48 +40,90 @@ class OverlappingReaders(Longrunner[OverlappingReadersOptions]):
     kind = "overlapping_readers"
     summary = "staggered queries, each short, of which one is always open"
     source = "analytics on the primary, as reported by users of queues on PostgreSQL"
+    roles = ("primary", "replica")
     options_type = OverlappingReadersOptions
 
-    def hold(self) -> dict[str, Any]:
-        """Start the readers and return when the first has its query open."""
-        self._ended = threading.Event()
-        self._failed: list[str] = []
-        self._connections = [self.connect() for _ in range(self.options.readers)]
+    _threads: Sequence[threading.Thread] = ()
+
+    def hold(self, stop: Stop) -> dict[str, Any]:
+        """Start the readers and return when the first has its snapshot."""
+        self._broken: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._say_lock = threading.Lock()
+        connections = [self.connect() for _ in range(self.options.readers)]
+        start_s = time.monotonic()
+        first_began = threading.Event()
         self._threads = [
-            threading.Thread(target=self._read, args=(number, connection), daemon=True)
-            for number, connection in enumerate(self._connections)
+            threading.Thread(target=self._read, args=(number, connection, start_s, first_began, stop), daemon=True)
+            for number, connection in enumerate(connections)
         ]
         for thread in self._threads:
             thread.start()
-        return {"kind": "backend", "pid": self._connections[0].info.backend_pid}
+        while not first_began.wait(_LOOK_EVERY_S):
+            if not self._broken.empty():
+                raise CannotGoOnError(self._broken.get())
+            if stop.asked:
+                break
+        return {"kind": "backend", "pid": connections[0].info.backend_pid, "application": self.application_name}
 
     def keep(self, stop: Stop) -> None:
-        """Watch the readers."""
-        while not stop.wait(0.2):
-            if self._failed:
-                raise LostError(self._failed[0])
+        """Watch the readers: each looks after itself until it cannot reach the server any more."""
+        while not stop.wait(_LOOK_EVERY_S):
+            self._raise_if_broken()
 
     def let_go(self) -> None:
-        """Cancel what is open."""
-        self._ended.set()
-        for connection in self._connections:
-            connection.cancel_safe(timeout=5)
-        for thread in self._threads:
-            thread.join(timeout=5)
-        for connection in self._connections:
+        """End the queries that are open; a client that merely left would leave them running."""
+        until_s = time.monotonic() + _PATIENCE_S
+        while any(thread.is_alive() for thread in self._threads):
+            if time.monotonic() > until_s:
+                raise LostError(f"the readers' queries did not end within {_PATIENCE_S:.0f} s")
+            self.release()
+            for thread in self._threads:
+                thread.join(timeout=_LOOK_EVERY_S)
+        self._raise_if_broken()
+
+    def _raise_if_broken(self) -> None:
+        if not self._broken.empty():
+            raise LostError(self._broken.get())
+
+    def _read(self, number: int, connection: Connection, start_s: float, first_began: threading.Event, stop: Stop) -> None:
+        """Query over and over, each time until the next end of this reader's own rhythm, so that the stagger
+        survives a cancelled query.
+        """
+        each_s = self.options.each_s
+        start_s += number * each_s / self.options.readers
+        stop.wait(start_s - time.monotonic())
+        while not stop.asked:
+            began_s = time.monotonic()
+            lasts_s = each_s - (began_s - start_s) % each_s
+            try:
+                if connection.closed:
+                    connection = reconnect(self.connect, stop)
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                connection.execute("SELECT count(*) FROM pg_class")
+                first_began.set()
+                self._say(began={"reader": number + 1, "lasts_s": round(lasts_s, 3)})
+                connection.execute("SELECT pg_sleep(%s)", (lasts_s,))
+                connection.execute("COMMIT")
+                self._say(ended={"reader": number + 1, "lasted_s": round(time.monotonic() - began_s, 3)})
+            except CannotGoOnError as error:
+                if not stop.asked:
+                    self._broken.put(str(error))
+                    return
+            except psycopg.Error as error:
+                self._clear(connection)
+                if not stop.asked:
+                    lasted_s = round(time.monotonic() - began_s, 3)
+                    self._say(cancelled={"reader": number + 1, "lasted_s": lasted_s, "why": tell(error)})
+                    stop.wait(_BREATH_S)
+        connection.close()
+
+    def _clear(self, connection: Connection) -> None:
+        """End the failed transaction, or else the connection."""
+        try:
+            connection.execute("ROLLBACK")
+        except psycopg.Error:
             connection.close()
 
-    def _read(self, number: int, connection: Connection) -> None:
-        """Query over and over: first after this reader's part of the stagger, then without a pause."""
-        self._ended.wait(number * self.options.each_s / self.options.readers)
-        while not self._ended.is_set():
-            say(reader=number + 1, began=True)
-            try:
-                connection.execute("SELECT count(*), pg_sleep(%s) FROM pg_class", (self.options.each_s,))
-            except psycopg.errors.QueryCanceled:
-                if not self._ended.is_set():
-                    say(reader=number + 1, cancelled=True)
-            except psycopg.Error as error:
-                if not self._ended.is_set():
-                    self._failed.append(f"{error.sqlstate or 'connection'}: {str(error).strip()}")
-                return
+    def _say(self, **message: object) -> None:
+        with self._say_lock:
+            say(**message)

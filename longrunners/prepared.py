@@ -1,49 +1,57 @@
-"""An abandoned prepared transaction: no session, nothing in pg_stat_activity, survives restarts, and holds the horizon for ever."""
+"""An abandoned prepared transaction: it has no session to end, survives restarts, and holds the horizon for ever."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from longrunners.longrunner import Longrunner, LongrunnerOptions, LostError
-from stallbench.role import Stop
+from psycopg.sql import SQL, Identifier, Literal
 
-_LOOK_EVERY_S = 0.5
+from longrunners.idle_writer import drop_table
+from longrunners.leftover import LeftoverLongrunner
+from longrunners.longrunner import Connection, LongrunnerOptions
+from stallbench.role import CannotGoOnError
+
+_NEEDED = "max_prepared_transactions of at least 1 in database.settings"
 
 
-class Prepared(Longrunner[LongrunnerOptions]):
-    """Prepares a transaction and closes its connection."""
+class Prepared(LeftoverLongrunner[LongrunnerOptions]):
+    """Prepares a transaction and never finishes it."""
 
     kind = "prepared"
     summary = "prepares a transaction, as a two-phase commit does, and never finishes it"
     source = "PostgreSQL's documentation of PREPARE TRANSACTION warns of it"
-    needs = {"max_prepared_transactions": "at least 1"}
 
-    def hold(self) -> dict[str, Any]:
+    @classmethod
+    def find_missing_setting(cls, options: LongrunnerOptions, settings: Mapping[str, object]) -> str | None:
+        """By default PostgreSQL allows no prepared transaction."""
+        return _NEEDED if str(settings.get("max_prepared_transactions", 0)) == "0" else None
+
+    def make(self, connection: Connection) -> dict[str, Any]:
         """Write a row and prepare."""
-        with self.connect() as connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS stallbench_prepared (written_at timestamptz NOT NULL)")
-            connection.execute("BEGIN")
-            connection.execute("INSERT INTO stallbench_prepared VALUES (now())")
-            connection.execute(f"PREPARE TRANSACTION '{self.object_name}'")
+        if connection.execute("SHOW max_prepared_transactions").fetchone() == ("0",):
+            raise CannotGoOnError(
+                f"max_prepared_transactions is 0 on {self.document.on}, so nothing can be prepared; expected {_NEEDED}"
+            )
+        table = Identifier(self.object_name)
+        connection.execute(SQL("CREATE TABLE IF NOT EXISTS {} (written_at timestamptz NOT NULL)").format(table))
+        connection.execute("BEGIN")
+        connection.execute(SQL("INSERT INTO {} VALUES (now())").format(table))
+        connection.execute(SQL("PREPARE TRANSACTION {}").format(Literal(self.object_name)))
         return {"kind": "prepared", "gid": self.object_name}
 
-    def keep(self, stop: Stop) -> None:
-        """Look now and then whether it is still there."""
-        while not stop.wait(_LOOK_EVERY_S):
-            if not self._is_there():
-                raise LostError(f"somebody finished prepared transaction {self.object_name}")
+    def find_loss(self, connection: Connection) -> str | None:
+        """Look whether somebody has finished it."""
+        return None if self._is_there(connection) else f"somebody finished prepared transaction {self.object_name}"
 
-    def let_go(self) -> None:
-        """Roll it back."""
-        with self.connect() as connection:
-            connection.execute(f"ROLLBACK PREPARED '{self.object_name}'")
+    def remove(self, connection: Connection) -> list[str]:
+        """Roll it back, and drop the table."""
+        removed = []
+        if self._is_there(connection):
+            connection.execute(SQL("ROLLBACK PREPARED {}").format(Literal(self.object_name)))
+            removed.append(f"prepared transaction {self.object_name}")
+        return [*removed, *drop_table(connection, self.object_name)]
 
-    def release(self) -> None:
-        """Roll it back if it is there."""
-        if self._is_there():
-            self.let_go()
-
-    def _is_there(self) -> bool:
-        with self.connect() as connection:
-            query = "SELECT 1 FROM pg_prepared_xacts WHERE gid = %s"
-            return connection.execute(query, (self.object_name,)).fetchone() is not None
+    def _is_there(self, connection: Connection) -> bool:
+        query = "SELECT 1 FROM pg_prepared_xacts WHERE gid = %s AND database = current_database()"
+        return connection.execute(query, (self.object_name,)).fetchone() is not None

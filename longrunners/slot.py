@@ -1,108 +1,80 @@
 """A replication slot that nobody uses any more: a replica that was taken away, a connector that was switched off.
 
-A physical slot keeps the last feedback of its replica and holds everything with it. A logical slot holds only the system catalogs: queue
-tables are vacuumed as ever, and what grows instead is the WAL.
+A physical slot keeps the last feedback of its replica and holds everything with it. A logical slot holds only the system
+catalogs: queue tables are vacuumed as ever, and what grows instead is the WAL.
 """
 
 from __future__ import annotations
 
-import struct
-import time
+from collections.abc import Mapping
 from typing import Any, Literal
 
-import psycopg
-from psycopg.pq import ExecStatus
 from pydantic import Field
 
-from longrunners.longrunner import Longrunner, LongrunnerOptions, LostError
-from stallbench.role import CannotGoOnError, Stop
+from longrunners.feedback import send_feedback
+from longrunners.leftover import LeftoverLongrunner
+from longrunners.longrunner import Connection, LongrunnerOptions
+from stallbench.role import CannotGoOnError
 
-_LOOK_EVERY_S = 0.5
-_FEEDBACK_S = 5.0
-_EPOCH_2000_S = 946_684_800
+_NEEDED = "wal_level = 'logical' in database.settings, for a logical slot"
+_STATE = """
+SELECT active_pid, xmin IS NOT NULL, catalog_xmin IS NOT NULL, coalesce(wal_status, '') = 'lost'
+FROM pg_replication_slots WHERE slot_name = %s
+"""
+_DROP = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
 
 
 class SlotOptions(LongrunnerOptions):
     """Which slot is left behind."""
 
-    type: Literal["physical", "logical"] = Field(default="physical", description="what the slot was for")
+    type: Literal["physical", "logical"] = Field(
+        default="physical",
+        description="physical, as of a replica: holds all tables; logical, as of a connector: holds catalogs only",
+    )
 
 
-class Slot(Longrunner[SlotOptions]):
+class Slot(LeftoverLongrunner[SlotOptions]):
     """Leaves an inactive slot that holds ``xmin`` (physical) or ``catalog_xmin`` (logical) back."""
 
     kind = "slot"
     summary = "leaves an inactive replication slot behind that still holds xmin back"
     source = "PostgreSQL's documentation of replication slots warns of it"
     options_type = SlotOptions
-    needs = {"wal_level": "logical, for a logical slot"}
 
-    def hold(self) -> dict[str, Any]:
+    @classmethod
+    def find_missing_setting(cls, options: SlotOptions, settings: Mapping[str, object]) -> str | None:
+        """By default PostgreSQL's WAL does not say enough for a logical slot."""
+        return _NEEDED if options.type == "logical" and settings.get("wal_level") != "logical" else None
+
+    def make(self, connection: Connection) -> dict[str, Any]:
         """Create the slot, give it an xmin, and leave it."""
-        with self.connect() as connection:
-            if self.options.type == "logical":
-                connection.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", (self.object_name,))
-            else:
-                connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", (self.object_name,))
-                self._send_feedback(self._next_xid(connection))
-        return {"kind": "slot", "slot": self.object_name}
+        if self.options.type == "logical":
+            if connection.execute("SHOW wal_level").fetchone() != ("logical",):
+                raise CannotGoOnError(f"wal_level is not logical on {self.document.on}; expected {_NEEDED}")
+            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", (self.object_name,))
+        else:
+            connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", (self.object_name,))
+            try:
+                send_feedback(self.document.endpoint, self.application_name, self.object_name, connection)
+            except BaseException:
+                self.remove(connection)
+                raise
+        return {"kind": "slot", "slot": self.object_name, "catalog_only": self.options.type == "logical"}
 
-    def keep(self, stop: Stop) -> None:
-        """Look now and then whether it is still there and holds."""
-        while not stop.wait(_LOOK_EVERY_S):
-            if not self._holds():
-                raise LostError(f"slot {self.object_name} holds nothing any more")
+    def find_loss(self, connection: Connection) -> str | None:
+        """Somebody may drop it or use it, and the server may invalidate it (``max_slot_wal_keep_size``)."""
+        row = connection.execute(_STATE, (self.object_name,)).fetchone()
+        if row is None:
+            return f"somebody dropped slot {self.object_name}"
+        active_pid, holds_tables, holds_catalogs, invalidated = row
+        if active_pid is not None:
+            return f"slot {self.object_name} is in use again, by process {active_pid} of the server"
+        if invalidated:
+            return f"the server has invalidated slot {self.object_name}: it kept more WAL than max_slot_wal_keep_size"
+        holds = holds_catalogs if self.options.type == "logical" else holds_tables
+        return None if holds else f"slot {self.object_name} holds nothing any more"
 
-    def let_go(self) -> None:
+    def remove(self, connection: Connection) -> list[str]:
         """Drop it."""
-        with self.connect() as connection:
-            connection.execute("SELECT pg_drop_replication_slot(%s)", (self.object_name,))
-
-    def release(self) -> None:
-        """Drop it if it is there."""
-        with self.connect() as connection:
-            connection.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s",
-                (self.object_name,),
-            )
-
-    def _holds(self) -> bool:
-        with self.connect() as connection:
-            query = "SELECT coalesce(xmin, catalog_xmin) IS NOT NULL FROM pg_replication_slots WHERE slot_name = %s"
-            row = connection.execute(query, (self.object_name,)).fetchone()
-            return bool(row and row[0])
-
-    def _next_xid(self, connection: psycopg.Connection[tuple[Any, ...]]) -> int:
-        row = connection.execute("SELECT txid_snapshot_xmax(txid_current_snapshot())").fetchone()
-        assert row is not None
-        return int(row[0])
-
-    def _send_feedback(self, full_xid: int) -> None:
-        """Stream through the slot as a replica would, report ``full_xid`` as the oldest that is still wanted, and go."""
-        endpoint = self.document.endpoint
-        with psycopg.connect(
-            host=endpoint.host,
-            port=endpoint.port,
-            user=endpoint.user,
-            password=endpoint.password.get_secret_value(),
-            application_name=f"stallbench:longrunner:{self.document.name}",
-            replication="true",
-            autocommit=True,
-        ) as connection:
-            pgconn = connection.pgconn
-            identity = pgconn.exec_(b"IDENTIFY_SYSTEM")
-            position = (identity.get_value(0, 2) or b"0/0").decode()
-            started = pgconn.exec_(f'START_REPLICATION SLOT "{self.object_name}" PHYSICAL {position}'.encode())
-            if started.status != ExecStatus.COPY_BOTH:
-                raise CannotGoOnError(f"slot {self.object_name} does not stream: {started.get_error_message()}")
-            now_us = int((time.time() - _EPOCH_2000_S) * 1e6)
-            xid, epoch = full_xid & 0xFFFF_FFFF, full_xid >> 32
-            # Hot standby feedback: time, xmin and its epoch, catalog xmin and its epoch (streaming replication protocol).
-            pgconn.put_copy_data(b"h" + struct.pack("!qIIII", now_us, xid, epoch, 0, 0))
-            pgconn.flush()
-            until_s = time.monotonic() + _FEEDBACK_S
-            while not self._holds():
-                if time.monotonic() > until_s:
-                    raise CannotGoOnError(f"slot {self.object_name} did not take the feedback within {_FEEDBACK_S:.0f} s")
-                time.sleep(0.05)
-            pgconn.finish()
+        dropped = connection.execute(_DROP, (self.object_name,)).fetchall()
+        return [f"slot {self.object_name}" for _ in dropped]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from longrunners.longrunner import Connection, LongrunnerOptions, TransactionLongrunner
+from longrunners.longrunner import Connection, LongrunnerOptions
+from longrunners.transaction import TransactionLongrunner
 
 
 class SnapshotReader(TransactionLongrunner[LongrunnerOptions]):
@@ -13,6 +14,6 @@ class SnapshotReader(TransactionLongrunner[LongrunnerOptions]):
     source = "PostgreSQL's documentation of routine vacuuming; pg_dump works like this"
 
     def open_transaction(self, connection: Connection) -> None:
-        """Take the snapshot."""
+        """Take the snapshot: BEGIN alone takes none."""
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SELECT count(*) FROM pg_class")

@@ -85,9 +85,7 @@ class Producer:
             detail = f"{error.sqlstate or type(error).__name__} in enqueue: {error}"
             for n in batch:
                 intended_ns = start_wall_ns + self._schedule.due_ns(n)
-                self._log.write(
-                    Event.ERROR, intended_ns=intended_ns, duration_ns=time.monotonic_ns() - began_ns, detail=detail
-                )
+                self._log.write(Event.ERROR, intended_ns=intended_ns, duration_ns=time.monotonic_ns() - began_ns, detail=detail)
             raise
         duration_ns = time.monotonic_ns() - began_ns
         for n, job_id in zip(batch, ids, strict=True):

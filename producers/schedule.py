@@ -1,6 +1,7 @@
 """When each job is wanted: an open-loop schedule, computed from start time and rate alone.
 
-A producer that falls behind does not move the schedule: a late job keeps the time at which it was wanted, and latency counts from there.
+A producer that falls behind does not move the schedule: a late job keeps the time at which it was wanted, and latency counts
+from there.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ class DeadTupleEffect:
     spearman: float
     pearson: float
     slope_us: float
-    """Microseconds of median claim time for each dead tuple, by the Theil-Sen estimator: a second in which the machine was busy with something
-    else moves it little, while it would pull a least-squares line."""
+    """Microseconds of median claim time for each dead tuple, by the Theil-Sen estimator: a second in which the machine was
+    busy with something else moves it little, while it would pull a least-squares line."""
     slope_low_us: float
     slope_high_us: float
     """Ends of the 95 % confidence interval."""
@@ -122,7 +122,10 @@ def _tell_holders(holders: tuple[HolderStay, ...]) -> str:
     if not holders:
         return "Nobody held the horizon for longer than a second."
     oldest, *others = holders
-    age = [f"{oldest.age_s:.0f} s" if oldest.age_s is not None else "", f"{oldest.age_xids:,} transactions" if oldest.age_xids else ""]
+    age = [
+        f"{oldest.age_s:.0f} s" if oldest.age_s is not None else "",
+        f"{oldest.age_xids:,} transactions" if oldest.age_xids else "",
+    ]
     up_to = f", for up to {' and '.join(part for part in age if part)}" if any(age) else ""
     told = f"From {oldest.from_s:.0f} s to {oldest.to_s:.0f} s {oldest.name} ({oldest.description}) held the horizon{up_to}."
     if others:

@@ -53,11 +53,10 @@ def run(
 ) -> None:
     """Run a scenario on servers of its own and judge it.
 
-    Exit codes: 0 every expectation holds, 1 one fails (or could not be decided), 2 bad input, 3 the run could not be carried out, 130
-    interrupted.
+    Exit codes: 0 every expectation holds, 1 one fails (or could not be decided), 2 bad input, 3 the run could not be carried
+    out, 130 interrupted.
 
     Examples:
-
         stallbench run longtx
 
         stallbench run longtx --variant skip_locked
@@ -95,7 +94,6 @@ def report(
     """Make tables, verdict and report of a run again, from its folder alone.
 
     Examples:
-
         stallbench report latest
 
         stallbench report reports/runs/20261120T101500Z-longtx
@@ -108,7 +106,6 @@ def list_() -> None:
     """List the scenarios and their variants.
 
     Example:
-
         stallbench list
     """
     from stallbench.scenario_file import find_scenarios, read_scenario, read_variants
@@ -125,7 +122,6 @@ def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOpt
     """Show a scenario as it would run: with its variant, its changes and every default filled in.
 
     Examples:
-
         stallbench show longtx
 
         stallbench show longtx --variant skip_locked --set producers.rate=1000
@@ -140,7 +136,6 @@ def doctor() -> None:
     """Check what the bench needs from this machine, and say what would install what is missing.
 
     Example:
-
         stallbench doctor
     """
     from stallbench.doctor import check, render
@@ -158,7 +153,6 @@ def clean(
     """Remove what dead runs left behind: processes, servers and temporary folders. Running runs are not touched.
 
     Examples:
-
         stallbench clean
 
         stallbench clean --reports

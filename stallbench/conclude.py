@@ -1,4 +1,6 @@
-"""From a run's records to its report: tables, then verdict, then pages. Reads only the run's folder; can be done again at any time."""
+"""From a run's records to its report: tables, then verdict, then pages. Reads only the run's folder; can be done
+again at any time.
+"""
 
 from __future__ import annotations
 

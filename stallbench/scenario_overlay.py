@@ -1,6 +1,7 @@
 """Lays variants and single changes over a scenario's content.
 
-Tables are merged key by key and arrays are replaced, with two conveniences: ``phase.<name>`` changes one phase of the array by its name, and a
+Tables are merged key by key and arrays are replaced, with two conveniences: ``phase.<name>`` changes one phase of the array
+by its name, and a
 ``queue`` with a ``kind`` of its own replaces the whole table, so that options of one queue do not leak into another.
 """
 

@@ -47,8 +47,8 @@ class Worker:
     def run(self) -> None:
         """Work until asked to stop; the job in hand is finished first.
 
-        After an error of the driver the connection is given up and opened anew, so that no transaction and no lock of the broken move
-        lives on. Raises `CannotGoOnError` when the server stays away.
+        After an error of the driver the connection is given up and opened anew, so that no transaction and no lock of the
+        broken move lives on. Raises `CannotGoOnError` when the server stays away.
         """
         while not self._stop.asked:
             try:

@@ -1,4 +1,5 @@
-"""What is sampled while a run goes on: one subject a file, all of them in a process of their own (``python -m stallbench.collectors``).
+"""What is sampled while a run goes on: one subject a file, all of them in a process of their own (``python -m
+stallbench.collectors``).
 
 A collector is added by adding a file here with a subclass of `Collector`.
 """

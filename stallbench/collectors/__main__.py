@@ -1,6 +1,7 @@
 """``python -m stallbench.collectors [document.json]``: all collectors at one cadence, each into its own file.
 
-One thread takes them in turn: they share two cores with the servers that they watch, and what they take is part of what they record.
+One thread takes them in turn: they share two cores with the servers that they watch, and what they take is part of what they
+record.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Collection:
     def sample(self, beat_s: float) -> None:
         """Let each collector measure once, as asked for at ``beat_s`` of the monotonic clock.
 
-        One that breaks does not stop the others; why is printed once, and again when it changes. Raises `OSError` when the disk is full.
+        One that breaks does not stop the others; why is printed once, and again when it changes. Raises `OSError` when the
+        disk is full.
         """
         costs = []
         for collector, log in self._collectors:

@@ -28,6 +28,4 @@ class BacklogCollector(Collector):
             queue_type = find_queues()[chosen.kind]
             self._queue = queue_type(connection, queue_type.options_type.model_validate(chosen.options))
         backlog = self._queue.backlog()
-        return samples_of(
-            self.watch.primary.name, "queue", {"depth": backlog.depth, "oldest_job_s": backlog.oldest_job_s or 0.0}
-        )
+        return samples_of(self.watch.primary.name, "queue", {"depth": backlog.depth, "oldest_job_s": backlog.oldest_job_s or 0.0})

@@ -57,7 +57,8 @@ class CollectorsDocument(BaseModel):
 class Watch:
     """What collectors share: the document, and one connection to each server, opened when needed and again after it broke.
 
-    Statements are bounded in time and every connection is in autocommit, so that a collector neither hangs a run nor holds its horizon.
+    Statements are bounded in time and every connection is in autocommit, so that a collector neither hangs a run nor holds
+    its horizon.
     """
 
     def __init__(self, document: CollectorsDocument) -> None:

@@ -1,7 +1,8 @@
 """Who holds the horizon? The oldest snapshot that vacuum must respect, and everybody behind it, wherever they are.
 
-A holder is a backend of the primary, a prepared transaction, a replication slot, or a replica's feedback; and behind a feedback there is a
-backend on the replica, which is the one to talk to. With a slot the feedback shows in ``pg_replication_slots.xmin`` and not in
+A holder is a backend of the primary, a prepared transaction, a replication slot, or a replica's feedback; and behind a
+feedback there is a backend on the replica, which is the one to talk to. With a slot the feedback shows in
+``pg_replication_slots.xmin`` and not in
 ``pg_stat_replication``: a search that looks only there finds nobody.
 """
 
@@ -27,8 +28,8 @@ SELECT 'backend' AS kind, pid::text || ':' || extract(epoch FROM backend_start):
 FROM pg_stat_activity
 WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND pid <> pg_backend_pid() AND backend_type <> 'walsender'
 UNION ALL
-SELECT 'prepared', gid, NULL, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared)::float8, age(transaction), '', false
-FROM pg_prepared_xacts
+SELECT 'prepared', gid, NULL, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared)::float8, age(transaction), '',
+false FROM pg_prepared_xacts
 UNION ALL
 SELECT 'slot', slot_name, active_pid, '', CASE WHEN active THEN 'active' ELSE 'inactive' END, NULL,
   age(coalesce(xmin, catalog_xmin)), '', xmin IS NULL

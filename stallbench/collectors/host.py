@@ -41,9 +41,7 @@ class HostCollector(Collector):
         self._read_names()
         usage = self._add_up()
         for name, (cpu_percent, memory_bytes) in sorted(usage.items()):
-            samples += samples_of(
-                "host", f"process:{name}", {"cpu_percent": round(cpu_percent, 2), "memory_bytes": memory_bytes}
-            )
+            samples += samples_of("host", f"process:{name}", {"cpu_percent": round(cpu_percent, 2), "memory_bytes": memory_bytes})
         return samples
 
     def _read_names(self) -> None:

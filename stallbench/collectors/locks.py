@@ -1,4 +1,6 @@
-"""Does somebody wait for somebody's lock, and who blocks whom? And has the server broken deadlocks or cancelled a replica's queries?"""
+"""Does somebody wait for somebody's lock, and who blocks whom? And has the server broken deadlocks or cancelled a
+replica's queries?
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Does autovacuum come by, and does it achieve anything? What the last one could not remove tells a held horizon from a late vacuum."""
+"""Does autovacuum come by, and does it achieve anything? What the last one could not remove tells a held horizon
+from a late vacuum.
+"""
 
 from __future__ import annotations
 

@@ -35,7 +35,10 @@ def make_holders(samples: DataFrame, facts: RunFacts, start_ns: int) -> DataFram
     """Return each holder's stay, by its first and last sample; ``oldest_s`` is for how long it was the oldest of all."""
     held = samples.where((F.col("collector") == "horizon") & F.col("subject").startswith("holder:"))
     stays = held.groupBy("source", "subject").agg(
-        *[F.max_by(_text(name), F.when(_text(name).isNotNull(), F.col("t_ns"))).alias(name) for name in ("kind", "application", "state", "via")],
+        *[
+            F.max_by(_text(name), F.when(_text(name).isNotNull(), F.col("t_ns"))).alias(name)
+            for name in ("kind", "application", "state", "via")
+        ],
         F.max(as_number("pid")).cast("int").alias("pid"),
         (F.max(as_number("catalog_only")) == 1).alias("catalog_only"),
         F.min("t_ns").alias("from_ns"),
@@ -45,7 +48,7 @@ def make_holders(samples: DataFrame, facts: RunFacts, start_ns: int) -> DataFram
         (F.sum(F.when(as_number("rank") == 0, 1).otherwise(0)) * facts.interval_s).alias("oldest_s"),
     )
     stayed_s = (F.col("to_ns") - F.col("from_ns")) / 1e9
-    return stays.where((F.coalesce("max_age_s", stayed_s) >= _STAYED_S)).select(
+    return stays.where(F.coalesce("max_age_s", stayed_s) >= _STAYED_S).select(
         F.col("source").alias("server"),
         F.regexp_replace("subject", "^holder:[^:]+:", "").alias("holder"),
         "kind",

@@ -16,9 +16,10 @@ _BAD_ENDS = (Event.FAILED, Event.EXPIRED, Event.RELEASED, Event.ERROR)
 def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts) -> DataFrame:
     """Return a row for each job that an event or the census names.
 
-    ``executions`` counts how often its work was done or failed. ``excuses`` counts what entitles an at-least-once queue to another
-    execution: a failure, an expiry, an error, or a process that died with it. ``state``: completed; else what the census says; else
-    unknown without a census; else completed_unrecorded if its work was done by a process that died, or whose completion raised; else lost.
+    ``executions`` counts how often its work was done or failed. ``excuses`` counts what entitles an at-least-once queue to
+    another execution: a failure, an expiry, an error, or a process that died with it. ``state``: completed; else what the census
+    says; else unknown without a census; else completed_unrecorded if its work was done by a process that died, or whose
+    completion raised; else lost.
     """
     died = F.col("process").isin(facts.died) if facts.died else F.lit(False)
     moves = events.where(F.col("job_id").isNotNull() & (F.col("event") != Event.LOST_RACE))
@@ -32,11 +33,9 @@ def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts) -> D
         _count(_is(Event.COMPLETED)).alias("completions"),
         _count(_is(Event.FAILED)).alias("failures"),
         F.max_by(F.when(_is(Event.CLAIMED), F.col("process")), _time_of(Event.CLAIMED)).alias("last_process"),
-        (
-            _count(F.col("event").isin(*_BAD_ENDS))
-            + _count(_is(Event.CLAIMED) & died)
-            - _count(_is(Event.COMPLETED) & died)
-        ).alias("excuses"),
+        (_count(F.col("event").isin(*_BAD_ENDS)) + _count(_is(Event.CLAIMED) & died) - _count(_is(Event.COMPLETED) & died)).alias(
+            "excuses"
+        ),
         _count(_is(Event.WORKED) & died).alias("_worked_by_dead"),
         _count(_is(Event.WORKED)).alias("_worked"),
         _count(_is(Event.ERROR)).alias("_errors"),
@@ -128,4 +127,3 @@ def _time_of(event: Event) -> Column:
 
 def _count(condition: Column) -> Column:
     return F.sum(F.when(condition, 1).otherwise(0)).cast(LongType())
-

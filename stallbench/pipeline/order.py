@@ -11,8 +11,8 @@ ROWS_A_PARTITION = 2_000_000
 def make_order(jobs: DataFrame, rows_a_partition: int = ROWS_A_PARTITION) -> DataFrame:
     """Return the histogram ``diff, claims`` over the jobs that were enqueued and claimed on record.
 
-    i is the job's position in the order of first claims, ``job_idx_i`` its position in the order of enqueueing, both over these jobs. Source:
-    "Laravel queueing optimization" (2017).
+    i is the job's position in the order of first claims, ``job_idx_i`` its position in the order of enqueueing, both over
+    these jobs. Source: "Laravel queueing optimization" (2017).
     """
     both = jobs.where(F.col("enqueued_ns").isNotNull() & F.col("first_claimed_ns").isNotNull())
     times = both.select("job_id", "enqueued_ns", "first_claimed_ns").persist()
@@ -29,9 +29,7 @@ def rank(rows: DataFrame, order: list[str], name: str, partitions: int) -> DataF
     Rows are split into ranges; each is numbered by itself and moved up by the sizes of those before it.
     """
     ranged = rows.repartitionByRange(partitions, *order).withColumn("_part", F.spark_partition_id())
-    numbered = ranged.withColumn(
-        "_n", F.row_number().over(Window.partitionBy("_part").orderBy(*order)).cast("long")
-    ).persist()
+    numbered = ranged.withColumn("_n", F.row_number().over(Window.partitionBy("_part").orderBy(*order)).cast("long")).persist()
     if partitions == 1:
         return numbered.withColumn(name, F.col("_n") - 1).drop("_part", "_n")
     sizes = {row["_part"]: row["count"] for row in numbered.groupBy("_part").count().collect()}

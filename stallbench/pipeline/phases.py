@@ -48,7 +48,9 @@ def _of_events(rows: DataFrame, lengths: Column) -> DataFrame:
         *[_distribution(value).alias(measure) for measure, value in durations.items()],
         *[count_of(event).alias(name) for name, event in COUNTED.items()],
     )
-    distributions = [_entry(measure, name, F.col(measure)[name], F.col(measure)["count"]) for measure in durations for name in DISTRIBUTION]
+    distributions = [
+        _entry(measure, name, F.col(measure)[name], F.col(measure)["count"]) for measure in durations for name in DISTRIBUTION
+    ]
     counts = [_entry(name, "count", F.col(name), F.col(name)) for name in COUNTED]
     rates = [_entry(name, "rate", F.col(name) / lengths, F.col(name)) for name in COUNTED]
     return _unfold(wide, distributions + counts + rates)
@@ -56,9 +58,7 @@ def _of_events(rows: DataFrame, lengths: Column) -> DataFrame:
 
 def _of_latency(rows: DataFrame) -> DataFrame:
     wide = rows.groupBy("phase").agg(_distribution(F.col("latency_ms")).alias("latency"))
-    return _unfold(
-        wide, [_entry("latency_ms", name, F.col("latency")[name], F.col("latency")["count"]) for name in DISTRIBUTION]
-    )
+    return _unfold(wide, [_entry("latency_ms", name, F.col("latency")[name], F.col("latency")["count"]) for name in DISTRIBUTION])
 
 
 def _second_completions(events: DataFrame, duplicates: DataFrame) -> DataFrame:

@@ -35,9 +35,7 @@ _EVENT_TYPES = {
     "duration_ns": LongType(),
 }
 _EVENT_SCHEMA = StructType([StructField(name, _EVENT_TYPES.get(name, StringType())) for name in EVENT_COLUMNS])
-_SAMPLE_SCHEMA = StructType(
-    [StructField(name, LongType() if name == "t_ns" else StringType()) for name in SAMPLE_COLUMNS]
-)
+_SAMPLE_SCHEMA = StructType([StructField(name, LongType() if name == "t_ns" else StringType()) for name in SAMPLE_COLUMNS])
 _CENSUS_SCHEMA = StructType([StructField("first", StringType()), StructField("second", StringType())])
 
 
@@ -175,4 +173,3 @@ def _read_csv(spark: SparkSession, folder: str, schema: StructType) -> DataFrame
 def as_number(metric: str) -> Column:
     """Return a sample's value if it is of ``metric``."""
     return F.when(F.col("metric") == metric, F.col("number"))
-

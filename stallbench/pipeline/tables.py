@@ -64,9 +64,7 @@ def make_tables(spark: SparkSession, folder: str) -> None:
             F.split("detail", " ")[0].alias("kind"),
         )
         .count(),
-        "torn": lines.groupBy("file").agg(
-            F.count("*").alias("lines"), F.sum(F.col("torn").cast("long")).alias("torn_lines")
-        ),
+        "torn": lines.groupBy("file").agg(F.count("*").alias("lines"), F.sum(F.col("torn").cast("long")).alias("torn_lines")),
     }
     for name, table in tables.items():
         files = 1 if name != "jobs" else 1 + jobs.count() // _ROWS_A_FILE

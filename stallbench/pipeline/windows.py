@@ -68,9 +68,7 @@ def count_of(event: Event) -> Column:
     return F.sum(F.when(F.col("event") == event, 1).otherwise(0)).cast(LongType())
 
 
-def make_windows(
-    events: DataFrame, jobs: DataFrame, samples: DataFrame, spans: list[PhaseSpan], start_ns: int
-) -> DataFrame:
+def make_windows(events: DataFrame, jobs: DataFrame, samples: DataFrame, spans: list[PhaseSpan], start_ns: int) -> DataFrame:
     """Return a row a second, from the first record to the last; ``t_s`` counts from ``start_ns``."""
     durations = call_durations()
     quantiles = {

@@ -41,10 +41,6 @@ def find_queues() -> dict[str, type[Queue[Any]]]:
     for module_info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{module_info.name}")
         for _, member in inspect.getmembers(module, inspect.isclass):
-            if (
-                issubclass(member, Queue)
-                and not inspect.isabstract(member)
-                and member.__module__ == module.__name__
-            ):
+            if issubclass(member, Queue) and not inspect.isabstract(member) and member.__module__ == module.__name__:
                 found[member.kind] = member
     return dict(sorted(found.items()))

@@ -36,27 +36,23 @@ class PostgresQueue(Queue[OptionsT]):
     def execute(self, name: str, *parameters: bytes | None) -> PGresult:
         """Run the statement ``name`` with ``parameters`` in text format and wait for its result.
 
-        Raises the `psycopg.Error` that belongs to the server's SQLSTATE, or `psycopg.OperationalError` when the connection is gone.
+        Raises the `psycopg.Error` that belongs to the server's SQLSTATE, or `psycopg.OperationalError` when the connection
+        is gone.
         """
         pgconn = self.connection.pgconn
         if name not in self._prepared:
             self._check(pgconn.prepare(name.encode(), self.statements[name].encode()))
             self._prepared.add(name)
-        result = pgconn.exec_prepared(name.encode(), parameters)
+        result = pgconn.exec_prepared(name.encode(), parameters)  # type: ignore[arg-type] # None is SQL's null
         self._check(result)
         return result
 
-    def insert(
-        self, name: str, rows: Sequence[Sequence[bytes | None]]
-    ) -> Sequence[int]:
+    def insert(self, name: str, rows: Sequence[Sequence[bytes | None]]) -> Sequence[int]:
         """Run an ``INSERT .. RETURNING`` of one id for each of ``rows``; several share one transaction and one round trip."""
         if len(rows) == 1:
             return [read_int(self.execute(name, *rows[0]), 0)]
         with self.connection.transaction(), RawCursor(self.connection) as cursor:
-            texts = [
-                [None if value is None else value.decode() for value in row]
-                for row in rows
-            ]
+            texts = [[None if value is None else value.decode() for value in row] for row in rows]
             cursor.executemany(self.statements[name], texts, returning=True)
             ids = []
             for result in cursor.results():
@@ -94,6 +90,4 @@ def read_int(result: PGresult, column: int) -> int:
 def read_backlog(result: PGresult) -> Backlog:
     """Return depth and age of the oldest job from a row of the two."""
     age_s = result.get_value(0, 1)
-    return Backlog(
-        depth=read_int(result, 0), oldest_job_s=None if age_s is None else float(age_s)
-    )
+    return Backlog(depth=read_int(result, 0), oldest_job_s=None if age_s is None else float(age_s))

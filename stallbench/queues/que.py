@@ -71,9 +71,7 @@ class Que(PostgresQueue[QueOptions]):
         locked = self.execute("lock_job", self.options.queue.encode())
         if locked.ntuples == 0:
             return []
-        queue, priority, run_at, job_id, _, args, error_count = (
-            read_text(locked, column) for column in range(7)
-        )
+        queue, priority, run_at, job_id, _, args, error_count = (read_text(locked, column) for column in range(7))
         key = (queue, priority, run_at, job_id)
         if self.options.recheck and self.execute("check_job", *key).ntuples == 0:
             self.execute("unlock_job", job_id)

@@ -1,6 +1,7 @@
 """Row locks as claims: ``FOR UPDATE SKIP LOCKED``, with the job deleted in the transaction that locked it.
 
-What most queues on PostgreSQL do today. A worker that dies gives its job back at once; while it works, its transaction stays open.
+What most queues on PostgreSQL do today. A worker that dies gives its job back at once; while it works, its transaction stays
+open.
 """
 
 from __future__ import annotations
@@ -27,9 +28,7 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
 
     kind = "skip_locked"
     statements = read_statements(Path(__file__).with_suffix(".sql"))
-    summary = (
-        "FOR UPDATE SKIP LOCKED on the first free row, deleted in the same transaction"
-    )
+    summary = "FOR UPDATE SKIP LOCKED on the first free row, deleted in the same transaction"
     source = "PostgreSQL's documentation of SELECT (The Locking Clause); usual practice since 9.5"
     options_type = SkipLockedOptions
     promise = Promise.AT_LEAST_ONCE

@@ -17,8 +17,6 @@ def read_statements(path: Path) -> dict[str, str]:
     parts = _HEADING.split(path.read_text())
     names, bodies = parts[1::2], parts[2::2]
     return {
-        name: "\n".join(
-            line for line in body.splitlines() if not line.startswith("--")
-        ).strip()
+        name: "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
         for name, body in zip(names, bodies, strict=True)
     }

@@ -80,9 +80,7 @@ class Cluster:
         for server in self.servers:
             server.postgres.check()
         if self.toxiproxy.process.ended_uninvited():
-            raise NotCarriedOutError(
-                f"Toxiproxy {self.toxiproxy.process.tell_end()}{self.toxiproxy.process.tail_log()}"
-            )
+            raise NotCarriedOutError(f"Toxiproxy {self.toxiproxy.process.tell_end()}{self.toxiproxy.process.tail_log()}")
 
     def records(self) -> list[dict[str, Any]]:
         """Return all of them for ``run.json``."""
@@ -99,8 +97,8 @@ def start_cluster(
 ) -> Cluster:
     """Bring up what ``database`` asks for, with data folders below ``scratch``, and return it proven to answer and to stream.
 
-    ``progress`` is told, in a sentence, what has been reached. Raises `NotCarriedOutError` when a part is missing, a port is taken, a setting is
-    refused, or a server does not come up.
+    ``progress`` is told, in a sentence, what has been reached. Raises `NotCarriedOutError` when a part is missing, a port is
+    taken, a setting is refused, or a server does not come up.
     """
     if database.port is not None:
         require_free(database.port, "database.port")
@@ -137,9 +135,7 @@ class _Start:
     def replica(self, name: str, database: Database, primary: Server) -> Server:
         data = self.scratch / name
         proxy_port = self.toxiproxy.add_proxy(f"replication-{name}", primary.direct.port)
-        copy_primary(
-            self.installation, data, self.password, name=name, proxy_port=proxy_port, slot=database.replication_slot
-        )
+        copy_primary(self.installation, data, self.password, name=name, proxy_port=proxy_port, slot=database.replication_slot)
         server = self._serve(name, data, replica_settings(database), None)
         wait_until_streaming(primary.direct, name)
         return self._put_behind_proxy(server, "replica")

@@ -10,7 +10,9 @@ LOOPBACK = "127.0.0.1"
 
 
 def find_free_port() -> int:
-    """Return a port that nothing listens on now; somebody may take it before it is used, so whoever starts a server tries again."""
+    """Return a port that nothing listens on now; somebody may take it before it is used, so whoever starts a server
+    tries again.
+    """
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]

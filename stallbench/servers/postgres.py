@@ -111,9 +111,7 @@ class PostgresServer:
     @property
     def endpoint(self) -> Endpoint:
         """Its own address, behind no proxy."""
-        return Endpoint(
-            engine="postgres", host=LOOPBACK, port=self.port, database=DATABASE, user=USER, password=self._password
-        )
+        return Endpoint(engine="postgres", host=LOOPBACK, port=self.port, database=DATABASE, user=USER, password=self._password)
 
     @property
     def log(self) -> Path:
@@ -182,7 +180,8 @@ class PostgresServer:
         with connect(self.endpoint.model_copy(update=endpoint_of), "start") as connection:
             self.version = str(connection.info.parameter_status("server_version")).split(" ")[0]
             rows = connection.execute(
-                "SELECT name, current_setting(name) FROM pg_settings WHERE source NOT IN ('default', 'client', 'override') ORDER BY name"
+                "SELECT name, current_setting(name) FROM pg_settings "
+                "WHERE source NOT IN ('default', 'client', 'override') ORDER BY name"
             ).fetchall()
         self.settings_in_force = {name: value for name, value in rows if not re.search("password|conninfo", name)}
 

@@ -1,7 +1,7 @@
 """The real Toxiproxy, through which every client and the replication reach a database.
 
-``toxiproxy-python`` keeps the server's address in global state, takes HTTP 500 for success and knows no time-outs. It is wrapped here, once:
-every change is read back from the server before it counts.
+``toxiproxy-python`` keeps the server's address in global state, takes HTTP 500 for success and knows no time-outs. It is
+wrapped here, once: every change is read back from the server before it counts.
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ class ToxiproxyServer:
     ) -> None:
         """Add a toxic of ``kind`` to one direction (``upstream``, ``downstream``) of a proxy's connections."""
         try:
-            self._proxy(proxy).add_toxic(
-                name=toxic, type=kind, stream=stream, toxicity=toxicity, attributes=dict(attributes)
-            )
+            self._proxy(proxy).add_toxic(name=toxic, type=kind, stream=stream, toxicity=toxicity, attributes=dict(attributes))
             found = self._proxy(proxy).get_toxic(toxic)
         except _REFUSED as error:
             raise NotCarriedOutError(f"Toxiproxy refused toxic {toxic!r} on {proxy!r}: {error}") from error

@@ -68,9 +68,7 @@ class RunTables:
         """Return a metric's value in ``phase`` (the whole run if none), or none if there are no data for it."""
         phases = self["phases"]
         rows = phases[
-            (phases["measure"] == measure)
-            & (phases["statistic"] == statistic)
-            & (phases["phase"] == (phase or WHOLE_RUN))
+            (phases["measure"] == measure) & (phases["statistic"] == statistic) & (phases["phase"] == (phase or WHOLE_RUN))
         ]
         return float(rows["value"].iloc[0]) if len(rows) else None
 

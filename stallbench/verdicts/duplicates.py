@@ -8,7 +8,9 @@ _EXAMPLES = 20
 
 
 class Duplicates(Check):
-    """Holds further executions against the queue's promise: at-least-once may repeat only what failed, expired, raised or died."""
+    """Holds further executions against the queue's promise: at-least-once may repeat only what failed, expired,
+    raised or died.
+    """
 
     name = "duplicates"
     place = 2
@@ -20,7 +22,8 @@ class Duplicates(Check):
         wrong = again[~again["excused"].astype(bool)]
         executions = int((again["executions"] - 1).clip(lower=0).sum())
         found = (
-            f"{len(again):,} jobs were executed more than once ({executions:,} further executions), {len(wrong):,} of them without a reason"
+            f"{len(again):,} jobs were executed more than once ({executions:,} further executions), "
+            f"{len(wrong):,} of them without a reason"
             if len(again)
             else "no job was executed more than once"
         )
@@ -32,8 +35,6 @@ class Duplicates(Check):
                 reason=found,
                 expected="0 without a reason",
                 found=found,
-                examples=tuple(
-                    f"{row.job_id} ({row.processes})" for row in wrong.head(_EXAMPLES).itertuples()
-                ),
+                examples=tuple(f"{row.job_id} ({row.processes})" for row in wrong.head(_EXAMPLES).itertuples()),
             )
         ]

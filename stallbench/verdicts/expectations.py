@@ -35,7 +35,9 @@ def _judge_one(run: RunTables, expectation: Mapping[str, Any]) -> Finding:
         base = run.metric(measure, statistic, relative_to)
         if not base:
             reason = f"{subject}: in {relative_to}, which it is relative to, it is {'unknown' if base is None else 'zero'}"
-            return Finding(check="expectations", subject=subject, result="unknown", reason=reason, expected=expected, because=because)
+            return Finding(
+                check="expectations", subject=subject, result="unknown", reason=reason, expected=expected, because=because
+            )
         compared = value / base
         found = f"{compared:.2f} times {relative_to} ({found} against {format_value(base)})"
     at_least, at_most = expectation["at_least"], expectation["at_most"]
@@ -66,5 +68,3 @@ def format_value(value: float) -> str:
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-

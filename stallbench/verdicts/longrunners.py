@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stallbench.verdicts.check import Check, Finding, RunTables
+from stallbench.verdicts.check import Check, Finding, Result, RunTables
 
 
 class LongrunnersHeld(Check):
@@ -17,6 +17,7 @@ class LongrunnersHeld(Check):
         for entry in run.record["longrunners"]:
             where = f"{entry['name']} on {entry['on']} in phase {entry['phase']}"
             why = f" ({entry['why_ended']})" if entry["why_ended"] else ""
+            result: Result
             if entry["proven_ns"] is None:
                 result, reason = "fail", f"{where} was never seen by its server"
             elif entry["held"] is None:

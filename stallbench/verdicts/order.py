@@ -20,4 +20,8 @@ class Order(Check):
         p99 = int(histogram.loc[below >= 0.99, "diff"].iloc[0])
         found = f"jobs were claimed at most {int(histogram['diff'].max()):,} places from their turn, 99 % within {p99:,}"
         kept = "keeps" if run.record["queue"]["ordered"] else "does not promise"
-        return [Finding(check=self.name, subject=f"the queue {kept} the order of enqueueing", result="pass", reason=found, found=found)]
+        return [
+            Finding(
+                check=self.name, subject=f"the queue {kept} the order of enqueueing", result="pass", reason=found, found=found
+            )
+        ]

@@ -1,4 +1,5 @@
-"""What every queue must do on every engine that it runs on. A queue that is added to `stallbench.queues` is tested by being there."""
+"""What every queue must do on every engine that it runs on. A queue that is added to `stallbench.queues` is tested
+by being there."""
 
 from __future__ import annotations
 

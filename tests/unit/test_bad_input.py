@@ -76,22 +76,43 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "too many workers": (GOOD + "\n[workers]\ncount = 100000", "workers.count is 100000; expected less than or equal to 256"),
     "half a worker": (GOOD + "\n[workers]\ncount = 0.5", "workers.count is 0.5; expected a valid integer"),
     "a section that is a number": ("database = 3\n" + GOOD, "database is 3; expected"),
-    "an engine that is not there": (GOOD + '\n[database]\nengine = "oracle"', "database.engine is \"oracle\"; expected 'postgres'"),
-    "a version that is too old": (GOOD + "\n[database]\nversion = 9", "database.version is 9; expected greater than or equal to 15"),
+    "an engine that is not there": (
+        GOOD + '\n[database]\nengine = "oracle"',
+        "database.engine is \"oracle\"; expected 'postgres'",
+    ),
+    "a version that is too old": (
+        GOOD + "\n[database]\nversion = 9",
+        "database.version is 9; expected greater than or equal to 15",
+    ),
     "a port for root": (GOOD + "\n[database]\nport = 80", "database.port is 80; expected greater than or equal to 1024"),
     "feedback without a replica": (
         GOOD + "\n[database]\nhot_standby_feedback = true",
         "database.hot_standby_feedback is given, but database.replicas is 0; it needs a replica",
     ),
-    "an unknown queue": (changed('kind = "que"', 'kind = "qeu"'), "queue.kind is 'qeu'; expected one of que, skip_locked; did you mean 'que'?"),
+    "an unknown queue": (
+        changed('kind = "que"', 'kind = "qeu"'),
+        "queue.kind is 'qeu'; expected one of que, skip_locked; did you mean 'que'?",
+    ),
     "an option of another queue": (
         changed('kind = "que"', 'kind = "skip_locked"\nrecheck = false'),
         "queue.recheck: unknown key; no key is allowed here",
     ),
-    "an option of the wrong type": (changed('kind = "que"', 'kind = "que"\nrecheck = "no"'), 'queue.recheck is "no"; expected a valid boolean'),
-    "a phase twice": (changed('"longtx"\nduration', '"baseline"\nduration'), "phases[0].name is 'baseline', as another phase's is"),
-    "a phase named for the whole run": (changed('"baseline"\nduration', '"run"\nduration'), "phases[0].name is 'run', which stands for the whole run"),
-    "a phase without a proper name": (changed('"baseline"\nduration', '"Base Line"\nduration'), "expected a name of small letters, digits, - and _"),
+    "an option of the wrong type": (
+        changed('kind = "que"', 'kind = "que"\nrecheck = "no"'),
+        'queue.recheck is "no"; expected a valid boolean',
+    ),
+    "a phase twice": (
+        changed('"longtx"\nduration', '"baseline"\nduration'),
+        "phases[0].name is 'baseline', as another phase's is",
+    ),
+    "a phase named for the whole run": (
+        changed('"baseline"\nduration', '"run"\nduration'),
+        "phases[0].name is 'run', which stands for the whole run",
+    ),
+    "a phase without a proper name": (
+        changed('"baseline"\nduration', '"Base Line"\nduration'),
+        "expected a name of small letters, digits, - and _",
+    ),
     "nothing measured": (GOOD.replace('duration = "5s"', 'duration = "5s"\nmeasured = false'), "phases: none is measured"),
     "an unknown longrunner": (changed("idle_writer", "idle_writter"), "did you mean 'idle_writer'?"),
     "a longrunner nowhere": (
@@ -123,7 +144,10 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "a variant that is no table": ("variants = 3\n" + GOOD, "variants must be tables, like [variants.skip_locked]"),
     "a broken variant": (GOOD + "\n[variants.x]\nworkers.count = -1", "variant x: workers.count is -1"),
-    "a variant of a missing phase": (GOOD + '\n[variants.x]\nphase.nope.duration = "1s"', "variants.x.phase.nope: there is no phase 'nope'"),
+    "a variant of a missing phase": (
+        GOOD + '\n[variants.x]\nphase.nope.duration = "1s"',
+        "variants.x.phase.nope: there is no phase 'nope'",
+    ),
 }
 
 BAD_COMMANDS: dict[str, tuple[list[str], str]] = {
@@ -199,9 +223,7 @@ def test_the_good_file_is_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "secret.toml"
     path.write_text(GOOD)
     path.chmod(0)

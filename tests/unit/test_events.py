@@ -71,7 +71,7 @@ def test_nothing_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
     assert [row[4] for row in read_rows(path)] == [str(n) for n in range(1000)]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_full_disk_is_told_and_not_passed_over() -> None:
     with EventLog(Path("/dev/full"), "p") as log, pytest.raises(OSError, match="No space left"):
         log.write(Event.EMPTY)

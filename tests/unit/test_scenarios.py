@@ -6,9 +6,7 @@ import pytest
 
 from stallbench.scenario_file import find_scenarios, read_scenario, read_variants
 
-SHIPPED = [
-    (name, variant) for name, path in find_scenarios().items() for variant in (None, *read_variants(path))
-]
+SHIPPED = [(name, variant) for name, path in find_scenarios().items() for variant in (None, *read_variants(path))]
 
 
 @pytest.mark.parametrize(("name", "variant"), SHIPPED)

@@ -1,0 +1,68 @@
+"""Speaks for a replica that does not exist: gives a physical slot an xmin, as hot_standby_feedback does, and leaves it."""
+
+from __future__ import annotations
+
+import struct
+import time
+
+import psycopg
+from psycopg.pq import ExecStatus
+
+from longrunners.longrunner import Connection
+from stallbench.connection import CONNECT_TIMEOUT_S
+from stallbench.records.endpoint import Endpoint
+from stallbench.role import CannotGoOnError
+
+_PATIENCE_S = 5.0
+_LOOK_EVERY_S = 0.02
+_START_OF_2000_S = 946_684_800
+"""PostgreSQL's clock starts there; this is that moment in seconds since 1970."""
+_STATE = "SELECT xmin IS NOT NULL, active FROM pg_replication_slots WHERE slot_name = %s"
+
+
+def send_feedback(endpoint: Endpoint, application_name: str, slot: str, connection: Connection) -> None:
+    """Stream through ``slot`` as a replica would, report its oldest snapshot to be the one of now, and go.
+
+    Returns when ``connection``, to the same server, sees that the slot has an xmin and is inactive again. Raises
+    `CannotGoOnError` if the slot does not take the feedback, `psycopg.Error` if the user may not replicate.
+    """
+    row = connection.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text, pg_current_wal_flush_lsn()::text").fetchone()
+    assert row is not None
+    full_xmin, position = int(row[0]), str(row[1])
+    with psycopg.connect(
+        host=endpoint.host,
+        port=endpoint.port,
+        dbname=endpoint.database,
+        user=endpoint.user,
+        password=endpoint.password.get_secret_value(),
+        application_name=application_name,
+        connect_timeout=CONNECT_TIMEOUT_S,
+        replication="database",
+        autocommit=True,
+    ) as replication:
+        pgconn = replication.pgconn
+        started = pgconn.exec_(f"START_REPLICATION SLOT {slot} PHYSICAL {position}".encode())
+        if started.status != ExecStatus.COPY_BOTH:
+            raise CannotGoOnError(f"slot {slot} cannot be streamed from: {started.get_error_message()}")
+        pgconn.put_copy_data(_feedback(full_xmin))
+        while pgconn.flush():
+            time.sleep(_LOOK_EVERY_S)
+        _wait_for(connection, slot, (True, True), "did not take the feedback")
+        pgconn.finish()
+    _wait_for(connection, slot, (True, False), "is still streamed from")
+
+
+def _feedback(full_xmin: int) -> bytes:
+    """Return a hot standby feedback message: the time, xmin and its epoch, and no catalog xmin (streaming
+    replication protocol).
+    """
+    now_us = int((time.time() - _START_OF_2000_S) * 1e6)
+    return b"h" + struct.pack("!qIIII", now_us, full_xmin & 0xFFFF_FFFF, full_xmin >> 32, 0, 0)
+
+
+def _wait_for(connection: Connection, slot: str, state: tuple[bool, bool], failing: str) -> None:
+    until_s = time.monotonic() + _PATIENCE_S
+    while connection.execute(_STATE, (slot,)).fetchone() != state:
+        if time.monotonic() > until_s:
+            raise CannotGoOnError(f"slot {slot} {failing} within {_PATIENCE_S:.0f} s")
+        time.sleep(_LOOK_EVERY_S)

@@ -1,0 +1,67 @@
+"""Longrunners that are one open, idle transaction: what they share is how they watch it without touching it."""
+
+from __future__ import annotations
+
+import select
+from abc import abstractmethod
+from typing import Any
+
+import psycopg
+from psycopg.errors import Diagnostic
+
+from longrunners.longrunner import Connection, Longrunner, LostError, OptionsT, tell
+from stallbench.role import Stop
+
+_LOOK_EVERY_S = 0.2
+
+
+class TransactionLongrunner(Longrunner[OptionsT]):
+    """Holds by one open transaction on one connection, in which it is idle."""
+
+    _connection: Connection
+    _last_words: str = ""
+
+    @abstractmethod
+    def open_transaction(self, connection: Connection) -> None:
+        """Begin the transaction and do in it what makes it hold the horizon."""
+
+    def hold(self, stop: Stop) -> dict[str, Any]:
+        """Open the transaction."""
+        self._connection = self.connect()
+        self._connection.add_notice_handler(self._remember)
+        self.open_transaction(self._connection)
+        return {
+            "kind": "backend",
+            "pid": self._connection.info.backend_pid,
+            "application": self.application_name,
+        }
+
+    def keep(self, stop: Stop) -> None:
+        """Watch the connection."""
+        while not stop.wait(_LOOK_EVERY_S):
+            self._raise_if_ended()
+
+    def let_go(self) -> None:
+        """Roll back."""
+        self._raise_if_ended()
+        with self._connection as connection:
+            connection.execute("ROLLBACK")
+            self.remove(connection)
+
+    def _raise_if_ended(self) -> None:
+        """Raise `LostError` with the server's words if it has ended the session.
+
+        By reading only, without a query: a query would reset the idle time that ``idle_in_transaction_session_timeout``
+        counts. A session is told why it is ended before its connection is closed.
+        """
+        pgconn = self._connection.pgconn
+        while select.select([pgconn.socket], [], [], 0)[0]:
+            try:
+                pgconn.consume_input()
+            except psycopg.OperationalError as error:
+                raise LostError(self._last_words or tell(error)) from error
+            finally:
+                pgconn.is_busy()  # parses what was read, so that `_remember` is called
+
+    def _remember(self, words: Diagnostic) -> None:
+        self._last_words = f"{words.sqlstate}: {words.message_primary}"

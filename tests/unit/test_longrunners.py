@@ -1,0 +1,134 @@
+"""What longrunners say of themselves and of a scenario's choices, before any server is there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longrunners import find_longrunners
+from longrunners.choice import Choice, find_faults, tell_fault
+
+PROJECT = Path(__file__).resolve().parents[2]
+KINDS = ["idle_writer", "overlapping_readers", "prepared", "replica_reader", "slot", "snapshot_reader"]
+ENDPOINT = {"engine": "postgres", "host": "127.0.0.1", "port": 1, "database": "d", "user": "u", "password": "hidden"}
+
+
+def ask(*arguments: str, document: object) -> subprocess.CompletedProcess[str]:
+    """Run the command as the bench does."""
+    return subprocess.run(
+        [sys.executable, "-m", "longrunners", *arguments],
+        input=document if isinstance(document, str) else json.dumps(document),
+        capture_output=True,
+        text=True,
+        cwd=PROJECT,
+        check=False,
+    )
+
+
+def test_every_file_with_a_longrunner_is_found() -> None:
+    assert list(find_longrunners()) == KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_says_what_it_is_and_explains_each_option(kind: str) -> None:
+    longrunner = find_longrunners()[kind]
+    assert longrunner.summary and longrunner.source
+    assert longrunner.roles and set(longrunner.roles) <= {"primary", "replica"}
+    assert all(field.description for field in longrunner.options_type.model_fields.values())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_needs_no_option(kind: str) -> None:
+    role = find_longrunners()[kind].roles[0]
+    assert find_faults(Choice(kind=kind, role=role)) == []
+
+
+BAD_CHOICES: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "idle_writr", "role": "primary"}, f"kind is 'idle_writr'; expected one of {', '.join(KINDS)}"),
+    ({"kind": "idle_writer", "role": "replica"}, "on is replica; expected a primary, where idle_writer runs"),
+    ({"kind": "replica_reader", "role": "primary"}, "on is primary; expected a replica, where replica_reader runs"),
+    ({"kind": "idle_writer", "options": {"rows": 1}}, "rows: unknown key; no key is allowed here"),
+    ({"kind": "slot", "options": {"typ": "logical"}}, "typ: unknown key; allowed are type"),
+    ({"kind": "slot", "options": {"type": "other"}}, "type is 'other'; expected 'physical' or 'logical'"),
+    (
+        {"kind": "overlapping_readers", "options": {"each": 20}},
+        'each is 20; expected a number with us, ms, s, m or h, like "90s"',
+    ),
+    (
+        {"kind": "overlapping_readers", "options": {"readers": 1}},
+        "readers is 1; expected greater than or equal to 2",
+    ),
+    (
+        {"kind": "overlapping_readers", "options": {"readers": "3"}},
+        "readers is '3'; expected a valid integer",
+    ),
+    (
+        {"kind": "prepared", "settings": {}},
+        "kind is 'prepared'; expected max_prepared_transactions of at least 1 in database.settings",
+    ),
+    (
+        {"kind": "slot", "options": {"type": "logical"}, "settings": {"wal_level": "replica"}},
+        "kind is 'slot'; expected wal_level = 'logical' in database.settings, for a logical slot",
+    ),
+]
+
+
+@pytest.mark.parametrize(("choice", "sentence"), BAD_CHOICES)
+def test_a_bad_choice_is_told_with_what_is_allowed(choice: dict[str, Any], sentence: str) -> None:
+    assert [tell_fault(fault) for fault in find_faults(Choice.model_validate(choice))] == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "settings"),
+    [
+        ("prepared", {}, {"max_prepared_transactions": 4}),
+        ("slot", {"type": "logical"}, {"wal_level": "logical"}),
+        ("slot", {"type": "physical"}, {}),
+    ],
+)
+def test_a_choice_whose_settings_are_there_is_good(kind: str, options: dict[str, object], settings: dict[str, object]) -> None:
+    assert find_faults(Choice(kind=kind, role="primary", options=options, settings=settings)) == []
+
+
+def test_all_choices_of_a_scenario_are_checked_by_one_command() -> None:
+    good = {"kind": "idle_writer", "role": "primary", "options": {}}
+    bad = {"kind": "overlapping_readers", "role": "primary", "options": {"raeders": 2, "each": "5s"}}
+    ended = ask("--check", document=[good, bad])
+    assert ended.returncode == 0
+    of_good, (fault,) = json.loads(ended.stdout)
+    assert of_good == []
+    assert fault.items() >= {"where": "raeders", "unknown": True, "allowed": ["readers", "each"]}.items()
+    assert fault.items() >= {"type": "extra_forbidden", "loc": ["raeders"]}.items()
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        ("nonsense", "standard input: document: Invalid JSON"),
+        ({"name": "a-1"}, "standard input: kind: Field required"),
+        ({"name": "a'b", "kind": "slot", "endpoint": ENDPOINT}, "standard input: name: String should match pattern"),
+        ({"name": "a-1", "kind": "other", "endpoint": ENDPOINT}, "document of a-1: kind is 'other'; expected one of"),
+        (
+            {"name": "a-1", "kind": "slot", "endpoint": ENDPOINT, "options": {"x": 1}},
+            "document of a-1: x: unknown key; allowed are type",
+        ),
+    ],
+)
+def test_a_bad_document_ends_with_code_2_and_says_why(document: object, told: str) -> None:
+    ended = ask(document=document)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.startswith(told)
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_server_that_is_not_there_ends_with_code_3_and_without_the_password() -> None:
+    ended = ask(document={"name": "idle_writer-1", "kind": "idle_writer", "endpoint": ENDPOINT})
+    assert ended.returncode == 3
+    assert ended.stderr.startswith("cannot go on: connection failed")
+    assert "hidden" not in ended.stderr and "Traceback" not in ended.stderr
