@@ -110,7 +110,7 @@ def list_() -> None:
     """
     from stallbench.scenario_file import find_scenarios, read_scenario, read_variants
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     for name, path in find_scenarios().items():
         console.print(f"[bold]{name}[/bold]  {escape(read_scenario(str(path), variant=None).summary)}")
         for variant, summary in read_variants(path).items():

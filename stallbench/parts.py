@@ -1,6 +1,6 @@
 """The parts that the bench needs from the machine: where each is found, and what would install it.
 
-Standard library only: set-up runs this before there is an environment to install anything into.
+Nothing but the standard library: set-up runs this before there is an environment to install anything into.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from stallbench.errors import NotCarriedOutError
+
 PROJECT = Path(__file__).resolve().parent.parent
 CACHE = PROJECT / ".cache"
 POSTGRES_MINIMUM = 15
@@ -22,10 +24,8 @@ _POSTGRES_PROGRAMS = ("postgres", "initdb", "pg_basebackup", "pgbench")
 _RUN_TIMEOUT_S = 20
 
 
-class MissingPartError(Exception):
+class MissingPartError(NotCarriedOutError):
     """A part that the run needs is not there; the message names the command that installs it."""
-
-    exit_code = 3
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,128 @@
+"""Runs of the whole bench as a user starts it: the command itself, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from stallbench.processes import TOKEN_VARIABLE
+from stallbench.reaper import OWNER_FILE, SCRATCH_PREFIX
+
+SHORT = (
+    "phase.warmup.duration=1s",
+    "phase.baseline.duration=3s",
+    "phase.longtx.duration=4s",
+    "phase.recovery.duration=2s",
+    "phase.recovered.duration=2s",
+    "producers.rate=200",
+    "expect=[]",
+)
+"""`longtx`, too short for its expectations, which are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The command line, with a place of its own for runs."""
+
+    runs: Path
+
+    def start(self, *arguments: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        """Start ``stallbench`` with ``arguments`` and return at once."""
+        return subprocess.Popen(
+            [sys.executable, "-c", "from stallbench.cli import main; main()", *arguments, "--runs", str(self.runs)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run ``stallbench`` with ``arguments`` to its end."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=240)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def folder(self) -> Path:
+        """Return the newest run's folder."""
+        return (self.runs / "latest").resolve()
+
+    def record(self) -> dict[str, Any]:
+        """Return the newest run's ``run.json``."""
+        content: dict[str, Any] = json.loads((self.folder() / "run.json").read_text())
+        return content
+
+    def verdict(self) -> dict[str, Any]:
+        """Return the newest run's ``verdict.json``."""
+        content: dict[str, Any] = json.loads((self.folder() / "verdict.json").read_text())
+        return content
+
+    def wait_for_phase(self, name: str, within_s: float = 60) -> dict[str, Any]:
+        """Wait until a phase has begun; returns the record."""
+        until_s = time.monotonic() + within_s
+        while time.monotonic() < until_s:
+            if (self.runs / "latest" / "run.json").exists():
+                record = self.record()
+                if any(phase["name"] == name and phase["start_ns"] for phase in record["phases"]):
+                    return record
+            time.sleep(0.05)
+        raise AssertionError(f"phase {name} did not begin within {within_s} s")
+
+
+def short(*changes: str) -> list[str]:
+    """Return the options that make `longtx` short, and ``changes`` besides."""
+    return [part for change in (*SHORT, *changes) for part in ("--set", change)]
+
+
+def marked_processes() -> list[psutil.Process]:
+    """Return every process on this machine that a run has started and that still lives."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if TOKEN_VARIABLE in process.environ() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def scratch_folders(pid: int) -> list[Path]:
+    """Return the temporary folders of the bench with ``pid``."""
+    owners = Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*/{OWNER_FILE}")
+    return [owner.parent for owner in owners if json.loads(owner.read_text())["pid"] == pid]
+
+
+def marked_with_folder(folder: Path) -> list[psutil.Process]:
+    """Return the processes of the run in ``folder`` that still live."""
+    pids = {process["pid"] for process in json.loads((folder / "run.json").read_text())["processes"]}
+    return [process for process in marked_processes() if process.pid in pids or process.ppid() in pids]
+
+
+def assert_nothing_is_left(bench: Bench, pid: int, within_s: float = 15) -> None:
+    """Wait until no process and no temporary folder of the bench with ``pid`` is there any more."""
+    until_s = time.monotonic() + within_s
+    while (left := marked_with_folder(bench.folder())) or scratch_folders(pid):
+        assert time.monotonic() < until_s, f"left behind: {left} {scratch_folders(pid)}"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """The command line; whatever it started that still runs when the test ends is killed."""
+    made = Bench(tmp_path / "runs")
+    yield made
+    if (made.runs / "latest").exists():
+        for process in marked_with_folder(made.folder()):
+            process.send_signal(signal.SIGKILL)

@@ -1,0 +1,88 @@
+"""kill -9, at random moments: nothing that was done is lost from the records, and nothing is left running."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from stallbench.pipeline.tables import read_table
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
+
+pytestmark = pytest.mark.end_to_end
+
+SEEDS = range(int(os.environ.get("STALLBENCH_KILLS", "1")))
+"""How many random moments of each kind; `docs/results.md` has the outcome of ten."""
+
+
+def finding(bench: Bench, check: str) -> dict[str, object]:
+    (found,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == check]
+    return dict(found)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("role", ["worker", "producer"])
+def test_a_killed_process_is_named_and_every_job_is_accounted_for(bench: Bench, role: str, seed: int) -> None:
+    running = bench.start("run", "longtx", *short("producers.count=2", "workers.work=5ms"))
+    record = bench.wait_for_phase("baseline")
+    time.sleep(random.Random(seed).uniform(0, 6))
+    victim = next(process for process in record["processes"] if process["role"] == role)
+    os.kill(victim["pid"], signal.SIGKILL)
+    out, err = running.communicate(timeout=240)
+    assert running.returncode == 1, out + err
+    assert bench.record()["status"] == "completed"
+
+    assert f"{victim['name']} (SIGKILL)" in str(finding(bench, "processes")["reason"])
+    assert finding(bench, "conservation")["result"] == "pass"
+    states = set(read_table(bench.folder(), "conservation")["state"])
+    assert states <= {"completed", "queued", "enqueued", "completed_unrecorded", "enqueue_unrecorded"}
+    assert_nothing_is_left(bench, record["bench"]["pid"])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: Bench, seed: int) -> None:
+    running = bench.start("run", "longtx", *short())
+    record = bench.wait_for_phase("baseline")
+    time.sleep(random.Random(seed).uniform(0, 6))
+    running.kill()
+    running.communicate()
+    assert_nothing_is_left(bench, record["bench"]["pid"])
+    assert bench.record()["status"] == "aborted"
+
+    ended = bench.run("report", "latest")
+    assert ended.returncode == 130, ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert bench.verdict()["verdict"] in ("unknown", "fail")
+    assert (bench.folder() / "report.html").exists()
+    torn = read_table(bench.folder(), "torn")
+    assert torn["lines"].sum() > 0
+    assert torn["torn_lines"].sum() == 0
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_taken_down_and_kept(bench: Bench, signum: signal.Signals) -> None:
+    running = bench.start("run", "longtx", *short())
+    record = bench.wait_for_phase("baseline")
+    running.send_signal(signum)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted; what was recorded is kept: stallbench report" in err
+    assert "Traceback" not in err
+    assert bench.record()["status"] == "aborted"
+    assert_nothing_is_left(bench, record["bench"]["pid"])
+
+
+def test_a_server_that_dies_ends_the_run_as_not_carried_out(bench: Bench) -> None:
+    running = bench.start("run", "longtx", *short())
+    record = bench.wait_for_phase("baseline")
+    primary = next(process for process in record["processes"] if process["role"] == "server")
+    os.kill(primary["pid"], signal.SIGKILL)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 3
+    assert "server primary was ended by SIGKILL" in err
+    assert "Traceback" not in err
+    assert bench.record()["status"] == "failed"
+    assert_nothing_is_left(bench, record["bench"]["pid"])

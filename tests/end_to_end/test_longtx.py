@@ -1,0 +1,71 @@
+"""The main job, shortened: from real servers to a report, and what is left of it when it is over."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from stallbench.pipeline.tables import read_table
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
+
+pytestmark = pytest.mark.end_to_end
+
+
+def test_a_run_goes_from_servers_to_a_report_and_leaves_nothing(bench: Bench) -> None:
+    ended = bench.run("run", "longtx", *short())
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+    record, verdict, folder = bench.record(), bench.verdict(), bench.folder()
+
+    assert record["status"] == "completed"
+    assert verdict["verdict"] == "pass"
+    assert {process["exit_code"] for process in record["processes"]} == {0}
+
+    (longrunner,) = record["longrunners"]
+    assert longrunner["held"]
+    assert longrunner["proven_ns"] <= record["phases"][2]["start_ns"]
+    assert "idle_writer-1 (backend" in verdict["attribution"]["sentence"]
+    assert verdict["attribution"]["holders"][0]["name"] == "idle_writer-1"
+
+    conservation = read_table(folder, "conservation").set_index("state")["jobs"]
+    assert conservation["enqueued"] == conservation["completed"] + conservation.get("queued", 0)
+
+    page = (folder / "report.html").read_text()
+    assert "PASS" in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "https://" not in page
+    assert {case.get("name") for case in ET.parse(folder / "junit.xml").iter("testcase")} >= {"idle_writer-1"}  # noqa: S314
+    assert (folder / "summary.md").read_text().startswith("### PASS: longtx")
+    assert "report.html" in ended.stdout
+    assert_nothing_is_left(bench, record["bench"]["pid"])
+
+
+def test_a_report_is_made_again_from_the_folder_alone(bench: Bench) -> None:
+    bench.run("run", "longtx", *short())
+    for made in ("report.html", "verdict.json", "junit.xml", "summary.md"):
+        (bench.folder() / made).unlink()
+    moved = bench.runs.parent / "elsewhere"
+    bench.folder().rename(moved)
+    ended = bench.run("report", str(moved))
+    assert ended.returncode == 0, ended.stderr
+    assert (moved / "report.html").exists()
+
+
+def test_que_without_its_recheck_is_caught_working_jobs_twice(bench: Bench) -> None:
+    changes = short("producers.rate=600", "phase.longtx.duration=14s", "workers.count=8", "workers.work=0ms")
+    ended = bench.run("run", "longtx", "--variant", "no_recheck", *changes)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    (finding,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == "duplicates"]
+    assert finding["result"] == "fail"
+    assert finding["examples"]
+    duplicates = read_table(bench.folder(), "duplicates")
+    assert (duplicates["completions"] > 1).all()
+    assert not duplicates["excused"].any()
+
+
+def test_an_expectation_that_does_not_hold_fails_the_run(bench: Bench) -> None:
+    impossible = 'expect=[{metric="claim_ms.p95", phase="baseline", at_most=0.000001}]'
+    ended = bench.run("run", "longtx", *short(impossible))
+    assert ended.returncode == 1
+    assert "claim_ms.p95 in baseline is" in ended.stdout

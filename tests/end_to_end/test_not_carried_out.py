@@ -1,0 +1,123 @@
+"""What cannot be carried out ends with code 3 and one message, with nothing left running and nothing half written."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
+
+pytestmark = pytest.mark.end_to_end
+
+
+def test_a_port_in_use(bench: Bench) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        ended = bench.run("run", "longtx", *short(f"database.port={port}"))
+    assert ended.returncode == 3
+    assert f"database.port: port {port} on 127.0.0.1 is in use; choose another one" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert bench.record()["status"] == "failed"
+    assert_nothing_is_left(bench, bench.record()["bench"]["pid"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ('database.settings.wal_level="nonsense"', 'invalid value for parameter "wal_level"'),
+        ("database.settings.no_such_setting=1", 'unrecognized configuration parameter "no_such_setting"'),
+        ('database.settings.shared_buffers="900TB"', "shared_buffers"),
+    ],
+)
+def test_a_server_that_dies_while_starting(bench: Bench, setting: str, told: str) -> None:
+    ended = bench.run("run", "longtx", *short(setting))
+    assert ended.returncode == 3
+    assert "server primary ended with code" in ended.stderr
+    assert told in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert_nothing_is_left(bench, bench.record()["bench"]["pid"])
+
+
+def test_a_version_that_is_not_installed(bench: Bench) -> None:
+    ended = bench.run("run", "longtx", *short("database.version=98"))
+    assert ended.returncode == 3
+    assert "PostgreSQL 98 was not found; install it by" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_longrunner_that_cannot_hold(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "prepared.toml"
+    path.write_text(
+        """
+        summary = "A prepared transaction on a server that allows none."
+        [queue]
+        kind = "que"
+        [producers]
+        rate = 10
+        [[phases]]
+        name = "baseline"
+        duration = "1s"
+        [[phases]]
+        name = "prepared"
+        duration = "1s"
+        longrunners = [{ kind = "prepared" }]
+        """
+    )
+    ended = bench.run("run", str(path))
+    assert ended.returncode in (2, 3)
+    assert "max_prepared_transactions" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_place_for_runs_that_is_a_file(bench: Bench) -> None:
+    bench.runs.write_text("a file")
+    ended = bench.run("run", "longtx", *short())
+    assert ended.returncode == 3
+    assert "a run's folder cannot be made there" in ended.stderr
+    assert "choose another place with --runs DIR" in ended.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
+@pytest.mark.parametrize("read_only", [True, False], ids=["read-only", "full"])
+def test_a_disk_that_takes_no_records(bench: Bench, read_only: bool) -> None:
+    bench.runs.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size=300k{',ro' if read_only else ''}", "tmpfs", str(bench.runs)],
+        check=False,
+        capture_output=True,
+    )
+    if mounted.returncode != 0:
+        pytest.skip("this machine does not allow mounts")
+    try:
+        ended = bench.run("run", "longtx", *short("producers.rate=2000"))
+        assert ended.returncode == 3
+        told = "Read-only file system" if read_only else "No space left on device"
+        logs = "".join(log.read_text(errors="replace") for log in bench.runs.glob("*/logs/*.log"))
+        assert told in ended.stderr + logs
+        assert "Traceback" not in ended.stderr
+        if not read_only:
+            assert_nothing_is_left(bench, bench.record()["bench"]["pid"])
+    finally:
+        subprocess.run(["umount", str(bench.runs)], check=True)
+
+
+def test_missing_parts_are_named_with_the_command_that_installs_them(bench: Bench, tmp_path: Path) -> None:
+    program = "from stallbench.cli import main; main()"
+    environment = {**os.environ, "STALLBENCH_POSTGRES_BIN": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "run", "longtx", "--runs", str(bench.runs)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 3
+    assert "PostgreSQL 15 or later was not found; install it by: make setup" in ended.stderr
+    assert "Traceback" not in ended.stderr
