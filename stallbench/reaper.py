@@ -24,6 +24,7 @@ from typing import Any
 import psutil
 
 from stallbench.processes import TOKEN_VARIABLE
+from stallbench.whole_file import replace_file
 
 SCRATCH_PREFIX = "stallbench-"
 OWNER_FILE = "owner.json"
@@ -97,9 +98,12 @@ def mark_aborted(record: Path, reason: str) -> bool:
     if content.get("status") != "running":
         return False
     content["status"], content["reason"] = "aborted", reason
-    fresh = record.with_suffix(".json.reaper")
-    fresh.write_text(json.dumps(content, indent=1))
-    fresh.replace(record)
+    try:
+        replace_file(record, json.dumps(content, indent=1))
+    except OSError as error:
+        # A full disk is a likely reason for the bench's end; a later `stallbench clean` tries again.
+        print(f"{record}: cannot be corrected: {error.strerror}", file=sys.stderr)
+        return False
     return True
 
 

@@ -16,6 +16,7 @@ from stallbench.metrics import MEASURES
 from stallbench.run_folder import PROJECT
 from stallbench.verdicts import RunTables, Verdict
 from stallbench.verdicts.expectations import format_value
+from stallbench.whole_file import replace_file
 
 TEMPLATES = PROJECT / "reports" / "templates"
 _PHASE_METRICS = (
@@ -47,10 +48,10 @@ _MOST_BARS = 12
 
 def make_report(run: RunTables, verdict: Verdict) -> Path:
     """Write ``report.html``, ``junit.xml`` and ``summary.md`` into the run's folder; returns the first."""
-    _write(run.folder / "summary.md", _render("summary.md.j2", run, verdict, autoescape=False))
+    replace_file(run.folder / "summary.md", _render("summary.md.j2", run, verdict, autoescape=False))
     _write_junit(run.folder / "junit.xml", run, verdict)
     page = run.folder / "report.html"
-    _write(page, _render("report.html.j2", run, verdict, autoescape=True))
+    replace_file(page, _render("report.html.j2", run, verdict, autoescape=True))
     return page
 
 
@@ -190,15 +191,7 @@ def _write_junit(path: Path, run: RunTables, verdict: Verdict) -> None:
         suite.add_testcase(case)
     xml = JUnitXml()
     xml.add_testsuite(suite)
-    fresh = path.with_suffix(".xml.new")
-    xml.write(str(fresh), pretty=True)
-    fresh.replace(path)
-
-
-def _write(path: Path, text: str) -> None:
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.write_text(text)
-    fresh.replace(path)
+    replace_file(path, xml.tostring().decode())
 
 
 def _format_clock(t_ns: int | None) -> str:

@@ -15,6 +15,7 @@ import stallbench
 from stallbench.host_facts import read_host_facts, read_library_versions
 from stallbench.queues import find_queues
 from stallbench.scenario import Phase, Scenario
+from stallbench.whole_file import replace_file
 
 
 class RunRecord:
@@ -90,12 +91,7 @@ class RunRecord:
         """Replace the file; a reader sees the old record or the new one, never a part."""
         for key, read in self._parts.items():
             self._record[key] = read()
-        fresh = self._path.with_suffix(".json.new")
-        with fresh.open("w") as file:
-            json.dump(self._record, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._path)
+        replace_file(self._path, json.dumps(self._record, indent=1))
 
 
 def read_record(path: Path) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from functools import cache
 from stallbench.attribution import attribute
 from stallbench.verdicts.check import Check, Finding, RunTables
 from stallbench.verdicts.verdict import Verdict, decide
+from stallbench.whole_file import replace_file
 
 __all__ = ["Check", "Finding", "RunTables", "Verdict", "find_checks", "judge"]
 
@@ -39,7 +40,5 @@ def judge(tables: RunTables) -> Verdict:
         except Exception as error:  # noqa: BLE001 - a check that breaks is a verdict, unknown, and must not stop the others
             findings.append(Finding.unknown(check.name, f"the check broke: {type(error).__name__}: {error}"))
     verdict = decide(tables.record, findings, attribute(tables))
-    fresh = tables.folder / "verdict.json.new"
-    fresh.write_text(json.dumps(verdict.as_json(), indent=1))
-    fresh.replace(tables.folder / "verdict.json")
+    replace_file(tables.folder / "verdict.json", json.dumps(verdict.as_json(), indent=1))
     return verdict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -33,9 +34,8 @@ def test_a_run_goes_from_servers_to_a_report_and_leaves_nothing(bench: Bench) ->
 
     page = (folder / "report.html").read_text()
     assert "PASS" in page
-    assert "http://" not in page.replace("http://www.w3.org", "")
-    assert "https://" not in page
-    assert {case.get("name") for case in ET.parse(folder / "junit.xml").iter("testcase")} >= {"idle_writer-1"}  # noqa: S314
+    assert not re.search(r"""(?:src|href|@import|url\()\s*=?\s*["']?(?:https?:)?//""", page), "the page fetches from the network"
+    assert {case.get("name") for case in ET.parse(folder / "junit.xml").iter("testcase")} >= {"idle_writer-1"}
     assert (folder / "summary.md").read_text().startswith("### PASS: longtx")
     assert "report.html" in ended.stdout
     assert_nothing_is_left(bench, record["bench"]["pid"])

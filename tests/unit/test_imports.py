@@ -22,7 +22,13 @@ BESIDE_THE_PROCESSES = {
 MAY_IMPORT = {
     "stallbench/queues": {"stallbench.queues"},
     "stallbench/records": {"stallbench.records"},
-    "stallbench/pipeline": {"stallbench.pipeline", "stallbench.records", "stallbench.metrics", "stallbench.parts", "stallbench.errors"},
+    "stallbench/pipeline": {
+        "stallbench.pipeline",
+        "stallbench.records",
+        "stallbench.metrics",
+        "stallbench.parts",
+        "stallbench.errors",
+    },
     "workers": BESIDE_THE_PROCESSES | {"workers"},
     "producers": BESIDE_THE_PROCESSES | {"producers"},
     "longrunners": BESIDE_THE_PROCESSES | {"longrunners"},
