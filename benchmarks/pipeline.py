@@ -1,8 +1,8 @@
 """How long does the pipeline take, from the start of its process until all tables are written?
 
-``python -m benchmarks.pipeline`` makes up a run of 120 s at 500 jobs a second (about 250 000 events of 9 processes, as
-`longtx` has them), runs ``python -m stallbench.pipeline`` on it several times, and prints each time as a line of JSON.
-``--jobs-per-s 10000`` makes it 5 million events. The made-up run is removed afterwards.
+``python -m benchmarks.pipeline`` makes up a run of 120 s at 500 jobs a second (about 250 000 events of 9 processes, as `longtx` has them),
+runs ``python -m stallbench.pipeline`` on it several times, and prints each time as a line of JSON. ``--jobs-per-s 10000`` makes it
+5 million events. The made-up run is removed afterwards.
 """
 
 from __future__ import annotations

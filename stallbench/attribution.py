@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables
 
 _FEWEST_WINDOWS = 10
+_STAYED_S = 1.0
+"""Who held the horizon for less is a worker at its work."""
 _CONFIDENCE = 0.95
 
 
@@ -71,6 +73,8 @@ def attribute(run: RunTables) -> Attribution:
 
 def _read_holders(table: pd.DataFrame) -> tuple[HolderStay, ...]:
     holding = table[~table["catalog_only"].fillna(False).astype(bool)]
+    stayed_s = holding["max_age_s"].fillna(holding["to_s"] - holding["from_s"])
+    holding = holding[stayed_s >= _STAYED_S]
     ordered = holding.sort_values(["oldest_s", "max_age_xids"], ascending=False)
     return tuple(_read_stay(row) for row in ordered.to_dict("records"))
 

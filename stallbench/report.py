@@ -191,7 +191,7 @@ def _write_junit(path: Path, run: RunTables, verdict: Verdict) -> None:
         suite.add_testcase(case)
     xml = JUnitXml()
     xml.add_testsuite(suite)
-    replace_file(path, xml.tostring().decode())
+    replace_file(path, xml.tostring().decode())  # type: ignore[no-untyped-call]
 
 
 def _format_clock(t_ns: int | None) -> str:

@@ -1,108 +1,85 @@
-"""Who held the horizon, from when to when; and which faults and longrunners were in force."""
+"""Who held the horizon, from when to when, and who of them was the oldest?"""
 
 from __future__ import annotations
 
-from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
 
-from stallbench.pipeline.records import RunFacts, as_number
+from stallbench.pipeline.run_facts import Disturbance, RunFacts
+from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 
-_STAYED_S = 1.0
-"""Who held the horizon for less is a worker at its work."""
-_LONGRUNNER = r"^stallbench:longrunner:(.+)$"
-
-_FAULTS = StructType(
-    [
-        StructField("name", StringType()),
-        StructField("kind", StringType()),
-        StructField("target", StringType()),
-        StructField("phase", StringType()),
-        StructField("planned_start_s", DoubleType()),
-        StructField("start_ns", LongType()),
-        StructField("proven_ns", LongType()),
-        StructField("end_ns", LongType()),
-        StructField("from_s", DoubleType()),
-        StructField("to_s", DoubleType()),
-        StructField("held", BooleanType()),
-    ]
-)
+_SUBJECT = "holder:"
+_TEXTS = ("kind", "application", "state", "via")
+_NUMBERS = ("rank", "pid", "age_s", "age_xids", "catalog_only")
+_CLOCK_SLACK_S = 0.5
+"""By how much the same transaction's beginning, as its age tells it, may differ from one look to the next."""
 
 
-def make_holders(samples: DataFrame, facts: RunFacts, start_ns: int) -> DataFrame:
-    """Return each holder's stay, by its first and last sample; ``oldest_s`` is for how long it was the oldest of all."""
-    held = samples.where((F.col("collector") == "horizon") & F.col("subject").startswith("holder:"))
-    stays = held.groupBy("source", "subject").agg(
-        *[
-            F.max_by(_text(name), F.when(_text(name).isNotNull(), F.col("t_ns"))).alias(name)
-            for name in ("kind", "application", "state", "via")
-        ],
-        F.max(as_number("pid")).cast("int").alias("pid"),
-        (F.max(as_number("catalog_only")) == 1).alias("catalog_only"),
-        F.min("t_ns").alias("from_ns"),
+def make_holders(samples: DataFrame, facts: RunFacts, axis: TimeAxis) -> DataFrame:
+    """Return a row for each stay of a holder: as long as every look at the horizon finds it, in the same transaction.
+
+    A stay begins when its transaction began, by its age when it was first seen (slots do not tell their age: when it was first seen), and
+    ends when it was last seen. It is the oldest from each look that ranks it first to the next look; a holder of catalogs only never is.
+    """
+    looks = samples.filter("subject = 'server' AND metric = 'holders'").select("metric", "t_ns").distinct()
+    in_time = Window.partitionBy("metric").orderBy("t_ns")
+    looks = looks.select(
+        "t_ns", F.row_number().over(in_time).alias("look"), (F.lead("t_ns").over(in_time) - F.col("t_ns")).alias("until_next_ns")
+    )
+    seen = _find_holders(samples).join(F.broadcast(looks), "t_ns")
+    same = Window.partitionBy("server", "holder").orderBy("t_ns")
+    missed = F.col("look") - F.lag("look").over(same) > 1
+    began_s = F.col("t_ns") / NS_PER_S - F.col("age_s")
+    is_another = began_s > F.lag(began_s).over(same) + _CLOCK_SLACK_S
+    begins = F.when(missed | is_another, 1).otherwise(0)
+    stays = seen.withColumn("begins", begins).withColumn("stay", F.sum("begins").over(same))
+    oldest_ns = F.when((F.col("rank") == 0) & (F.col("catalog_only") == 0), F.col("until_next_ns"))
+    first_age_ns = F.coalesce(F.min_by("age_s", "t_ns"), F.lit(0)) * NS_PER_S
+    told = stays.groupBy("server", "holder", "stay").agg(
+        *(F.max_by(name, "t_ns").alias(name) for name in (*_TEXTS, "pid")),
+        (F.max("catalog_only") > 0).alias("catalog_only"),
+        (F.min("t_ns") - first_age_ns.cast("long")).alias("from_ns"),
         F.max("t_ns").alias("to_ns"),
-        F.max(as_number("age_s")).alias("max_age_s"),
-        F.max(as_number("age_xids")).cast("long").alias("max_age_xids"),
-        (F.sum(F.when(as_number("rank") == 0, 1).otherwise(0)) * facts.interval_s).alias("oldest_s"),
+        F.max("age_s").alias("max_age_s"),
+        F.max("age_xids").alias("max_age_xids"),
+        (F.coalesce(F.sum(oldest_ns), F.lit(0)) / NS_PER_S).alias("oldest_s"),
     )
-    stayed_s = (F.col("to_ns") - F.col("from_ns")) / 1e9
-    return stays.where(F.coalesce("max_age_s", stayed_s) >= _STAYED_S).select(
-        F.col("source").alias("server"),
-        F.regexp_replace("subject", "^holder:[^:]+:", "").alias("holder"),
-        "kind",
-        "pid",
-        F.coalesce("application", F.lit("")).alias("application"),
-        "state",
-        F.coalesce("via", F.lit("")).alias("via"),
-        "catalog_only",
-        "from_ns",
-        "to_ns",
-        ((F.col("from_ns") - start_ns) / 1e9).alias("from_s"),
-        ((F.col("to_ns") - start_ns) / 1e9).alias("to_s"),
-        "max_age_s",
-        "max_age_xids",
-        "oldest_s",
-        _longrunner(facts).alias("longrunner"),
+    return told.select(
+        "*",
+        axis.t_s(F.col("from_ns")).alias("from_s"),
+        axis.t_s(F.col("to_ns")).alias("to_s"),
+        _name_longrunner(facts).alias("longrunner"),
     )
 
 
-def make_faults(spark: SparkSession, facts: RunFacts, start_ns: int) -> DataFrame:
-    """Return the faults and longrunners of ``run.json`` with their planned and real times."""
-    planned = {phase["name"]: float(phase["planned_start_s"]) for phase in facts.content["phases"]}
-    rows = [_fault_row(entry, planned, start_ns) for key in ("faults", "longrunners") for entry in facts.content[key]]
-    return spark.createDataFrame(rows, _FAULTS)
+def _find_holders(samples: DataFrame) -> DataFrame:
+    """Put the samples of one holder at one look into one row."""
 
+    def of(metric: str, column: str) -> Column:
+        return F.max(F.when(F.col("metric") == metric, F.col(column))).alias(metric)
 
-def _fault_row(entry: dict[str, Any], planned: dict[str, float], start_ns: int) -> tuple[Any, ...]:
-    began_ns = entry["proven_ns"] or entry["start_ns"]
-    ended_ns = entry["released_ns"] or entry["end_ns"]
+    texts = [F.coalesce(of(name, "value"), F.lit("")).alias(name) for name in _TEXTS]
     return (
-        entry["name"],
-        entry["kind"],
-        entry["on"],
-        entry["phase"],
-        planned.get(entry["phase"]),
-        entry["start_ns"],
-        entry["proven_ns"],
-        entry["end_ns"],
-        (began_ns - start_ns) / 1e9,
-        (ended_ns - start_ns) / 1e9 if ended_ns else None,
-        entry["held"],
+        samples.filter(F.col("subject").startswith(_SUBJECT))
+        .withColumn("holder", F.substring("subject", len(_SUBJECT) + 1, 1_000_000))
+        .groupBy(F.col("source").alias("server"), "holder", "t_ns")
+        .agg(*texts, *(of(name, "number") for name in _NUMBERS))
     )
 
 
-def _text(metric: str) -> Any:
-    return F.when(F.col("metric") == metric, F.col("value"))
-
-
-def _longrunner(facts: RunFacts) -> Any:
-    """Name the longrunner by the application of its backend, or by what its slot or prepared transaction is called."""
-    name = F.nullif(F.regexp_extract(F.coalesce("application", F.lit("")), _LONGRUNNER, 1), F.lit(""))
-    for entry in facts.content["longrunners"]:
-        evidence = entry["evidence"] or {}
-        outlasting = evidence.get("gid") or evidence.get("slot")
-        if outlasting:
-            name = F.when(F.col("subject") == f"holder:{evidence['kind']}:{outlasting}", F.lit(entry["name"])).otherwise(name)
+def _name_longrunner(facts: RunFacts) -> Column:
+    """The longrunner that a holder is: by the name under which it is connected, or by what it left behind on the server."""
+    name = F.lit(None).cast("string")
+    for longrunner in facts.longrunners:
+        is_it = F.substring_index("application", ":", -1) == longrunner.name
+        left_behind = _left_behind(longrunner)
+        if left_behind:
+            is_it = is_it | F.col("holder").isin(left_behind)
+        name = F.when(is_it, longrunner.name).otherwise(name)
     return name
+
+
+def _left_behind(longrunner: Disturbance) -> list[str]:
+    """The holder that its evidence names, as the samples name it: ``prepared:<gid>``, ``slot:<name>``."""
+    evidence = longrunner.evidence or {}
+    return [f"{kind}:{evidence[key]}" for kind, key in (("prepared", "gid"), ("slot", "slot")) if evidence.get(key)]

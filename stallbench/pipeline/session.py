@@ -1,83 +1,150 @@
-"""The Spark session, set up for runs of a few minutes on one machine; the same code runs on a cluster by another master."""
+"""The Spark session: on one machine set for small runs, on a cluster left to the cluster's settings.
+
+Starting a session is most of what the tables of a small run cost; each setting below says what it saves.
+"""
 
 from __future__ import annotations
 
 import os
-import subprocess
+import shutil
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from stallbench.parts import CACHE, JavaPart, require_java
+from stallbench.parts import require_java
+from stallbench.pipeline.class_archive import use_archive
+from stallbench.pipeline.failures import PipelineError
 
-_LOG4J = Path(__file__).with_name("log4j2.properties")
-_LOCAL_PARTITIONS = 4
+LOCAL = "local[*]"
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+_EXIT_S = 120.0
+_SMALL_RUN_BYTES = 96 * 1024**2
+_MEMORY_FOR_LARGE_RUNS = "2g"
+_EVENTS_PER_PARTITION = 500_000
+_SMALL_PARTITION = 50_000
 
-_LOCAL_SETTINGS = {
+_ANYWHERE = {
+    # Times are nanoseconds; whatever Spark makes of one must not depend on where it runs.
+    "spark.sql.session.timeZone": "UTC",
+    # Nobody watches a pipeline of seconds: no web server, no progress bar.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": str(_LOCAL_PARTITIONS),
-    # Re-planning between stages costs more than it saves on data that one machine holds in memory.
+    # Until `fit_to` knows how many events there are, only files are counted: a few rows.
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
+    # The percentiles of each second stay in memory, some kB a second, instead of all events being sorted by second first.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "4096",
+}
+_ON_ONE_MACHINE = {
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "2g",
-    "spark.eventLog.enabled": "false",
-    # Files of a small table are not worth a marker and a summary of their own.
-    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-    "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "spark.sql.catalogImplementation": "in-memory",
+    # What is written is small; another library, unpacked to disk first, costs more than it saves.
+    "spark.sql.parquet.compression.codec": "uncompressed",
 }
-
-SETTINGS = {
-    "spark.app.name": "stallbench",
-    "spark.sql.session.timeZone": "UTC",
-    # A line that does not fit its schema is counted and left out; it must not end the job.
-    "spark.sql.ansi.enabled": "false",
+_FOR_SMALL_RUNS = {
+    # The records fit into memory as they are.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
+_JAVA_FOR_SMALL_RUNS = (
+    # Thousands of methods run a few times each: compiling them quickly beats compiling them well. Bulk work would take twice as long.
+    "-XX:TieredStopAtLevel=1",
+    # One collector thread and room from the start, so that memory is not collected while classes are still being loaded.
+    "-XX:+UseSerialGC",
+    "-Xms768m",
+    "-XX:MetaspaceSize=256m",
+)
 
 
-def open_session(master: str = "local[*]") -> SparkSession:
-    """Return a session on ``master``; a local one is trimmed for a quick start."""
-    builder = SparkSession.builder.master(master)
-    settings = dict(SETTINGS)
-    if master.startswith("local"):
-        java = require_java()
-        os.environ["JAVA_HOME"] = str(java.home)
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        settings |= _LOCAL_SETTINGS
-        settings["spark.local.dir"] = tempfile.gettempdir()
-        settings["spark.driver.extraJavaOptions"] = " ".join(
-            [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", "-XX:+UseSerialGC", *_class_data_options(java)]
-        )
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+@contextmanager
+def open_session(master: str = LOCAL, *, small: bool = True, java_options: Sequence[str] = ()) -> Iterator[SparkSession]:
+    """Start Spark on ``master``; afterwards its Java process has ended and its temporary files are gone.
 
+    ``small``: whether to set a local Spark for runs whose cost is its start (see `is_small`).
+    ``java_options`` are added to the driver's.
 
-def _class_data_options(java: JavaPart) -> list[str]:
-    """Share the classes of an earlier start, which halves the time to the first result; write them when there are none yet.
-
-    Only for the bench's own Java and Spark; the JVM ignores an archive that does not fit.
+    Raises `stallbench.parts.MissingPartError` without Java, `PipelineError` if Spark does not start.
     """
-    archive = CACHE / "spark" / f"classes-spark{pyspark.__version__}-java{java.version}.jsa"
-    if archive.exists():
-        return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
-    return []
+    java = require_java()
+    is_local = master.startswith("local")
+    scratch = tempfile.mkdtemp(prefix="stallbench-spark-")
+    # The options of the short-lived Java program that only puts together the command line of the real one.
+    environment = {"JAVA_HOME": str(java.home), "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    if is_local:
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    options = [f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}", *java_options]
+    settings = dict(_ANYWHERE)
+    if is_local:
+        # No shared performance counters in /tmp; libraries that are unpacked go where they are removed from.
+        options += ["-XX:-UsePerfData", f"-Djava.io.tmpdir={scratch}", *use_archive(java)]
+        options += _JAVA_FOR_SMALL_RUNS if small else ()
+        settings |= _FOR_SMALL_RUNS if small else {"spark.driver.memory": _MEMORY_FOR_LARGE_RUNS}
+        settings |= _ON_ONE_MACHINE | {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}
+    settings["spark.driver.extraJavaOptions"] = " ".join(f'"{option}"' for option in options)
+    try:
+        spark = _start(master, settings, environment)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    finally:
+        _end_java(at_once=not java_options)
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
-def archive_classes(java: JavaPart) -> Path:
-    """Run a small job once and keep its classes for `open_session`; returns where they are.
+def is_small(run_folder: str | Path) -> bool:
+    """Whether a run is on this machine and has up to about a million events."""
+    if "://" in str(run_folder):
+        return False
+    sizes = (path.stat().st_size for path in Path(run_folder).glob("events/*.csv"))
+    return sum(sizes) <= _SMALL_RUN_BYTES
 
-    Called at set-up. The archive gets its name only when it is whole, so that a run beside it does not see half of it.
+
+def fit_to(spark: SparkSession, events: int) -> None:
+    """Set the session for so many events: how many partitions a shuffle has, and whether queries are replanned while they run.
+
+    Replanning finds the better join for large inputs and costs more than small queries take.
     """
-    archive = CACHE / "spark" / f"classes-spark{pyspark.__version__}-java{java.version}.jsa"
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    fresh = archive.with_suffix(f".{os.getpid()}")
-    subprocess.run(
-        ["python", "-c", "pass"],
-        check=True,
-    )
-    fresh.replace(archive)
-    return archive
+    cores = spark.sparkContext.defaultParallelism
+    partitions = max(1, min(cores, events // _SMALL_PARTITION), -(-events // _EVENTS_PER_PARTITION))
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    spark.conf.set("spark.sql.adaptive.enabled", str(partitions > cores).lower())
+
+
+def _start(master: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> SparkSession:
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        builder = SparkSession.builder.master(master).appName("stallbench")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+    except (PySparkException, OSError) as error:
+        raise PipelineError(f"Spark did not start on {master}: {error}") from error
+    finally:
+        for name, earlier in before.items():
+            if earlier is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = earlier
+
+
+def _end_java(*, at_once: bool) -> None:
+    """End the Java process, which PySpark leaves to end by itself some time after this one; ``at_once`` without its last words."""
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    java = gateway.proc
+    gateway.shutdown()
+    if at_once:
+        java.kill()
+    java.stdin.close()
+    try:
+        java.wait(_EXIT_S)
+    finally:
+        java.kill()
+        SparkContext._gateway = SparkContext._jvm = None

@@ -1,86 +1,69 @@
-"""Makes all tables of a run and reads them back: small ones as pandas frames, without Spark."""
+"""The tables of a run, for whoever reads them: verdicts and report use pandas on them, and need neither Spark nor Java.
+
+All tables but ``jobs`` are small: their size grows with the seconds and the phases of a run, or with what went wrong in it (``duplicates``,
+``holders``, ``order``). ``jobs`` has a row for each job and may be huge; nobody needs to read it whole, for what is asked of it is already in
+``conservation``, ``duplicates``, ``order`` and ``phases``.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from stallbench.pipeline.holders import make_faults, make_holders
-from stallbench.pipeline.jobs import make_conservation, make_duplicates, make_jobs
-from stallbench.pipeline.order import make_order
-from stallbench.pipeline.phases import make_phases
-from stallbench.pipeline.records import name_phase, read_census, read_events, read_facts, read_samples
-from stallbench.pipeline.windows import make_windows
-from stallbench.records.events import Event
+from stallbench.pipeline.failures import NoTableError
 
-TABLES = (
-    "jobs",
-    "windows",
-    "phases",
-    "conservation",
-    "duplicates",
-    "order",
-    "holders",
-    "faults",
-    "errors",
-    "torn",
-)
-_ROWS_A_FILE = 5_000_000
+TABLES = {
+    "jobs": (
+        "job_id long, intended_ns long, enqueued_ns long, first_claimed_ns long, first_completed_ns long, claims long, executions long, "
+        "completions long, failures long, last_process string, latency_ms double, state string, enqueue_recorded boolean"
+    ),
+    "windows": (
+        "t_s int, t_ns long, phase string, "
+        "enqueued long, claimed long, completed long, failed long, empty long, lost_race long, errors long, "
+        "claim_ms_p50 double, claim_ms_p95 double, claim_ms_p99 double, claim_ms_max double, claim_call_ms_p95 double, "
+        "enqueue_ms_p95 double, complete_ms_p95 double, latency_ms_p50 double, latency_ms_p95 double, latency_ms_p99 double, "
+        "lag_ms_p50 double, lag_ms_p99 double, "
+        "depth double, oldest_job_s double, dead_tuples double, live_tuples double, table_bytes double, index_bytes double, "
+        "oldest_transaction_s double, horizon_age_s double, horizon_age_xids double, blocked_backends double, "
+        "replication_lag_bytes double, wal_bytes double, cpu_percent double"
+    ),
+    "phases": "phase string, measure string, statistic string, value double, count long",
+    "conservation": "state string, jobs long, examples array<long>",
+    "duplicates": ("job_id long, executions long, completions long, processes array<string>, excused boolean, reason string"),
+    "order": "diff long, claims long",
+    "holders": (
+        "server string, holder string, kind string, pid long, application string, state string, via string, catalog_only boolean, "
+        "from_ns long, to_ns long, from_s double, to_s double, max_age_s double, max_age_xids long, oldest_s double, longrunner string"
+    ),
+    "faults": (
+        "name string, kind string, target string, phase string, planned_start_s double, start_ns long, proven_ns long, end_ns long, "
+        "from_s double, to_s double, held boolean"
+    ),
+    "errors": "phase string, process string, event string, kind string, move string, count long",
+    "torn": "file string, lines long, torn_lines long",
+}
+"""Every table, and its columns with their types as Spark writes them; their meanings are in docs/run-folder.md."""
 
+MADE_WHOLE = "_SUCCESS"
+"""The file that Spark adds to a table's folder once everything in it has been written."""
 
-def make_tables(spark: SparkSession, folder: str) -> None:
-    """Make every table of the run in ``folder``, a path that Spark reads; those that are there are replaced."""
-    facts = read_facts(spark, folder)
-    lines = read_events(spark, folder).persist(StorageLevel.MEMORY_AND_DISK)
-    events = lines.where(~F.col("torn"))
-    samples = read_samples(spark, folder).persist(StorageLevel.MEMORY_AND_DISK)
-    census = read_census(spark, folder)
-    seen = events.agg(F.min("t_ns"), F.max("t_ns")).first()
-    assert seen is not None
-    start_ns = facts.start_ns or seen[0] or 0
-    spans = facts.spans(seen[1] or 0)
-
-    jobs = make_jobs(events, census, facts).persist(StorageLevel.MEMORY_AND_DISK)
-    duplicates = make_duplicates(jobs, events, facts).persist(StorageLevel.MEMORY_AND_DISK)
-    windows = make_windows(events, jobs, samples, spans, start_ns).persist(StorageLevel.MEMORY_AND_DISK)
-    tables = {
-        "jobs": jobs.drop("excuses"),
-        "windows": windows.orderBy("t_s"),
-        "phases": make_phases(events, jobs, duplicates, windows, spans),
-        "conservation": make_conservation(jobs, events, facts),
-        "duplicates": duplicates.orderBy("job_id"),
-        "order": make_order(jobs).orderBy("diff"),
-        "holders": make_holders(samples, facts, start_ns).orderBy(F.desc("max_age_xids")),
-        "faults": make_faults(spark, facts, start_ns),
-        "errors": events.where(F.col("event") == Event.ERROR)
-        .groupBy(
-            name_phase(F.col("t_ns"), spans).alias("phase"),
-            "process",
-            "event",
-            F.split("detail", " ")[0].alias("kind"),
-        )
-        .count(),
-        "torn": lines.groupBy("file").agg(F.count("*").alias("lines"), F.sum(F.col("torn").cast("long")).alias("torn_lines")),
-    }
-    for name, table in tables.items():
-        files = 1 if name != "jobs" else 1 + jobs.count() // _ROWS_A_FILE
-        _write(table.coalesce(files), f"{folder}/tables/{name}")
+_MAY_BE_MISSING = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}
 
 
-def read_table(folder: Path, name: str) -> pd.DataFrame:
-    """Return a table as a frame; raises `FileNotFoundError` if it has not been made.
+def read_table(run_folder: Path, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+    """Return table ``name`` of a run, or only its ``columns``.
 
-    ``jobs`` and ``duplicates`` have a row a job: nothing that judges or shows a run needs to read ``jobs``.
+    Whole numbers that may be missing come as ``Int64``, so that a time in nanoseconds is never rounded by a NaN beside it. Raises
+    `NoTableError` if the table is not there or not whole.
     """
-    table = folder / "tables" / name
-    if not table.is_dir():
-        raise FileNotFoundError(f"{table}: this table has not been made; run: stallbench report {folder}")
-    return pd.read_parquet(table)
-
-
-def _write(table: DataFrame, path: str) -> None:
-    table.write.mode("overwrite").parquet(path)
+    if name not in TABLES:
+        raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
+    folder = run_folder / "tables" / name
+    if not (folder / MADE_WHOLE).is_file():
+        raise NoTableError(f"{folder}: the table is not there or not whole; make it by: stallbench report {run_folder}")
+    table = pq.read_table(folder, columns=columns)
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_MAY_BE_MISSING.get)
+    return frame

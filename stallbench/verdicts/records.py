@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 
@@ -15,9 +17,9 @@ class RecordsWhole(Check):
         """Return one finding."""
         torn = run["torn"]
         lines = int(torn["torn_lines"].sum())
-        there = set(torn["file"])
+        there = {Path(file).stem for file in torn["file"]}
         wanted = [p["name"] for p in run.record["processes"] if p["role"] in ("producer", "worker")]
-        silent = [name for name in wanted if f"{name}.csv" not in there]
+        silent = [name for name in wanted if name not in there]
         sampled = run.record["scenario"]["collectors"]["enabled"]
         no_samples = sampled and not any((run.folder / "samples").glob("*.csv"))
         faults = [

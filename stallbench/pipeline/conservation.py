@@ -1,0 +1,40 @@
+"""Is every job accounted for? Jobs by their state, by identity and never by rates; and beside them, how they came in."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from stallbench.pipeline.read import EVENTS, Records
+from stallbench.pipeline.run_facts import RunFacts
+
+STATES = ("completed", "completed_unrecorded", "queued", "claimed", "lost", "unknown")
+ORIGINS = ("enqueued", "enqueue_unrecorded", "unexpected")
+EXAMPLES = 20
+
+
+def may_have_missed_enqueues(records: Records, facts: RunFacts) -> bool:
+    """Whether a producer may have enqueued a job without having recorded it: it died, a call of it raised, or a line of it is torn."""
+    producers = facts.names_of("producer")
+    logs = {f"{EVENTS.kind}/{name}.csv" for name in producers}
+    return bool(producers & facts.died) or any(file.torn_lines or file.errors for file in records.files if file.name in logs)
+
+
+def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool) -> DataFrame:
+    """Return a row for each state and each origin, also those of no job.
+
+    A job that no producer recorded is ``enqueue_unrecorded`` if a producer may have enqueued it without being able to say so, else
+    ``unexpected``: nobody enqueued it.
+    """
+    without_record = "enqueue_unrecorded" if may_miss_enqueues else "unexpected"
+    origin = F.when(F.col("enqueue_recorded"), "enqueued").otherwise(without_record)
+    of_jobs = jobs.select("job_id", F.explode(F.array("state", origin)).alias("state"))
+    none_yet = jobs.sparkSession.range(1).select(
+        F.lit(None).cast("long").alias("job_id"), F.explode(F.lit([*STATES, *ORIGINS])).alias("state")
+    )
+    counted = (
+        of_jobs.unionByName(none_yet)
+        .groupBy("state")
+        .agg(F.count("job_id").alias("jobs"), F.min_by("job_id", "job_id", EXAMPLES).alias("examples"))
+    )
+    return counted.withColumn("examples", F.coalesce("examples", F.array().cast("array<long>")))

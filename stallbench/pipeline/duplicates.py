@@ -1,0 +1,110 @@
+"""Jobs that were executed or completed more than once, and whether the queue's promise allows it."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from stallbench.pipeline.run_facts import RunFacts
+from stallbench.records.events import Event
+
+_DIED = "died"
+_UNFINISHED = "unfinished"
+_WENT_WRONG = (Event.FAILED, Event.EXPIRED, Event.ERROR)
+_ENDS = (*_WENT_WRONG, Event.COMPLETED, Event.RELEASED)
+_WORDS = {
+    Event.COMPLETED: "had completed it",
+    Event.FAILED: "failed at it",
+    Event.EXPIRED: "had it until the claim expired",
+    Event.ERROR: "could not complete it",
+    _DIED: "died with it",
+}
+_BROADCAST_LIMIT = 1_000_000
+
+
+def events_of_duplicates(events: DataFrame, jobs: DataFrame, count: int) -> DataFrame:
+    """Return the events of the jobs that were executed or completed more than once; there are ``count`` such jobs."""
+    if count == 0:
+        return events.filter(F.lit(False))
+    duplicated = jobs.filter(is_duplicate()).select("job_id")
+    return events.join(F.broadcast(duplicated) if count <= _BROADCAST_LIMIT else duplicated, "job_id", "left_semi")
+
+
+def is_duplicate() -> Column:
+    """Whether a row of ``jobs`` is a duplicate."""
+    return (F.col("executions") > 1) | (F.col("completions") > 1)
+
+
+def find_executions(events: DataFrame, facts: RunFacts) -> DataFrame:
+    """Return a row for each execution: ``job_id, process, claimed_ns, end`` and ``end_ns``.
+
+    ``end`` is the event by which its process ended it: ``completed``, ``failed``, ``expired`` or ``error`` (its completion raised);
+    without one, ``died`` if its process died, else ``unfinished``. A claim that was released is no execution.
+    """
+    of_one_process = Window.partitionBy("job_id", "process").orderBy("t_ns")
+    turns = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).select(
+        "job_id",
+        "process",
+        "event",
+        F.col("t_ns").alias("claimed_ns"),
+        F.lead("event").over(of_one_process).alias("next"),
+        F.lead("t_ns").over(of_one_process).alias("next_ns"),
+    )
+    has_end = F.col("next").isin(list(_ENDS))
+    without_end = F.when(F.col("process").isin(sorted(facts.died)), _DIED).otherwise(_UNFINISHED)
+    executions = turns.filter(F.col("event") == Event.CLAIMED).select(
+        "job_id",
+        "process",
+        "claimed_ns",
+        F.when(has_end, F.col("next")).otherwise(without_end).alias("end"),
+        F.when(has_end, F.col("next_ns")).alias("end_ns"),
+    )
+    return executions.filter(F.col("end") != Event.RELEASED)
+
+
+def make_duplicates(jobs: DataFrame, executions: DataFrame, facts: RunFacts) -> DataFrame:
+    """Return a row for each duplicate, with whether it is excused, and what the earlier executions came to.
+
+    A queue that promises *at least once* is excused if each execution but the last, in the order of claims, went wrong: it failed,
+    expired, raised, or its process died with it. One that promises *at most once* has no excuse.
+    """
+    of_one_job = Window.partitionBy("job_id").orderBy("claimed_ns", "process")
+    told = executions.select(
+        "job_id",
+        "process",
+        F.lead("claimed_ns").over(of_one_job).isNotNull().alias("is_earlier"),
+        F.col("end").isin([*_WENT_WRONG, _DIED]).alias("went_wrong"),
+        F.struct("claimed_ns", F.concat_ws(" ", "process", _in_words(F.col("end"))).alias("words")).alias("story"),
+    )
+    judged = told.groupBy("job_id").agg(
+        F.sort_array(F.collect_set("process")).alias("processes"),
+        F.bool_and(~F.col("is_earlier") | F.col("went_wrong")).alias("all_went_wrong"),
+        F.sort_array(F.collect_list(F.when(F.col("is_earlier"), F.col("story")))).alias("stories"),
+    )
+    duplicated = jobs.filter(is_duplicate()).select("job_id", "executions", "completions")
+    joined = duplicated.join(judged, "job_id", "left")
+    recorded = F.size("processes") > 0
+    return joined.select(
+        "job_id",
+        "executions",
+        "completions",
+        F.coalesce("processes", F.array().cast("array<string>")).alias("processes"),
+        F.coalesce(F.lit(facts.executes_again) & F.col("all_went_wrong") & (F.col("completions") < 2), F.lit(False)).alias(
+            "excused"
+        ),
+        F.when(recorded, F.concat_ws("; ", F.col("stories.words"))).otherwise("its claims are not recorded").alias("reason"),
+    )
+
+
+def second_completions(events: DataFrame) -> DataFrame:
+    """Return when each job that was completed more than once was completed for the second time: ``t_ns``."""
+    of_one_job = Window.partitionBy("job_id").orderBy("t_ns")
+    completed = events.filter(F.col("event") == Event.COMPLETED)
+    return completed.withColumn("number", F.row_number().over(of_one_job)).filter("number = 2").select("t_ns")
+
+
+def _in_words(end: Column) -> Column:
+    words = F.lit("had not finished it")
+    for each, said in _WORDS.items():
+        words = F.when(end == each, said).otherwise(words)
+    return words

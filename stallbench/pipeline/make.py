@@ -1,0 +1,102 @@
+"""Makes the tables of a run: `make_tables` has a session of its own for it, `write_tables` is the story."""
+
+from __future__ import annotations
+
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from stallbench.pipeline.conservation import make_conservation, may_have_missed_enqueues
+from stallbench.pipeline.disturbances import make_faults
+from stallbench.pipeline.duplicates import (
+    events_of_duplicates,
+    find_executions,
+    is_duplicate,
+    make_duplicates,
+    second_completions,
+)
+from stallbench.pipeline.errors import make_errors
+from stallbench.pipeline.failures import RunFolderError
+from stallbench.pipeline.holders import make_holders
+from stallbench.pipeline.jobs import make_jobs
+from stallbench.pipeline.measures import measure
+from stallbench.pipeline.order import choose_partitions, make_order
+from stallbench.pipeline.phases import make_phases
+from stallbench.pipeline.places import name_folder, read_whole_text
+from stallbench.pipeline.points import (
+    keep_places,
+    points_of_duplicates,
+    points_of_events,
+    points_of_jobs,
+    points_of_samples,
+)
+from stallbench.pipeline.read import make_torn, read_records
+from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
+from stallbench.pipeline.session import LOCAL, fit_to, is_small, open_session
+from stallbench.pipeline.time_axis import make_time_axis
+from stallbench.pipeline.windows import make_windows
+from stallbench.pipeline.writing import Writing
+
+
+def make_tables(run_folder: str | Path, *, master: str = LOCAL) -> None:
+    """Make all tables of a run from its records, in ``tables/`` of its folder, in place of those that are there.
+
+    ``run_folder``: a local path, or an address on any file system that Spark reads. ``master``: Spark's master. Raises `RunFolderError` if
+    the folder is not a run's, `PipelineError` if Spark cannot do it, `stallbench.parts.MissingPartError` without Java.
+    """
+    with open_session(master, small=is_small(run_folder)) as spark:
+        write_tables(spark, run_folder)
+
+
+def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
+    """Make all tables of a run in a session that is there; raises as `make_tables` does."""
+    folder = name_folder(run_folder)
+    with Writing(folder) as writing:
+        reading = writing.pool.submit(read_records, spark, folder)
+        facts = _read_facts(spark, folder, str(run_folder))
+        records = reading.result()
+        events, samples = records.events, records.samples
+        axis = make_time_axis(facts, records.first_ns, records.last_ns)
+        fit_to(spark, records.event_count)
+
+        seen = Observation("jobs")
+        writing_jobs = writing.start(
+            "jobs", lambda: _observe(make_jobs(events, records.census, facts), seen), rows=records.event_count // 4
+        )
+        writing.start("torn", lambda: make_torn(spark, records))
+        writing.start("faults", lambda: make_faults(spark, facts, axis))
+        writing.start("errors", lambda: make_errors(events, axis))
+        writing.start("holders", lambda: make_holders(samples, facts, axis))
+
+        writing_jobs.result()
+        jobs = writing.read_back(spark, "jobs")
+        of_duplicates = events_of_duplicates(events, jobs, seen.get["duplicates"])
+        points = (
+            points_of_events(events),
+            points_of_jobs(jobs),
+            points_of_duplicates(second_completions(of_duplicates)),
+            points_of_samples(samples),
+            keep_places(spark, axis, records.first_ns),
+        )
+        measured = measure(reduce(DataFrame.unionByName, points), axis).persist()
+        writing.start("windows", lambda: make_windows(measured, axis))
+        writing.start("phases", lambda: make_phases(measured, axis))
+        writing.start("conservation", lambda: make_conservation(jobs, may_miss_enqueues=may_have_missed_enqueues(records, facts)))
+        writing.start("duplicates", lambda: make_duplicates(jobs, find_executions(of_duplicates, facts), facts))
+        writing.start("order", lambda: make_order(jobs, choose_partitions(seen.get["claimed"])))
+    spark.catalog.clearCache()
+
+
+def _read_facts(spark: SparkSession, folder: str, name: str) -> RunFacts:
+    text = read_whole_text(spark, f"{folder}/run.json")
+    if text is None:
+        raise RunFolderError(f"{name}: not a run's folder: it has no run.json")
+    return parse_run_facts(text, f"{name}/run.json")
+
+
+def _observe(jobs: DataFrame, seen: Observation) -> DataFrame:
+    """Count, while ``jobs`` is being written, what the next steps must know of it."""
+    duplicates = F.count_if(is_duplicate()).alias("duplicates")
+    return jobs.observe(seen, duplicates, F.count("first_claimed_ns").alias("claimed"))

@@ -1,0 +1,89 @@
+"""The run's time: seconds since its first phase began, and which phase a moment belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from stallbench.pipeline.run_facts import RunFacts
+
+NS_PER_S = 1_000_000_000
+WHOLE_RUN = "run"
+"""Name of the stretch from the first measured phase's start to the last one's end, gaps between phases included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A stretch of time with a name: a phase, or the whole run. It holds its start and not its end."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+
+    @property
+    def duration_s(self) -> float:
+        """Its length in seconds."""
+        return (self.end_ns - self.start_ns) / NS_PER_S
+
+    def holds(self, t_ns: Column) -> Column:
+        """Whether a moment is in it."""
+        return (t_ns >= self.start_ns) & (t_ns < self.end_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeAxis:
+    """Where on the run's time a moment is."""
+
+    start_ns: int
+    """Second 0."""
+    last_ns: int
+    """The last record's time."""
+    phases: tuple[Stretch, ...]
+    """Those that began, in order; they do not overlap."""
+    run: Stretch | None
+    """The whole run; none if no measured phase began."""
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """The phases, then the whole run."""
+        return (*self.phases, *((self.run,) if self.run else ()))
+
+    def t_s(self, t_ns: Column) -> Column:
+        """Seconds since second 0, as a fraction."""
+        return (t_ns - self.start_ns) / NS_PER_S
+
+    def second(self, t_ns: Column) -> Column:
+        """The second that a moment is in; negative before second 0."""
+        return F.floor(self.t_s(t_ns)).cast("int")
+
+    def phase(self, t_ns: Column) -> Column:
+        """Name of the phase that a moment is in; null outside any."""
+        name = F.lit(None).cast("string")
+        for phase in reversed(self.phases):
+            name = F.when(phase.holds(t_ns), phase.name).otherwise(name)
+        return name
+
+    def stretch_names(self, t_ns: Column) -> Column:
+        """Names of all stretches that a moment is in, as an array: its phase and the whole run, as far as they are."""
+        in_run = F.when(self.run.holds(t_ns), WHOLE_RUN) if self.run else F.lit(None).cast("string")
+        return F.array_compact(F.array(self.phase(t_ns), in_run))
+
+
+def make_time_axis(facts: RunFacts, first_ns: int | None, last_ns: int | None) -> TimeAxis:
+    """Place the phases; ``first_ns`` and ``last_ns`` are the times of the first and the last record, if there is any.
+
+    A phase whose end nobody wrote down, because the bench was killed, ends where the next one begins or after the last record. Without
+    a phase, second 0 is the first record's.
+    """
+    started = facts.started_phases
+    times = [phase.start_ns for phase in started if phase.start_ns is not None]
+    start_ns = times[0] if times else first_ns or 0
+    last_ns = max([start_ns, *([last_ns] if last_ns is not None else []), *times])
+    phases = []
+    for phase, begin_ns, next_ns in zip(started, times, [*times[1:], last_ns + 1], strict=True):
+        phases.append(Stretch(name=phase.name, start_ns=begin_ns, end_ns=phase.end_ns or next_ns))
+    measured = [stretch for phase, stretch in zip(started, phases, strict=True) if phase.measured]
+    run = Stretch(name=WHOLE_RUN, start_ns=measured[0].start_ns, end_ns=measured[-1].end_ns) if measured else None
+    return TimeAxis(start_ns=start_ns, last_ns=last_ns, phases=tuple(phases), run=run)

@@ -1,0 +1,80 @@
+"""Builds the archive of Java classes (`stallbench.pipeline.class_archive`), by making the tables of a made-up run of a few records.
+
+``python -m stallbench.pipeline --prepare`` calls it at set-up. Two of them may race: each writes a file of its own, and what has the
+archive's name is always whole.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from stallbench.parts import require_java
+from stallbench.pipeline.class_archive import archive_path
+from stallbench.pipeline.make import write_tables
+from stallbench.pipeline.session import open_session
+
+_T_NS = 1_000_000_000
+_RECORD = {
+    "format": 1,
+    "status": "completed",
+    "queue": {"promise": "at_least_once"},
+    "phases": [{"name": "training", "measured": True, "start_ns": _T_NS, "end_ns": 5 * _T_NS}],
+    "longrunners": [{"name": "idle_writer-1", "kind": "idle_writer", "on": "primary", "phase": "training", "start_ns": _T_NS}],
+    "processes": [{"name": "worker-1", "role": "worker", "end_ns": 5 * _T_NS, "exit_code": 0}],
+}
+_MOVES = ("claimed", "worked", "completed", "claimed", "failed")
+_SAMPLES = (
+    ("queue", "depth", "3"),
+    ("server", "holders", "1"),
+    ("holder:backend:1:1", "rank", "0"),
+    ("holder:backend:1:1", "application", "idle_writer-1"),
+    ("holder:backend:1:1", "age_s", "1"),
+)
+
+
+def prepare() -> str:
+    """Build the archive if there is none; returns one sentence on what is there now.
+
+    Raises `stallbench.parts.MissingPartError` without Java. When the archive cannot be kept, the sentence says why.
+    """
+    java = require_java()
+    archive = archive_path(java)
+    if archive.is_file():
+        return f"{archive}: the archive of Java classes is there"
+    try:
+        _build(archive)
+    except OSError as error:
+        return (
+            f"{archive}: the archive of Java classes cannot be kept ({error.strerror or error}); reports take some seconds longer"
+        )
+    return f"{archive}: the archive of Java classes was built ({archive.stat().st_size // 1_000_000} MB)"
+
+
+def _build(archive: Path) -> None:
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="building-", dir=archive.parent) as scratch:
+        run_folder = Path(scratch) / "run"
+        _make_up_run(run_folder)
+        fresh = Path(scratch) / archive.name
+        with open_session(java_options=[f"-XX:ArchiveClassesAtExit={fresh}"]) as spark:
+            write_tables(spark, run_folder)
+        fresh.replace(archive)
+    for stale in archive.parent.glob("classes-*.jsa"):
+        if stale != archive:
+            stale.unlink(missing_ok=True)
+
+
+def _make_up_run(folder: Path) -> None:
+    """Write a run that has something for every table."""
+    for part in ("events", "samples"):
+        (folder / part).mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps(_RECORD))
+    enqueued = [f"{_T_NS + n},1,producer-1,enqueued,{n},,{_T_NS},1000,\n" for n in range(10)]
+    (folder / "events" / "producer-1.csv").write_text("".join(enqueued))
+    moves = [f"{2 * _T_NS + n},1,worker-1,{event},{n % 5},,,1000,40P01 in claim\n" for n, event in enumerate(_MOVES * 4)]
+    (folder / "events" / "worker-1.csv").write_text("".join(moves))
+    samples = [f"{t_s * _T_NS},primary,{subject},{metric},{value}\n" for t_s in (1, 2, 3) for subject, metric, value in _SAMPLES]
+    (folder / "samples" / "all.csv").write_text("".join(samples))
+    (folder / "census.csv").write_text("1,queued\nend,1\n")

@@ -1,0 +1,53 @@
+"""Writes tables, several at a time: most of a small table's time is planning, which keeps one core busy and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from stallbench.pipeline.columns import read_columns
+from stallbench.pipeline.tables import TABLES
+
+_AT_ONCE = 4
+_ROWS_PER_FILE = 2_000_000
+
+
+class Writing:
+    """The tables that are being written. As a context it ends when all are, or raises what the first that failed raised."""
+
+    def __init__(self, folder: str) -> None:
+        """Write below ``folder``/tables."""
+        self._folder = folder
+        self._started: list[Future[None]] = []
+        self.pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="tables")
+
+    def start(self, name: str, make: Callable[[], DataFrame], *, rows: int = 0) -> Future[None]:
+        """Write table ``name``, with the columns and types that it must have, in one file for each `_ROWS_PER_FILE` of about ``rows``."""
+        future = self.pool.submit(self._write, name, make, 1 + rows // _ROWS_PER_FILE)
+        self._started.append(future)
+        return future
+
+    def read_back(self, spark: SparkSession, name: str) -> DataFrame:
+        """Return table ``name`` as it was written."""
+        return spark.read.schema(TABLES[name]).parquet(self._path(name))
+
+    def _path(self, name: str) -> str:
+        return f"{self._folder}/tables/{name}"
+
+    def _write(self, name: str, make: Callable[[], DataFrame], files: int) -> None:
+        columns = [F.col(field.name).cast(field.dataType) for field in read_columns(TABLES[name])]
+        make().select(*columns).coalesce(files).write.mode("overwrite").parquet(self._path(name))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.pool.shutdown(cancel_futures=error is not None)
+        if error is None:
+            for future in self._started:
+                future.result()
