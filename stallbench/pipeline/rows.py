@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.columns import read_columns
+
 
 def make_rows(spark: SparkSession, rows: Sequence[Mapping[str, object]], columns: str) -> DataFrame:
     """Return ``rows`` as a DataFrame with ``columns``, declared in Spark's words (``name string, held boolean``)."""
