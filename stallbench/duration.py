@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-_DURATION = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>us|ms|s|m|h)")
+_DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>us|ms|s|m|h)")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -17,6 +17,12 @@ def parse_duration_s(text: object) -> float:
     if match is None:
         raise ValueError('expected a number with us, ms, s, m or h, like "90s"')
     return float(match["number"]) * _SECONDS[match["unit"]]
+
+
+def format_duration(seconds: float) -> str:
+    """Return ``seconds`` (0 or more) as `parse_duration_s` reads it, in the largest unit of which there is at least one."""
+    unit = next((unit for unit in ("h", "m", "s", "ms") if seconds >= _SECONDS[unit]), "us" if seconds else "s")
+    return f"{seconds / _SECONDS[unit]:g}{unit}"
 
 
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]

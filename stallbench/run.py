@@ -203,7 +203,7 @@ class Run:
             if process.name not in self._died:
                 self._died.add(process.name)
                 self.record.note(f"{process.name} ended uninvited ({_how_it_ended(process)}); see logs/{process.log.name}.")
-                self.view.say(f"[bold]{process.name} ended uninvited[/bold] ({_how_it_ended(process)})")
+                self.view.say(f"{process.name} ended uninvited ({_how_it_ended(process)})")
         for role in ("producer", "worker"):
             names = {process.name for process in self._processes.of_role(role)}
             if names and names <= self._died:

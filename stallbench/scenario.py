@@ -7,18 +7,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from stallbench.duration import Duration
 
+
+def _require_setting_value(value: object) -> object:
+    if isinstance(value, str | int | float | bool):
+        return value
+    raise ValueError("expected text, a number, true or false")
+
+
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
-SettingValue = str | int | float | bool
+Text = Annotated[str, Field(pattern=r"\S")]
+SettingName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_.]{0,127}$")]
+SettingValue = Annotated[str | int | float | bool, BeforeValidator(_require_setting_value)]
 
 
 class Section(BaseModel):
     """A part of a scenario: strict, frozen, no key that it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=False, allow_inf_nan=False)
 
 
 class Database(Section):
@@ -30,8 +39,8 @@ class Database(Section):
     replicas: int = Field(default=0, ge=0, le=3)
     replication_slot: bool = Field(default=False, description="whether the replicas stream through a physical slot")
     hot_standby_feedback: bool = Field(default=False, description="whether replicas report their oldest snapshot")
-    settings: dict[str, SettingValue] = Field(default_factory=dict, description="server settings of all servers")
-    replica_settings: dict[str, SettingValue] = Field(default_factory=dict, description="settings of the replicas only")
+    settings: dict[SettingName, SettingValue] = Field(default_factory=dict, description="server settings of all servers")
+    replica_settings: dict[SettingName, SettingValue] = Field(default_factory=dict, description="settings of the replicas only")
 
 
 class QueueChoice(BaseModel):
@@ -39,7 +48,7 @@ class QueueChoice(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
-    kind: str
+    kind: str = Field(examples=["que"])
 
     @property
     def options(self) -> dict[str, Any]:
@@ -51,7 +60,7 @@ class Producers(Section):
     """Open-loop load."""
 
     count: int = Field(default=1, ge=1, le=64)
-    rate: float = Field(ge=0, le=1_000_000, description="jobs a second, of all producers together")
+    rate: float = Field(ge=0, le=1_000_000, description="jobs a second, of all producers together", examples=[500])
     payload_bytes: int = Field(default=256, ge=16, le=1_048_576)
     max_batch: int = Field(
         default=1, ge=1, le=10_000, description="jobs that are due may share one enqueue call, up to this many"
@@ -71,7 +80,7 @@ class LongrunnerChoice(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", strict=True)
 
-    kind: str
+    kind: str = Field(examples=["idle_writer"])
     on: Name = "primary"
     may_be_ended: bool = Field(default=False, description="whether the server may end it before its phase does")
 
@@ -84,8 +93,8 @@ class LongrunnerChoice(BaseModel):
 class Phase(Section):
     """A named stretch of the run."""
 
-    name: Name
-    duration_s: Duration = Field(alias="duration", gt=0, le=86_400)
+    name: Name = Field(examples=["baseline"])
+    duration_s: Duration = Field(alias="duration", gt=0, le=86_400, examples=["20s"])
     measured: bool = Field(default=True, description="false for warm-up: its figures are left out")
     longrunners: tuple[LongrunnerChoice, ...] = Field(default=(), strict=False)
 
@@ -93,12 +102,12 @@ class Phase(Section):
 class Expectation(Section):
     """What must be seen: one metric in one phase, against a bound or against the same metric in another phase."""
 
-    metric: str
+    metric: str = Field(examples=["claim_ms.p95"])
     phase: str | None = Field(default=None, description="the whole run, first to last measured phase, if not given")
     relative_to: str | None = Field(default=None, description="a phase: the bound is then a ratio to its value")
     at_least: float | None = None
     at_most: float | None = None
-    because: str | None = Field(default=None, description="what it shows, in words, for the report")
+    because: Text | None = Field(default=None, description="what it shows, in words, for the report")
 
 
 class Collectors(Section):
@@ -108,15 +117,20 @@ class Collectors(Section):
     interval_s: Duration = Field(default=1.0, alias="interval", ge=0.1, le=60)
 
 
-class Scenario(Section):
-    """One experiment, its variant already applied."""
+class ScenarioOrigin(Section):
+    """Where a scenario comes from: what its file does not say of itself."""
 
-    name: Name
+    name: Name = Field(description="the file's name, without .toml")
     file: str = Field(description="path of the file that it was read from")
-    variant: str | None = None
+    variant: Name | None = None
     changes: tuple[str, ...] = Field(default=(), description="what the command line changed, as ``key=value``")
-    summary: str
-    seed: int = Field(default=1, ge=0)
+
+
+class ScenarioContent(Section):
+    """What a scenario's file holds, besides its variants."""
+
+    summary: Text = Field(examples=["What happens, in one sentence."])
+    seed: int = Field(default=1, ge=0, le=2**31 - 1, description="every random choice starts from it")
     database: Database = Field(default_factory=Database)
     queue: QueueChoice
     producers: Producers
@@ -124,6 +138,10 @@ class Scenario(Section):
     collectors: Collectors = Field(default_factory=Collectors)
     phases: tuple[Phase, ...] = Field(min_length=1, strict=False)
     expect: tuple[Expectation, ...] = Field(default=(), strict=False)
+
+
+class Scenario(ScenarioContent, ScenarioOrigin):
+    """One experiment, its variant already applied."""
 
     @property
     def duration_s(self) -> float:

@@ -1,214 +1,147 @@
-"""What can be wrong with a scenario, each said in one line: the key's path, what was found, what is allowed."""
+"""What can be wrong with a scenario's content, all of it at once: a value by itself, and values that do not fit together.
+
+Each part is held against the others as far as those are sound: a fault in one phase hides none in an expectation.
+"""
 
 from __future__ import annotations
 
-import json
-import math
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
-from stallbench.metrics import metric_names
+from stallbench.expectation_faults import WHOLE_RUN, find_expectation_faults
+from stallbench.fault import Fault, show_value
+from stallbench.longrunner_faults import find_longrunner_faults
+from stallbench.model_faults import find_model_faults
 from stallbench.queues import find_queues
-from stallbench.run_folder import PROJECT
-from stallbench.scenario import Expectation, Scenario
+from stallbench.scenario import Database, Phase, QueueChoice, ScenarioContent
+from stallbench.scenario_toml import find_unusable_values
 from stallbench.spelling import did_you_mean
 
-WHOLE_RUN = "run"
-"""Name that the tables give to the whole run; no phase may have it."""
-_LONGEST_S = 24 * 3600
-_SHOWN_CHARACTERS = 60
+LONGEST_S = 24 * 3600
+"""Phases of a day together: what a soak takes. A longer one is a typing error."""
+
+_OF_THE_BENCH = {
+    "port": "database.port",
+    "hot_standby_feedback": "database.hot_standby_feedback",
+    "primary_slot_name": "database.replication_slot",
+    **dict.fromkeys(
+        (
+            "cluster_name",
+            "config_file",
+            "data_directory",
+            "external_pid_file",
+            "hba_file",
+            "ident_file",
+            "lc_messages",
+            "listen_addresses",
+            "log_autovacuum_min_duration",
+            "log_destination",
+            "log_line_prefix",
+            "logging_collector",
+            "primary_conninfo",
+            "unix_socket_directories",
+        )
+    ),
+}
+"""Server settings without which the bench loses its servers or cannot read their logs, and what a scenario sets instead."""
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def tell_validation_error(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Return a line for each fault that pydantic found in a document for ``model``."""
-    return [_tell(fault, model) for fault in error.errors(include_url=False)]
-
-
-def find_faults(scenario: Scenario) -> list[str]:
-    """Return a line for each thing that is wrong although every value by itself is not."""
+def find_faults(content: Mapping[str, Any]) -> list[Fault]:
+    """Return everything that is wrong with ``content``, a scenario's file with its variant applied; empty if it can be run."""
+    phases = _items(content, "phases")
+    measured = {phase["name"]: phase.get("measured", True) is not False for phase in phases if isinstance(phase.get("name"), str)}
+    database = _table(content, "database")
+    unusable = list(find_unusable_values(content))
+    of_models = [
+        *find_model_faults(ScenarioContent, content),
+        *_find_queue_faults(_sound(QueueChoice, content.get("queue")), database.get("engine", Database().engine)),
+    ]
+    places = {fault.path for fault in unusable}
     return [
-        *_find_queue_faults(scenario),
-        *_find_phase_faults(scenario),
-        *_find_expectation_faults(scenario),
-        *_find_database_faults(scenario),
-        *_find_longrunner_faults(scenario),
+        *unusable,
+        *(fault for fault in of_models if fault.path not in places),
+        *_find_phase_faults(phases),
+        *_find_setting_faults(database),
+        *find_expectation_faults(_items(content, "expect"), measured),
+        *([] if unusable else _find_longrunner_faults(phases, database)),
     ]
 
 
-def _find_queue_faults(scenario: Scenario) -> Iterator[str]:
-    queues = find_queues()
-    kind = scenario.queue.kind
-    if kind not in queues:
-        yield f"queue.kind is {kind!r}; expected one of {', '.join(queues)}{did_you_mean(kind, queues)}"
-        return
-    queue = queues[kind]
-    if scenario.database.engine not in queue.engines:
-        engines = " and ".join(sorted(queue.engines))
-        yield f"queue.kind is {kind!r}, which runs on {engines}, not on {scenario.database.engine}"
+def _sound(model: type[ModelT], value: object) -> ModelT | None:
+    """Return ``value`` as ``model``, or none: what is wrong with it is told of elsewhere."""
     try:
-        queue.options_type.model_validate(scenario.queue.options)
-    except ValidationError as error:
-        for fault in error.errors(include_url=False):
-            yield f"queue.{_tell(fault, queue.options_type)}"
+        return model.model_validate(value)
+    except ValidationError:
+        return None
 
 
-def _find_phase_faults(scenario: Scenario) -> Iterator[str]:
-    names = Counter(phase.name for phase in scenario.phases)
-    for index, phase in enumerate(scenario.phases):
-        if names[phase.name] > 1:
-            yield f"phases[{index}].name is {phase.name!r}, as another phase's is; every phase needs a name of its own"
-        if phase.name == WHOLE_RUN:
-            yield f"phases[{index}].name is {WHOLE_RUN!r}, which stands for the whole run; choose another name"
-    if not any(phase.measured for phase in scenario.phases):
-        yield "phases: none is measured; leave out `measured = false` in at least one"
-    if scenario.duration_s > _LONGEST_S:
-        yield f"phases: they take {scenario.duration_s / 3600:.1f} h together; at most 24 h are allowed"
+def _find_longrunner_faults(phases: list[dict[str, Any]], database: dict[str, Any]) -> Iterator[Fault]:
+    count = _sound(Database, {"replicas": database.get("replicas", 0)})
+    if count:  # else it is not clear where they could run
+        of_all = _table(database, "settings")
+        settings = {"primary": of_all, "replica": {**of_all, **_table(database, "replica_settings")}}
+        yield from find_longrunner_faults(phases, replicas=count.replicas, settings=settings)
 
 
-def _find_expectation_faults(scenario: Scenario) -> Iterator[str]:
-    metrics = metric_names()
-    for index, expectation in enumerate(scenario.expect):
-        where = f"expect[{index}]"
-        if expectation.metric not in metrics:
-            known = did_you_mean(expectation.metric, metrics)
-            yield f"{where}.metric is {expectation.metric!r}; expected a metric of `stallbench show --metrics`{known}"
-        for key, name in (("phase", expectation.phase), ("relative_to", expectation.relative_to)):
-            if name is not None:
-                yield from _find_named_phase_faults(scenario, f"{where}.{key}", name)
-        if expectation.relative_to is not None and expectation.relative_to == expectation.phase:
-            yield f"{where}.relative_to is {expectation.relative_to!r}, the phase itself; expected another phase"
-        yield from _find_bound_faults(where, expectation)
+def _table(content: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return a table, an empty one if there is none."""
+    table = content.get(key)
+    return table if isinstance(table, dict) else {}
 
 
-def _find_named_phase_faults(scenario: Scenario, where: str, name: str) -> Iterator[str]:
-    phases = {phase.name: phase for phase in scenario.phases}
-    measured = [phase.name for phase in scenario.phases if phase.measured]
-    if name not in phases:
-        yield f"{where} is {name!r}; expected one of {', '.join(measured)}{did_you_mean(name, measured)}"
-    elif not phases[name].measured:
-        yield f"{where} is {name!r}, which is not measured; expected one of {', '.join(measured)}"
+def _items(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the tables of an array, an empty one for each item that is none, so that positions stay."""
+    array = content.get(key)
+    return [item if isinstance(item, dict) else {} for item in array] if isinstance(array, list) else []
 
 
-def _find_bound_faults(where: str, expectation: Expectation) -> Iterator[str]:
-    at_least, at_most = expectation.at_least, expectation.at_most
-    if at_least is None and at_most is None:
-        yield f"{where} has no bound; expected at_least, at_most or both"
-    for key, bound in (("at_least", at_least), ("at_most", at_most)):
-        if bound is not None and not math.isfinite(bound):
-            yield f"{where}.{key} is {bound}; expected a finite number"
-    if at_least is not None and at_most is not None and at_least > at_most:
-        yield f"{where}.at_least is {at_least:g}, more than at_most, {at_most:g}; nothing can hold both"
-
-
-def _find_database_faults(scenario: Scenario) -> Iterator[str]:
-    database = scenario.database
-    if database.replicas == 0:
-        for key in ("replication_slot", "hot_standby_feedback", "replica_settings"):
-            if getattr(database, key):
-                yield f"database.{key} is given, but database.replicas is 0; it needs a replica"
-
-
-def _find_longrunner_faults(scenario: Scenario) -> Iterator[str]:
-    servers = {"primary": "primary"} | {f"replica-{n}": "replica" for n in range(1, scenario.database.replicas + 1)}
-    chosen = [
-        (f"phases[{index}].longrunners[{number}]", choice)
-        for index, phase in enumerate(scenario.phases)
-        for number, choice in enumerate(phase.longrunners)
-    ]
-    for where, choice in chosen:
-        if choice.on not in servers:
-            yield f"{where}.on is {choice.on!r}; expected one of {', '.join(servers)}{did_you_mean(choice.on, servers)}"
-    asked = [(where, choice) for where, choice in chosen if choice.on in servers]
-    if not asked:
+def _find_queue_faults(queue: QueueChoice | None, engine: object) -> Iterator[Fault]:
+    if queue is None:
         return
-    documents = [{"kind": c.kind, "role": servers[c.on], "options": c.options} for _, c in asked]
-    for (where, choice), faults in zip(asked, _ask_longrunners(json.dumps(documents)), strict=True):
-        for fault in faults:
-            yield _tell_longrunner_fault(where, choice.on, fault)
+    queues = find_queues()
+    chosen = queues.get(queue.kind)
+    if chosen is None:
+        allowed = f"one of {', '.join(queues)}{did_you_mean(queue.kind, queues)}"
+        yield Fault(("queue", "kind"), f" is {show_value(queue.kind)}; expected {allowed}")
+        return
+    fit = [kind for kind, other in queues.items() if isinstance(engine, str) and engine in other.engines]
+    if fit and queue.kind not in fit:
+        engines = " and ".join(sorted(chosen.engines))
+        problem = f' is "{queue.kind}", which runs on {engines} and not on {engine}; expected one of {", ".join(fit)}'
+        yield Fault(("queue", "kind"), problem)
+    yield from find_model_faults(chosen.options_type, queue.options, under=("queue",), of=queue.kind, also_allowed=["kind"])
 
 
-@cache
-def _ask_longrunners(choices: str) -> list[list[dict[str, Any]]]:
-    """Let the longrunners themselves check ``choices``, a JSON list: the library does not import what it starts."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "longrunners", "--check"],
-        input=choices,
-        capture_output=True,
-        text=True,
-        cwd=PROJECT,
-        check=True,
-    )
-    faults: list[list[dict[str, Any]]] = json.loads(ended.stdout)
-    return faults
+def _find_phase_faults(phases: list[dict[str, Any]]) -> Iterator[Fault]:
+    times = Counter(phase["name"] for phase in phases if isinstance(phase.get("name"), str))
+    for index, phase in enumerate(phases):
+        name = phase.get("name")
+        if name == WHOLE_RUN:
+            yield Fault(("phases", index, "name"), f' is "{WHOLE_RUN}", which stands for the whole run; expected another name')
+        elif isinstance(name, str) and times[name] > 1:
+            problem = f" is {show_value(name)}, as another phase's is; expected a name of its own for each phase"
+            yield Fault(("phases", index, "name"), problem)
+    if phases and all(phase.get("measured") is False for phase in phases):
+        yield Fault(("phases",), ": none is measured; leave out `measured = false` in at least one")
+    sound = [_sound(Phase, phase) for phase in phases]
+    together_s = sum(phase.duration_s for phase in sound if phase)
+    if together_s > LONGEST_S:
+        yield Fault(("phases",), f" take {together_s:,.0f} s together; expected at most {LONGEST_S:,} s, a day")
 
 
-def _tell_longrunner_fault(where: str, on: str, fault: Mapping[str, Any]) -> str:
-    key = f"{where}.{fault['where']}"
-    if "allowed" in fault:
-        allowed = fault["allowed"]
-        near = did_you_mean(fault.get("found", fault["where"]), allowed)
-        if fault.get("unknown"):
-            return f"{key}: unknown key; {_list_keys(allowed)}{near}"
-        return f"{key} is {fault['found']!r}; expected one of {', '.join(allowed)}{near}"
-    found = repr(on) if fault["where"] == "on" else fault["found"]
-    return f"{key} is {found}; expected {_expected(fault['expected'])}"
-
-
-def _tell(fault: ErrorDetails, model: type[BaseModel]) -> str:
-    where = _path(fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        keys = _keys_at(model, fault["loc"][:-1])
-        return f"{where}: unknown key; {_list_keys(keys)}{did_you_mean(str(fault['loc'][-1]), keys)}"
-    if fault["type"] == "missing":
-        return f"{where} is missing"
-    return f"{where} is {_show(fault['input'])}; expected {_expected(fault['msg'])}"
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    path = ""
-    for part in location:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    return path or "the scenario"
-
-
-def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that a scenario file may have at ``location``."""
-    here: Any = model
-    for part in location:
-        if isinstance(part, int):
-            continue
-        field = next((f for name, f in here.model_fields.items() if part in (name, f.alias)), None)
-        here = _model_in(field.annotation) if field else None
-        if here is None:
-            return []
-    ours = {"name", "file", "variant", "changes"} if here is Scenario else set()
-    return [field.alias or name for name, field in here.model_fields.items() if name not in ours]
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for part in getattr(annotation, "__args__", ()) if (found := _model_in(part))), None)
-
-
-def _list_keys(keys: list[str]) -> str:
-    return f"allowed are {', '.join(keys)}" if keys else "no key is allowed here"
-
-
-def _show(value: Any) -> str:
-    shown = json.dumps(value, default=str) if isinstance(value, (str, bool)) else repr(value)
-    return shown if len(shown) <= _SHOWN_CHARACTERS else f"{shown[:_SHOWN_CHARACTERS]}..."
-
-
-def _expected(message: str) -> str:
-    """Turn pydantic's sentence into the end of ours."""
-    text = message.removeprefix("Value error, ").removeprefix("expected ")
-    text = text.removeprefix("Input should be ")
-    return text.replace("String should match pattern '^[a-z][a-z0-9_-]{0,62}$'", "a name of small letters, digits, - and _")
+def _find_setting_faults(database: Mapping[str, Any]) -> Iterator[Fault]:
+    if database.get("replicas", 0) == 0:
+        for key in ("replication_slot", "hot_standby_feedback", "replica_settings"):
+            if database.get(key):
+                yield Fault(("database", key), " is given, but database.replicas is 0; it needs at least 1")
+    for key in ("settings", "replica_settings"):
+        for name in _table(database, key):
+            if name in _OF_THE_BENCH:
+                instead = _OF_THE_BENCH[name]
+                what_to_do = f"use {instead}" if instead else "leave it out"
+                yield Fault(("database", key, name), f" is the bench's own to set; {what_to_do}")

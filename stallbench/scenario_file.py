@@ -1,34 +1,25 @@
-"""Reads scenario files: the file, its variant and the user's changes become one `Scenario`, or a line for each thing
-that is wrong.
-"""
+"""Reads scenario files: a file, its variant and the user's changes become one `Scenario`, or a line for each fault."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from stallbench.errors import BadInputError
+from stallbench.fault import Fault, show_value
 from stallbench.run_folder import PROJECT
-from stallbench.scenario import Scenario
-from stallbench.scenario_faults import find_faults, tell_validation_error
-from stallbench.scenario_overlay import OverlayError, apply_change, apply_variant
+from stallbench.scenario import Name, Scenario
+from stallbench.scenario_faults import find_faults
+from stallbench.scenario_overlay import Overlay, parse_changes
+from stallbench.scenario_toml import ScenarioError, read_toml, show_path
 from stallbench.spelling import did_you_mean
 
+__all__ = ["ScenarioError", "find_scenarios", "read_scenario", "read_variants"]
+
 SCENARIOS = PROJECT / "scenarios"
-_LARGEST_BYTES = 1024 * 1024
-
-
-class ScenarioError(BadInputError):
-    """A scenario that cannot be run; its text is one line for each fault."""
-
-    def __init__(self, faults: Sequence[str]) -> None:
-        """Carry ``faults``, each a whole line."""
-        super().__init__("\n".join(faults))
-        self.faults = list(faults)
+_NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
 
 
 def find_scenarios() -> dict[str, Path]:
@@ -39,51 +30,53 @@ def find_scenarios() -> dict[str, Path]:
 def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: Sequence[str] = ()) -> Scenario:
     """Read a scenario by its name or path, with ``variant`` and then ``overrides`` (``key=value``) laid over it.
 
-    Every variant of the file is validated, not only the one that is asked for. Raises `ScenarioError`.
+    Every variant of the file is validated, not only the one that is asked for. Raises `ScenarioError` with all faults.
     """
     path = _find(name_or_path)
-    shown = _shown(path)
-    content = _read_toml(path, shown)
-    variants = _take_variants(content, shown)
+    shown = show_path(path, PROJECT)
+    content = read_toml(path, shown)
+    variants = content.pop("variants", {})
+    faults = [*_find_name_faults(path), *_find_variants_faults(variants)]
+    if faults:
+        raise ScenarioError([f"{shown}: {fault}" for fault in faults])
+    base_faults = find_faults(content)
+    faults = [str(fault) for fault in base_faults]
     if variant is not None and variant not in variants:
-        raise ScenarioError([f"{shown}: there is no variant {variant!r}; {_list_of(variant, variants)}"])
-    for name, overlay in variants.items():
-        _resolve(path, shown, content, name, overlay, ())
-    return _resolve(path, shown, content, variant, variants[variant] if variant else {}, overrides)
+        faults.append(f"there is no variant {show_value(variant)}; {_tell_known(variant, variants)}")
+    resolved = content
+    for name, overlay_content in variants.items():
+        overlay = Overlay(content=overlay_content, prefix=f"variants.{name}.", circumstance=f"with variant {name}: ")
+        varied, own_faults = _resolve(content, base_faults, overlay)
+        faults += own_faults
+        resolved = varied if name == variant else resolved
+    if overrides:
+        changes, change_faults = parse_changes(overrides)
+        overlay = Overlay(content=changes, prefix="--set ", circumstance="--set: ")
+        resolved, own_faults = _resolve(resolved, find_faults(resolved), overlay)
+        faults += [*change_faults, *own_faults]
+    if faults:
+        raise ScenarioError([f"{shown}: {fault}" for fault in faults])
+    origin = {"name": path.stem, "file": shown, "variant": variant, "changes": tuple(overrides)}
+    return Scenario.model_validate({**resolved, **origin})
 
 
 def read_variants(path: Path) -> dict[str, str]:
-    """Return the summaries of a file's variants by name; empty where a variant has none of its own."""
-    shown = _shown(path)
-    content = _read_toml(path, shown)
-    return {name: str(overlay.get("summary", "")) for name, overlay in _take_variants(content, shown).items()}
+    """Return the summaries of a file's variants by name; empty where a variant has none of its own.
+
+    Raises `ScenarioError` for a file whose variants cannot be told; `read_scenario` says whether they can be run.
+    """
+    shown = show_path(path, PROJECT)
+    variants = read_toml(path, shown).get("variants", {})
+    if faults := _find_variants_faults(variants):
+        raise ScenarioError([f"{shown}: {fault}" for fault in faults])
+    return {name: str(overlay.get("summary", "")) for name, overlay in variants.items()}
 
 
-def _resolve(
-    path: Path,
-    shown: str,
-    content: Mapping[str, Any],
-    variant: str | None,
-    overlay: Mapping[str, Any],
-    overrides: Sequence[str],
-) -> Scenario:
-    try:
-        resolved = apply_variant(content, overlay, f"variants.{variant}")
-        for override in overrides:
-            resolved = apply_change(resolved, override)
-    except OverlayError as error:
-        raise ScenarioError([f"{shown}: {error}"]) from error
-    # A fault that only a variant has is told with the variant's name; the file's own faults come without it.
-    where = f"{shown}: " if variant is None else f"{shown}: variant {variant}: "
-    try:
-        scenario = Scenario.model_validate(
-            {**resolved, "name": path.stem, "file": shown, "variant": variant, "changes": tuple(overrides)}
-        )
-    except ValidationError as error:
-        raise ScenarioError([f"{where}{fault}" for fault in tell_validation_error(error, Scenario)]) from error
-    if faults := find_faults(scenario):
-        raise ScenarioError([f"{where}{fault}" for fault in faults])
-    return scenario
+def _resolve(base: Mapping[str, Any], base_faults: Sequence[Fault], overlay: Overlay) -> tuple[dict[str, Any], list[str]]:
+    """Return ``base`` with ``overlay``, and a line for each fault that ``base`` does not have by itself."""
+    resolved, misfits = overlay.apply(base)
+    own_faults = [fault for fault in find_faults(resolved) if fault not in base_faults]
+    return resolved, [*(f"{overlay.prefix}{fault}" for fault in misfits), *(overlay.tell(f, resolved) for f in own_faults)]
 
 
 def _find(name_or_path: str) -> Path:
@@ -91,44 +84,50 @@ def _find(name_or_path: str) -> Path:
     if name_or_path in known:
         return known[name_or_path]
     path = Path(name_or_path)
-    if path.suffix == ".toml" or path.exists() or "/" in name_or_path:
+    if name_or_path and _is_there(path):
         return path
-    raise ScenarioError([f"there is no scenario {name_or_path!r}; {_list_of(name_or_path, known)}, or give a path"])
+    if path.suffix or len(path.parts) > 1:
+        near = did_you_mean(path.stem, known)
+        raise ScenarioError([f"{show_path(path, PROJECT)}: there is no such file{near}"])
+    raise ScenarioError([f"there is no scenario {show_value(name_or_path)}; {_tell_known(name_or_path, known)}"])
 
 
-def _shown(path: Path) -> str:
-    """Return the path as the user knows it: from the project's root or as given."""
-    return str(path.relative_to(PROJECT)) if path.is_relative_to(PROJECT) else str(path)
-
-
-def _read_toml(path: Path, shown: str) -> dict[str, Any]:
+def _is_there(path: Path) -> bool:
+    """Whether there is something at ``path``, or may be: who reads it is told why that cannot be said."""
     try:
-        size = path.stat().st_size
-        if not path.is_file():
-            raise ScenarioError([f"{shown}: not a file; expected a scenario, a TOML file"])
-        if size > _LARGEST_BYTES:
-            raise ScenarioError([f"{shown}: {size:,} bytes long; a scenario has at most {_LARGEST_BYTES:,}"])
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise ScenarioError([f"{shown}: cannot be read: {error.strerror}"]) from error
-    except UnicodeDecodeError as error:
-        raise ScenarioError([f"{shown}: not text in UTF-8 (byte {error.start}); expected a TOML file"]) from error
-    if not text.strip():
-        raise ScenarioError([f"{shown}: empty; see docs/add-a-scenario.md for what a scenario holds"])
+        return path.exists()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+
+
+def _find_name_faults(path: Path) -> list[str]:
+    if _is_name(path.stem):
+        return []
+    return [f"the file is called {show_value(path.stem)}; expected {_NAME}, and .toml"]
+
+
+def _find_variants_faults(variants: object) -> list[str]:
+    if not isinstance(variants, dict):
+        return [f"variants is {show_value(variants)}; expected tables, like [variants.skip_locked]"]
+    return [
+        f"variants.{show_value(name)}: expected {_NAME}"
+        if not _is_name(name)
+        else f"variants.{name} is {show_value(overlay)}; expected a table, like [variants.{name}]"
+        for name, overlay in variants.items()
+        if not _is_name(name) or not isinstance(overlay, dict)
+    ]
+
+
+def _is_name(text: str) -> bool:
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise ScenarioError([f"{shown}: not valid TOML: {error}"]) from error
+        TypeAdapter(Name).validate_python(text)
+    except ValidationError:
+        return False
+    return True
 
 
-def _take_variants(content: dict[str, Any], shown: str) -> dict[str, dict[str, Any]]:
-    """Take the variants out of ``content`` and return them by name."""
-    variants = content.pop("variants", {})
-    if not isinstance(variants, dict) or not all(isinstance(overlay, dict) for overlay in variants.values()):
-        raise ScenarioError([f"{shown}: variants must be tables, like [variants.skip_locked]"])
-    return variants
-
-
-def _list_of(name: str, known: Mapping[str, object]) -> str:
+def _tell_known(name: str, known: Mapping[str, object]) -> str:
     there_are = f"there are {', '.join(known)}" if known else "there is none"
     return f"{there_are}{did_you_mean(name, known)}"

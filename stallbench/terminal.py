@@ -38,7 +38,7 @@ class RunView:
 
     def say(self, sentence: str) -> None:
         """Print one line that stays."""
-        self._console.print(f"[dim]{time.monotonic() - self._began_s:6.1f} s[/dim]  {sentence}")
+        self._console.print(f"[dim]{time.monotonic() - self._began_s:6.1f} s[/dim]  {escape(sentence)}")
 
     def show(self, phase: str, left_s: float, figures: LiveFigures) -> None:
         """Show where the run is and how the queue does; call it about once a second."""
@@ -60,7 +60,7 @@ def _panel(phase: str, left_s: float, figures: LiveFigures) -> Table:
     table.add_row("claim time p95", _figure(figures.claim_ms_p95, "{:.2f} ms"))
     table.add_row("dead tuples", _figure(figures.dead_tuples, "{:,}"))
     table.add_row("oldest transaction", _figure(figures.oldest_transaction_s, "{:.0f} s"))
-    table.add_row("horizon held by", figures.holder or "nobody for long")
+    table.add_row("horizon held by", escape(figures.holder or "nobody for long"))
     return table
 
 

@@ -21,11 +21,11 @@ from stallbench.processes import TOKEN_VARIABLE
 from stallbench.reaper import OWNER_FILE, SCRATCH_PREFIX
 
 SHORT = (
-    "phase.warmup.duration=1s",
-    "phase.baseline.duration=3s",
-    "phase.longtx.duration=4s",
-    "phase.recovery.duration=2s",
-    "phase.recovered.duration=2s",
+    "phases.warmup.duration=1s",
+    "phases.baseline.duration=3s",
+    "phases.longtx.duration=4s",
+    "phases.recovery.duration=2s",
+    "phases.recovered.duration=2s",
     "producers.rate=200",
     "expect=[]",
 )

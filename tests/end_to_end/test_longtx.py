@@ -53,7 +53,7 @@ def test_a_report_is_made_again_from_the_folder_alone(bench: Bench) -> None:
 
 
 def test_que_without_its_recheck_is_caught_working_jobs_twice(bench: Bench) -> None:
-    changes = short("producers.rate=600", "phase.longtx.duration=14s", "workers.count=8", "workers.work=0ms")
+    changes = short("producers.rate=600", "phases.longtx.duration=14s", "workers.count=8", "workers.work=0ms")
     ended = bench.run("run", "longtx", "--variant", "no_recheck", *changes)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     (finding,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == "duplicates"]

@@ -36,7 +36,7 @@ def test_a_variant_with_a_queue_of_its_own_inherits_no_options_of_the_other() ->
 
 
 def test_a_change_addresses_a_phase_by_its_name() -> None:
-    scenario = read_scenario("longtx", overrides=["phase.longtx.duration=3s"])
+    scenario = read_scenario("longtx", overrides=["phases.longtx.duration=3s"])
     assert {phase.name: phase.duration_s for phase in scenario.phases}["longtx"] == 3
     assert read_scenario("longtx").phases[2].duration_s != 3
 

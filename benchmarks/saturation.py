@@ -1,0 +1,145 @@
+"""A queue as fast as it goes: a table full of jobs, workers that only claim and complete, everything through Toxiproxy as in a run."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from stallbench.connection import connect
+from stallbench.parts import require_postgres
+from stallbench.processes import Processes
+from stallbench.queues import find_queues
+from stallbench.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.scenario import Database
+from stallbench.servers.cluster import Cluster, start_cluster
+
+CLIENTS = 8
+MEASURED_S = 10.0
+_SETTLE_S = 2.0
+_JOBS = 150_000
+_QUEUE = "skip_locked"
+_PGBENCH_SCRIPT = """BEGIN;
+SELECT job_id, attempts, payload FROM skip_locked_jobs WHERE run_at <= now() ORDER BY job_id LIMIT 1 FOR UPDATE SKIP LOCKED
+\\gset
+DELETE FROM skip_locked_jobs WHERE job_id = :job_id;
+COMMIT;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What one measurement reached."""
+
+    jobs_a_second: float
+    claim_p50_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """A server with an installed queue."""
+
+    cluster: Cluster
+    processes: Processes
+    folder: Path
+
+    def fill(self) -> None:
+        """Leave exactly `_JOBS` jobs and no dead row in the table."""
+        with connect(self.cluster.server("primary").direct, "benchmark") as connection:
+            connection.execute("TRUNCATE skip_locked_jobs")
+            connection.execute("INSERT INTO skip_locked_jobs (payload) SELECT '{\"n\":1}' FROM generate_series(1, %s)", (_JOBS,))
+            connection.execute("VACUUM ANALYZE skip_locked_jobs")
+            connection.execute("CHECKPOINT")
+
+    def run_workers(self, *, collectors: bool) -> Reached:
+        """Let `CLIENTS` workers of the bench work for `MEASURED_S`, with or without its collectors beside them."""
+        self.fill()
+        run = self.folder / secrets.token_hex(4)
+        for part in ("events", "samples"):
+            (run / part).mkdir(parents=True)
+        primary = self.cluster.server("primary")
+        started = []
+        if collectors:
+            queue = find_queues()[_QUEUE]
+            document = {
+                "name": "collectors",
+                "run_folder": str(run),
+                "interval_s": 1.0,
+                "servers": [
+                    {"name": "primary", "role": "primary", "endpoint": primary.direct.with_password(), "log": str(primary.log)}
+                ],
+                "queue": {"kind": _QUEUE, "options": {}, "tables": queue.tables, "indexes": queue.indexes},
+            }
+            argv = [sys.executable, "-m", "stallbench.collectors"]
+            started.append(self.processes.start("collectors", "collectors", argv, log=run / "log", document=document, ready=True))
+        for number in range(CLIENTS):
+            name = f"worker-{number}"
+            document = {
+                "name": name,
+                "endpoint": primary.proxied.with_password(),
+                "queue": _QUEUE,
+                "events": str(run / "events" / f"{name}.csv"),
+                "work_s": 0,
+            }
+            argv = [sys.executable, "-m", "workers"]
+            started.append(self.processes.start(name, "worker", argv, log=run / "log", document=document, ready=True))
+        for process in started:
+            process.wait_ready(30)
+        time.sleep(_SETTLE_S)
+        from_ns = time.time_ns()
+        time.sleep(MEASURED_S)
+        to_ns = time.time_ns()
+        self.processes.stop(started, 10)
+        rows = [line.split(",") for path in run.glob("events/*.csv") for line in path.read_text().splitlines()]
+        inside = [row for row in rows if from_ns <= int(row[0]) < to_ns]
+        completed = sum(row[3] == "completed" for row in inside)
+        claims_ms = [int(row[7]) / 1e6 for row in inside if row[3] == "claimed"]
+        return Reached(completed / MEASURED_S, statistics.median(claims_ms))
+
+    def run_pgbench(self) -> float:
+        """Let pgbench run the same statements with as many clients; returns jobs a second."""
+        self.fill()
+        script = self.folder / "pgbench.sql"
+        script.write_text(_PGBENCH_SCRIPT)
+        endpoint = self.cluster.server("primary").proxied
+        ended = subprocess.run(
+            [
+                str(require_postgres().bin_dir / "pgbench"),
+                *("--host", endpoint.host, "--port", str(endpoint.port), "--username", endpoint.user, endpoint.database),
+                *("--no-vacuum", "--protocol", "prepared", "--client", str(CLIENTS), "--jobs", "2"),
+                *("--time", str(int(MEASURED_S)), "--file", str(script)),
+            ],
+            env={"PGPASSWORD": endpoint.password.get_secret_value(), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        match = re.search(r"tps = ([\d.]+)", ended.stdout)
+        assert match is not None, ended.stdout
+        return float(match[1])
+
+
+@contextmanager
+def open_rig() -> Iterator[Rig]:
+    """Start a server with the queue installed, and take everything down afterwards."""
+    token = secrets.token_hex(8)
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
+    with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as folder:
+        processes = Processes(token)
+        try:
+            logs = Path(folder)
+            cluster = start_cluster(Database(), scratch=scratch, logs=logs, processes=processes, progress=lambda _: None)
+            queue = find_queues()[_QUEUE]
+            with connect(cluster.server("primary").direct, "benchmark") as connection:
+                queue(connection, queue.options_type()).install()
+            yield Rig(cluster, processes, logs)
+        finally:
+            processes.stop_all()

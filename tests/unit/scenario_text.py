@@ -1,0 +1,87 @@
+"""A small valid scenario, and how tests read changed copies of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longrunners.choice import Choices, find_faults
+from stallbench.scenario import Scenario
+from stallbench.scenario_file import ScenarioError, read_scenario
+
+SMALL = """\
+summary = "A small one."
+
+[database]
+replicas = 1
+settings = { autovacuum_naptime = "5s" }
+
+[queue]
+kind = "que"
+
+[producers]
+rate = 500
+
+[workers]
+count = 2
+work = "1ms"
+
+[[phases]]
+name = "warmup"
+duration = "1s"
+measured = false
+
+[[phases]]
+name = "baseline"
+duration = "5s"
+
+[[phases]]
+name = "longtx"
+duration = "10s"
+longrunners = [{ kind = "idle_writer", on = "primary" }]
+
+[[expect]]
+metric = "claim_ms.p95"
+phase = "longtx"
+relative_to = "baseline"
+at_least = 5
+"""
+
+
+def ask_longrunners_here(questions: str) -> list[list[dict[str, Any]]]:
+    """Answer as ``python -m longrunners --check`` does, without the quarter of a second that a process takes."""
+    answers = [find_faults(choice) for choice in Choices.model_validate_json(questions).root]
+    return json.loads(json.dumps(answers))  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def longrunners_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the longrunners' own check run in this process; one test runs the real command."""
+    monkeypatch.setattr("stallbench.longrunner_faults.ask_longrunners", ask_longrunners_here)
+
+
+def write(folder: Path, text: str, name: str = "small.toml") -> Path:
+    """Write a scenario's file and return its path."""
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def read(folder: Path, text: str, *, variant: str | None = None, overrides: Sequence[str] = ()) -> Scenario:
+    """Read ``text`` as a scenario's file."""
+    return read_scenario(str(write(folder, text)), variant=variant, overrides=overrides)
+
+
+def find_lines(folder: Path, text: str, *, variant: str | None = None, overrides: Sequence[str] = ()) -> list[str]:
+    """Return what the user is told about ``text``, without the file's name, which every line must begin with."""
+    with pytest.raises(ScenarioError) as raised:
+        read(folder, text, variant=variant, overrides=overrides)
+    start = f"{folder / 'small.toml'}: "
+    assert all(line.startswith(start) for line in raised.value.faults)
+    assert str(raised.value) == "\n".join(raised.value.faults)
+    assert not any("\n" in line for line in raised.value.faults)
+    return [line.removeprefix(start) for line in raised.value.faults]

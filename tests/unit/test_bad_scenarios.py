@@ -1,0 +1,262 @@
+"""What a scenario with something wrong in it gets: one line for each fault, with the key, what was found, and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.scenario_text import SMALL, find_lines, longrunners_here
+
+__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
+
+pytestmark = pytest.mark.usefixtures("longrunners_here")
+
+NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
+DURATION = 'a number with us, ms, s, m or h, like "90s"'
+IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
+LONGRUNNER = "phases[2].longrunners[0]"
+
+KEYS_AND_TYPES = [
+    ('summary = "A small one."\n', "", 'summary is missing; write it like summary = "What happens, in one sentence."'),
+    ('"A small one."', "3", "summary is 3; expected text in quotes"),
+    ('"A small one."', '" "', 'summary is " "; expected text that is not empty'),
+    ('"A small one."', '"A bell: \\u0007"', "summary has the character U+0007 in it; expected text that can be printed"),
+    ('"A small one."', "2015-05-18", "summary is 2015-05-18, a date or time of day; a scenario has none"),
+    ('one."\n', 'one."\nseed = -1\n', "seed is -1; expected at least 0"),
+    ('one."\n', 'one."\nseed = 1.5\n', "seed is 1.5; expected a whole number"),
+    ('one."\n', 'one."\nseed = 99999999999999999999\n', "seed is a whole number of more than 64 bits"),
+    (
+        'one."\n',
+        'one."\nname = "x"\n',
+        "name: unknown key; allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect;"
+        ' did you mean "phases.name"?',
+    ),
+    (
+        "[workers]",
+        "[wokers]",
+        "wokers: unknown key; allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect;"
+        ' did you mean "workers"?',
+    ),
+    ("count = 2", "counts = 2", 'workers.counts: unknown key; allowed are count, work, poll; did you mean "count"?'),
+    ("count = 2", "rate = 2", 'workers.rate: unknown key; allowed are count, work, poll; did you mean "producers.rate"?'),
+    ("count = 2", "seed = 2", 'workers.seed: unknown key; allowed are count, work, poll; "seed" belongs above the first [table]'),
+    ("count = 2", '"a b\\n" = 2', 'workers."a b\\n": unknown key; allowed are count, work, poll'),
+    ("count = 2", "count = true", "workers.count is true; expected a whole number"),
+    ("count = 2", "count = 2.0", "workers.count is 2.0; expected a whole number"),
+    ("count = 2", 'count = "two"', 'workers.count is "two"; expected a whole number'),
+    ("count = 2", "count = -1", "workers.count is -1; expected at least 0"),
+    ("count = 2", "count = 257", "workers.count is 257; expected at most 256"),
+    ("count = 2", "count = [2]", "workers.count is an array; expected a whole number"),
+    ("rate = 500", "rate = nan", "producers.rate is nan; expected a finite number"),
+    ("rate = 500", "rate = inf", "producers.rate is inf; expected a finite number"),
+    ("rate = 500", "rate = 2_000_000", "producers.rate is 2000000; expected at most 1,000,000"),
+    ("rate = 500", "", "producers.rate is missing; write it like rate = 500"),
+    ("[producers]\nrate = 500\n", "", "producers is missing; write it like [producers] rate = 500"),
+    ("[producers]\nrate = 500\n", "[[producers]]\nrate = 500\n", "producers is an array; expected a table"),
+    ("rate = 500", "rate = 500\npayload_bytes = 8", "producers.payload_bytes is 8; expected at least 16"),
+    ("[workers]", "[collectors]\nenabled = 1\n[workers]", "collectors.enabled is 1; expected true or false"),
+    ("[workers]", '[collectors]\ninterval = "50ms"\n[workers]', 'collectors.interval is "50ms"; expected at least 100ms'),
+]
+
+DATABASE = [
+    ("replicas = 1", 'engine = "oracle"\nreplicas = 1', 'database.engine is "oracle"; expected "postgres"'),
+    ("replicas = 1", "replicas = 9", "database.replicas is 9; expected at most 3"),
+    ("replicas = 1", "version = 14", "database.version is 14; expected at least 15"),
+    ("replicas = 1", "port = 80", "database.port is 80; expected at least 1,024"),
+    (
+        "replicas = 1",
+        "hot_standby_feedback = true",
+        "database.hot_standby_feedback is given, but database.replicas is 0; it needs at least 1",
+    ),
+    (
+        "replicas = 1",
+        "replication_slot = true",
+        "database.replication_slot is given, but database.replicas is 0; it needs at least 1",
+    ),
+    (
+        "replicas = 1",
+        "replica_settings.a = 1",
+        "database.replica_settings is given, but database.replicas is 0; it needs at least 1",
+    ),
+    ('"5s" }', '["5s"] }', "database.settings.autovacuum_naptime is an array; expected text, a number, true or false"),
+    ('"5s" }', '"5s", Work-Mem = 1 }', "database.settings.Work-Mem: expected a setting's name, like autovacuum_naptime"),
+    ('"5s" }', '"5s", port = 1 }', "database.settings.port is the bench's own to set; use database.port"),
+    ('"5s" }', '"5s", log_destination = "csvlog" }', "database.settings.log_destination is the bench's own to set; leave it out"),
+    ('settings = { autovacuum_naptime = "5s" }', "settings = 3", "database.settings is 3; expected a table"),
+]
+
+QUEUE = [
+    ('[queue]\nkind = "que"\n', "", 'queue is missing; write it like [queue] kind = "que"'),
+    ('kind = "que"', "", 'queue.kind is missing; write it like kind = "que"'),
+    ('kind = "que"', "kind = 3", "queue.kind is 3; expected text in quotes"),
+    (
+        'kind = "que"',
+        'kind = "skip-locked"',
+        'queue.kind is "skip-locked"; expected one of que, skip_locked; did you mean "skip_locked"?',
+    ),
+    ('kind = "que"', 'kind = "sqs"', 'queue.kind is "sqs"; expected one of que, skip_locked'),
+    ('kind = "que"', 'kind = "que"\nrecheck = "no"', 'queue.recheck is "no"; expected true or false'),
+    ('kind = "que"', 'kind = "que"\npriority = 40_000', "queue.priority is 40000; expected at most 32,767"),
+    (
+        'kind = "que"',
+        'kind = "que"\nrechek = false',
+        'queue.rechek: unknown key of que; allowed are kind, recheck, queue, priority; did you mean "recheck"?',
+    ),
+    ('kind = "que"', 'kind = "skip_locked"\nrecheck = false', "queue.recheck: unknown key of skip_locked; allowed are kind"),
+]
+
+PHASES = [
+    ('duration = "5s"', 'duration = "90 parsecs"', f'phases[1].duration is "90 parsecs"; expected {DURATION}'),
+    ('duration = "5s"', "duration = 5", f"phases[1].duration is 5; expected {DURATION}"),
+    ('duration = "5s"', 'duration = "-5s"', f'phases[1].duration is "-5s"; expected {DURATION}'),
+    ('duration = "5s"', 'duration = "5 s"', f'phases[1].duration is "5 s"; expected {DURATION}'),
+    ('duration = "5s"', 'duration = ""', f'phases[1].duration is ""; expected {DURATION}'),
+    ('duration = "5s"', 'duration = "0s"', 'phases[1].duration is "0s"; expected more than 0s'),
+    ('duration = "5s"', 'duration = "25h"', 'phases[1].duration is "25h"; expected at most 24h'),
+    ('duration = "5s"\n', "", 'phases[1].duration is missing; write it like duration = "20s"'),
+    ('duration = "5s"', 'duration = "24h"', "phases take 86,411 s together; expected at most 86,400 s, a day"),
+    (
+        'duration = "5s"',
+        'duraton = "5s"',
+        [
+            'phases[1].duration is missing; write it like duration = "20s"',
+            'phases[1].duraton: unknown key; allowed are name, duration, measured, longrunners; did you mean "duration"?',
+        ],
+    ),
+    ('work = "1ms"', 'work = "2h"', 'workers.work is "2h"; expected at most 1h'),
+    ('work = "1ms"', 'poll = "0ms"', 'workers.poll is "0ms"; expected more than 0s'),
+    ('name = "warmup"', 'name = "run"', 'phases[0].name is "run", which stands for the whole run; expected another name'),
+    ('name = "warmup"', 'name = "Warm up"', f'phases[0].name is "Warm up"; expected {NAME}'),
+    (
+        'name = "warmup"',
+        'name = "baseline"',
+        [
+            'phases[0].name is "baseline", as another phase\'s is; expected a name of its own for each phase',
+            'phases[1].name is "baseline", as another phase\'s is; expected a name of its own for each phase',
+        ],
+    ),
+    ("measured = false", 'measured = "no"', 'phases[0].measured is "no"; expected true or false'),
+    (f"longrunners = {IDLE_WRITER}", "longrunners = 3", "phases[2].longrunners is 3; expected an array, like [{ .. }, { .. }]"),
+]
+
+LONGRUNNERS = [
+    (
+        '"idle_writer"',
+        '"idle_write"',
+        f'{LONGRUNNER}.kind is "idle_write"; expected one of idle_writer, overlapping_readers, prepared, replica_reader, slot,'
+        ' snapshot_reader; did you mean "idle_writer"?',
+    ),
+    (', on = "primary" }', ", on = 3 }", f"{LONGRUNNER}.on is 3; expected text in quotes"),
+    (
+        'on = "primary"',
+        'on = "replica-2"',
+        f'{LONGRUNNER}.on is "replica-2"; expected one of primary, replica-1; did you mean "replica-1"?',
+    ),
+    (
+        'on = "primary"',
+        'on = "replica-1"',
+        f'{LONGRUNNER}.on is "replica-1"; expected a primary, where idle_writer runs; there are primary, replica-1',
+    ),
+    (
+        IDLE_WRITER,
+        '[{ kind = "replica_reader" }]',
+        f'{LONGRUNNER}.on is "primary"; expected a replica, where replica_reader runs; there are primary, replica-1',
+    ),
+    ('on = "primary"', "each = 3", f"{LONGRUNNER}.each: unknown key of idle_writer; allowed are kind, on, may_be_ended"),
+    (
+        IDLE_WRITER,
+        '[{ kind = "overlapping_readers", reader = 3 }]',
+        f"{LONGRUNNER}.reader: unknown key of overlapping_readers; allowed are kind, on, may_be_ended, readers, each;"
+        ' did you mean "readers"?',
+    ),
+    (IDLE_WRITER, '[{ kind = "overlapping_readers", readers = 1 }]', f"{LONGRUNNER}.readers is 1; expected at least 2"),
+    (IDLE_WRITER, '[{ kind = "overlapping_readers", each = "2h" }]', f'{LONGRUNNER}.each is "2h"; expected at most 1h'),
+    (IDLE_WRITER, '[{ kind = "overlapping_readers", each = 20 }]', f"{LONGRUNNER}.each is 20; expected {DURATION}"),
+    (
+        IDLE_WRITER,
+        '[{ kind = "slot", type = "phisical" }]',
+        f'{LONGRUNNER}.type is "phisical"; expected "physical" or "logical"; did you mean "physical"?',
+    ),
+    (
+        IDLE_WRITER,
+        '[{ kind = "prepared" }]',
+        f'{LONGRUNNER}.kind is "prepared"; expected max_prepared_transactions of at least 1 in database.settings',
+    ),
+    (
+        IDLE_WRITER,
+        '[{ kind = "slot", type = "logical" }]',
+        f"{LONGRUNNER}.kind is \"slot\"; expected wal_level = 'logical' in database.settings, for a logical slot",
+    ),
+]
+
+EXPECTATIONS = [
+    ("at_least = 5", "at_least = 5\nat_most = 4", "expect[0].at_least is 5, more than at_most, which is 4; nothing can be both"),
+    ("at_least = 5", "", "expect[0] has no bound; expected at_least, at_most or both"),
+    ("at_least = 5", "at_least = nan", "expect[0].at_least is nan; expected a finite number"),
+    ("at_least = 5", 'at_least = "5"', 'expect[0].at_least is "5"; expected a number'),
+    ("at_least = 5", 'at_least = 5\nbecause = ""', 'expect[0].because is ""; expected text that is not empty'),
+    (
+        "at_least = 5",
+        "at_leats = 5",
+        [
+            "expect[0].at_leats: unknown key; allowed are metric, phase, relative_to, at_least, at_most, because; did you mean"
+            ' "at_least"?',
+            "expect[0] has no bound; expected at_least, at_most or both",
+        ],
+    ),
+    (
+        '"claim_ms.p95"',
+        '"claim_ms.p90"',
+        'expect[0].metric is "claim_ms.p90"; expected claim_ms with one of .p50, .p95, .p99, .max, .mean',
+    ),
+    (
+        '"claim_ms.p95"',
+        '"claim_ms"',
+        'expect[0].metric is "claim_ms"; expected claim_ms with one of .p50, .p95, .p99, .max, .mean',
+    ),
+    (
+        '"claim_ms.p95"',
+        '"dead_tuple.max"',
+        'expect[0].metric is "dead_tuple.max"; expected a metric that docs/add-a-scenario.md lists;'
+        ' did you mean "dead_tuples.max"?',
+    ),
+    ('metric = "claim_ms.p95"\n', "", 'expect[0].metric is missing; write it like metric = "claim_ms.p95"'),
+    (
+        'phase = "longtx"',
+        'phase = "longtxx"',
+        'expect[0].phase is "longtxx"; expected one of baseline, longtx; did you mean "longtx"?',
+    ),
+    (
+        'phase = "longtx"',
+        'phase = "warmup"',
+        'expect[0].phase is "warmup", which is not measured; expected one of baseline, longtx',
+    ),
+    ('phase = "longtx"', 'phase = "run"', 'expect[0].phase is "run", which is no phase; leave it out to mean the whole run'),
+    (
+        'relative_to = "baseline"',
+        'relative_to = "base"',
+        'expect[0].relative_to is "base"; expected one of baseline, longtx; did you mean "baseline"?',
+    ),
+    (
+        'relative_to = "baseline"',
+        'relative_to = "warmup"',
+        'expect[0].relative_to is "warmup", which is not measured; expected one of baseline, longtx',
+    ),
+    (
+        'relative_to = "baseline"',
+        'relative_to = "longtx"',
+        'expect[0].relative_to is "longtx", the phase itself; expected another phase',
+    ),
+    ("[[expect]]", "[expect]", "expect is a table; expected an array, like [{ .. }, { .. }]"),
+]
+
+TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *EXPECTATIONS]
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "lines"), TABLE, ids=[f"{number}:{case[1].strip()[:40]}" for number, case in enumerate(TABLE)]
+)
+def test_a_fault_is_told_in_one_line(written: str, instead: str, lines: str | list[str], tmp_path: Path) -> None:
+    assert SMALL.count(written) == 1, "the table changes one place of the small scenario"
+    assert find_lines(tmp_path, SMALL.replace(written, instead)) == ([lines] if isinstance(lines, str) else lines)
