@@ -1,0 +1,215 @@
+"""What the collectors see of a real server in a real situation."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from stallbench.collectors import find_collectors
+from stallbench.collectors.collector import CollectorsDocument, Watch, WatchedQueue, WatchedServer
+from stallbench.collectors.horizon import Holder, read_horizon
+from stallbench.collectors.vacuum import AutovacuumLog
+from stallbench.connection import connect, open_queue
+from stallbench.queues import NewJob
+from tests.integration.conftest import Connection, TestDatabase
+
+pytestmark = pytest.mark.integration
+
+OpenConnection = Callable[..., Connection]
+
+
+@pytest.fixture
+def document(database: TestDatabase, tmp_path: Path) -> CollectorsDocument:
+    """Watches the test's database, with `que` installed and three jobs in it."""
+    queue = open_queue("que", {}, database.direct, "fixture")
+    with queue.connection:
+        queue.install()
+        queue.enqueue([NewJob(payload="{}")] * 3)
+    (tmp_path / "samples").mkdir()
+    servers = tuple(
+        WatchedServer(name=server.name, role=server.role, endpoint=database.on(server), log=server.log)
+        for server in database.cluster.servers
+    )
+    watched = WatchedQueue(kind="que", tables=("que_jobs",), indexes=("que_jobs_pkey",))
+    return CollectorsDocument(name="collectors", run_folder=tmp_path, interval_s=0.2, servers=servers, queue=watched)
+
+
+@pytest.fixture
+def sample(document: CollectorsDocument) -> Iterator[Callable[[str], dict[tuple[str, str, str], Any]]]:
+    """Lets a collector measure once; returns values by source, subject and metric."""
+    watch = Watch(document)
+
+    def sample_once(name: str) -> dict[tuple[str, str, str], Any]:
+        collector = find_collectors()[name](watch)
+        return {(sample.source, sample.subject, sample.metric): sample.value for sample in collector.sample()}
+
+    yield sample_once
+    watch.close()
+
+
+def wait_for(find: Callable[[], Holder | None], within_s: float = 15) -> Holder:
+    until_s = time.monotonic() + within_s
+    while (found := find()) is None:
+        assert time.monotonic() < until_s, "no such holder was seen"
+        time.sleep(0.1)
+    return found
+
+
+def find_holder(database: TestDatabase, wanted: Callable[[Holder], bool]) -> Holder | None:
+    with (
+        connect(database.direct, "proof") as primary,
+        connect(database.on(database.cluster.server("replica-1")), "proof") as replica,
+    ):
+        return next((holder for holder in read_horizon(primary, {"replica-1": replica}) if wanted(holder)), None)
+
+
+def test_every_collector_of_the_folder_samples(sample: Callable[[str], Any]) -> None:
+    for name in find_collectors():
+        sample(name)
+
+
+def test_the_backlog_is_the_queue_s(sample: Callable[[str], Any]) -> None:
+    values = sample("backlog")
+    assert values["primary", "queue", "depth"] == 3
+    assert 0 <= values["primary", "queue", "oldest_job_s"] < 60
+
+
+def test_dead_tuples_and_sizes_are_seen(sample: Callable[[str], Any], database: TestDatabase) -> None:
+    with connect(database.direct, "test") as connection:
+        connection.execute("DELETE FROM que_jobs")
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        connection.execute("SELECT 1")
+    time.sleep(0.2)
+    values = sample("tables")
+    assert values["primary", "table:que_jobs", "dead_tuples"] == 3
+    assert values["primary", "index:que_jobs_pkey", "index_bytes"] > 0
+
+
+def test_an_idle_writer_holds_by_its_transaction_id(database: TestDatabase, open_connection: OpenConnection) -> None:
+    writer = open_connection(database.direct, "idle")
+    writer.execute("BEGIN")
+    writer.execute("CREATE TABLE written (n int)")
+    holder = wait_for(lambda: find_holder(database, lambda h: h.application == "stallbench:idle"))
+    assert (holder.kind, holder.source, holder.state) == ("backend", "primary", "idle in transaction")
+    assert holder.pid == writer.info.backend_pid
+
+
+def test_a_prepared_transaction_holds_without_a_session(database: TestDatabase, open_connection: OpenConnection) -> None:
+    connection = open_connection(database.direct)
+    connection.execute("BEGIN")
+    connection.execute("CREATE TABLE prepared (n int)")
+    connection.execute("PREPARE TRANSACTION 'forgotten'")
+    try:
+        holder = wait_for(lambda: find_holder(database, lambda h: h.key == "forgotten"))
+        assert (holder.kind, holder.pid) == ("prepared", None)
+    finally:
+        connection.execute("ROLLBACK PREPARED 'forgotten'")
+
+
+def test_behind_a_replica_s_feedback_the_session_on_the_replica_is_named(
+    database: TestDatabase, open_connection: OpenConnection
+) -> None:
+    replica = database.on(database.cluster.server("replica-1"))
+    until_s = time.monotonic() + 15
+    while True:
+        try:
+            reader = open_connection(replica, "reader")
+            break
+        except psycopg.OperationalError:
+            assert time.monotonic() < until_s
+            time.sleep(0.1)
+    reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    reader.execute("SELECT count(*) FROM pg_class")
+    with connect(database.direct, "test") as connection:
+        connection.execute("CREATE TABLE moved_on (n int)")
+    holder = wait_for(lambda: find_holder(database, lambda h: h.application == "stallbench:reader"))
+    assert (holder.kind, holder.source, holder.via) == ("backend", "replica-1", "feedback")
+    assert holder.pid == reader.info.backend_pid
+
+
+def test_a_logical_slot_is_told_to_hold_only_catalogs(database: TestDatabase, open_connection: OpenConnection) -> None:
+    connection = open_connection(database.direct)
+    connection.execute("SELECT pg_create_logical_replication_slot('connector', 'test_decoding')")
+    try:
+        holder = wait_for(lambda: find_holder(database, lambda h: h.key == "connector"))
+        assert holder.catalog_only
+    finally:
+        connection.execute("SELECT pg_drop_replication_slot('connector')")
+
+
+def test_a_blocked_backend_is_seen_with_its_blocker(
+    sample: Callable[[str], Any], database: TestDatabase, open_connection: OpenConnection
+) -> None:
+    blocker, blocked = open_connection(database.direct, "blocker"), open_connection(database.direct, "blocked")
+    blocker.execute("BEGIN")
+    blocker.execute("LOCK TABLE que_jobs")
+    blocked.pgconn.send_query(b"SELECT count(*) FROM que_jobs")
+    subject = f"blocked:{blocked.info.backend_pid}"
+    until_s = time.monotonic() + 10
+    while ("primary", subject, "blocker_pid") not in (values := sample("locks")):
+        assert time.monotonic() < until_s
+    assert values["primary", subject, "blocker_application"] == "stallbench:blocker"
+    assert values["primary", "server", "blocked_backends"] >= 1
+    blocker.execute("ROLLBACK")
+
+
+def test_the_process_samples_at_its_cadence_and_ends_when_asked(document: CollectorsDocument) -> None:
+    content = {
+        **document.model_dump(mode="json"),
+        "servers": [
+            {**server.model_dump(mode="json"), "endpoint": server.endpoint.with_password()} for server in document.servers
+        ],
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stallbench.collectors"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(content))
+    process.stdin.close()
+    assert json.loads(process.stdout.readline()) == {"ready": {}}
+    time.sleep(1.5)
+    process.terminate()
+    assert process.wait(10) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    times = {line.split(",")[0] for line in (document.run_folder / "samples" / "backlog.csv").read_text().splitlines()}
+    assert 4 <= len(times) <= 10
+    names = {path.stem for path in (document.run_folder / "samples").glob("*.csv")}
+    assert names == {*find_collectors(), "own_cost"}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # PostgreSQL 15 and later, as src/backend/access/heap/vacuumlazy.c writes it.
+        [
+            'automatic vacuum of table "stallbench.public.que_jobs": index scans: 0',
+            "\tpages: 0 removed, 447 remain, 447 scanned (100.00% of total)",
+            "\ttuples: 17 removed, 20062 remain, 20061 are dead but not yet removable",
+            "\tremovable cutoff: 771, which was 40130 XIDs old when operation ended",
+        ]
+    ],
+)
+def test_what_autovacuum_could_not_remove_is_read_from_the_log(tmp_path: Path, lines: list[str]) -> None:
+    log = tmp_path / "primary.log"
+    log.write_text("\n".join(["2026-01-01 [1] LOG:  something else", *lines]))
+    reader = AutovacuumLog(log)
+    reader.read_on()
+    assert "oldest_xmin" not in reader.last["que_jobs"], "its line is not finished"
+    with log.open("a") as file:
+        file.write("\n2026-01-01 [1] LOG:  something else\n")
+    reader.read_on()
+    assert reader.last["que_jobs"] == {"removed_tuples": 17, "not_removable_tuples": 20061, "oldest_xmin": 771}

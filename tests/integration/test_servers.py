@@ -1,0 +1,124 @@
+"""Private servers: reached as they should be, cut as they should be, and silent about their password."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+
+from stallbench.connection import connect
+from stallbench.errors import NotCarriedOutError
+from stallbench.processes import TOKEN_VARIABLE
+from stallbench.scenario import Database
+from stallbench.servers.cluster import Cluster
+from stallbench.servers.ports import is_free
+from tests.integration.conftest import StartedCluster, running_cluster
+
+pytestmark = pytest.mark.integration
+
+
+def wait_until(condition: Callable[[], bool], within_s: float = 15) -> None:
+    until_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < until_s, "it did not come true in time"
+        time.sleep(0.05)
+
+
+def scalar(endpoint: Any, query: str) -> Any:
+    with connect(endpoint, "test") as connection:
+        row = connection.execute(query).fetchone()
+    return row[0] if row else None
+
+
+def test_clients_and_collectors_reach_the_same_server_by_different_ports(cluster: Cluster) -> None:
+    primary = cluster.server("primary")
+    assert primary.direct.port != primary.proxied.port
+    query = "SELECT system_identifier FROM pg_control_system()"
+    assert scalar(primary.direct, query) == scalar(primary.proxied, query)
+
+
+def test_the_replica_streams_through_its_proxy_and_falls_behind_when_that_is_cut(cluster: Cluster, database: Any) -> None:
+    replica = database.on(cluster.server("replica-1"))
+    with connect(database.direct, "test") as connection:
+        connection.execute("CREATE TABLE arrived (n int)")
+        wait_until(lambda: scalar(replica, "SELECT to_regclass('arrived') IS NOT NULL"))
+        cluster.toxiproxy.set_enabled("replication-replica-1", enabled=False)
+        try:
+            connection.execute("INSERT INTO arrived VALUES (1)")
+            time.sleep(0.5)
+            assert scalar(replica, "SELECT count(*) FROM arrived") == 0
+        finally:
+            cluster.toxiproxy.set_enabled("replication-replica-1", enabled=True)
+        wait_until(lambda: scalar(replica, "SELECT count(*) FROM arrived") == 1)
+
+
+def test_a_toxic_is_in_force_from_when_it_is_added_to_when_it_is_removed(cluster: Cluster) -> None:
+    primary = cluster.server("primary")
+
+    def roundtrip_ms() -> float:
+        with connect(primary.proxied, "test") as connection:
+            began_s = time.monotonic()
+            connection.execute("SELECT 1")
+            return (time.monotonic() - began_s) * 1e3
+
+    cluster.toxiproxy.add_toxic("primary", "slow", "latency", stream="downstream", attributes={"latency": 200})
+    try:
+        assert roundtrip_ms() > 190
+    finally:
+        cluster.toxiproxy.remove_toxic("primary", "slow")
+    assert cluster.toxiproxy.toxics("primary") == {}
+    assert roundtrip_ms() < 190
+
+
+def test_a_toxic_that_the_server_refuses_is_told(cluster: Cluster) -> None:
+    with pytest.raises(NotCarriedOutError, match="Toxiproxy refused toxic 'x'"):
+        cluster.toxiproxy.add_toxic("primary", "x", "no_such_kind", stream="downstream", attributes={})
+
+
+def test_a_cut_proxy_refuses_clients_while_the_server_is_up(cluster: Cluster) -> None:
+    primary = cluster.server("primary")
+    cluster.toxiproxy.set_enabled("primary", enabled=False)
+    try:
+        with pytest.raises(psycopg.OperationalError):
+            connect(primary.proxied, "test")
+        assert scalar(primary.direct, "SELECT 1") == 1
+    finally:
+        cluster.toxiproxy.set_enabled("primary", enabled=True)
+    assert scalar(primary.proxied, "SELECT 1") == 1
+
+
+def test_the_password_is_in_no_command_line_no_environment_and_no_log(started_cluster: StartedCluster) -> None:
+    primary = started_cluster.cluster.server("primary")
+    password = primary.direct.password.get_secret_value()
+    assert len(password) > 20
+    shown = [primary.log.read_text(), repr(primary), str(started_cluster.cluster.records())]
+    for process in psutil.process_iter():
+        try:
+            shown += [" ".join(process.cmdline()), str(process.environ())]
+        except psutil.Error:
+            continue
+    assert not any(password in text for text in shown)
+
+
+def test_nobody_comes_in_without_the_password(cluster: Cluster) -> None:
+    endpoint = cluster.server("primary").direct
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        connect(endpoint.model_copy(update={"password": type(endpoint.password)("wrong")}), "test")
+
+
+def test_a_cluster_with_a_slot_goes_up_and_leaves_nothing(tmp_path: Path) -> None:
+    database = Database(replicas=1, replication_slot=True, hot_standby_feedback=True, settings={"fsync": False})
+    with running_cluster(database, tmp_path) as started:
+        primary = started.cluster.server("primary").direct
+        assert scalar(primary, "SELECT active FROM pg_replication_slots WHERE slot_name = 'replica_1'") is True
+        pids = [process["pid"] for process in started.processes.records()]
+        assert all(TOKEN_VARIABLE in psutil.Process(pid).environ() for pid in pids)
+        ports = [server.direct.port for server in started.cluster.servers]
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert not started.scratch.exists()
+    assert all(is_free(port) for port in ports)

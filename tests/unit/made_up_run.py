@@ -1,0 +1,137 @@
+"""Tables of a run that never was, for tests of verdicts, attribution and report: each test states only what matters to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from stallbench.pipeline.tables import MADE_WHOLE
+from stallbench.scenario_file import read_scenario
+from stallbench.verdicts import RunTables
+
+START_NS = 1_800_000_000_000_000_000
+PHASES = (("baseline", 0, 20), ("longtx", 20, 60), ("recovered", 60, 80))
+
+
+def make_record(**changes: Any) -> dict[str, Any]:
+    """Return a ``run.json`` of a completed run of `longtx` without expectations; ``changes`` replace its keys."""
+    scenario = read_scenario("longtx", overrides=["expect=[]", "producers.rate=100"]).model_dump(mode="json")
+    return {
+        "format": 1,
+        "id": "20300101T000000Z-longtx",
+        "status": "completed",
+        "reason": "",
+        "bench": {"version": "0", "pid": 1},
+        "seed": 1,
+        "scenario": scenario,
+        "queue": {
+            "kind": "que",
+            "options": {},
+            "promise": "at_least_once",
+            "ordered": True,
+            "tables": ["que_jobs"],
+            "indexes": [],
+            "summary": "a queue",
+            "source": "nowhere",
+        },
+        "versions": {"python": "3"},
+        "host": {"cpus": 2, "cpu_model": "cpu", "memory_bytes": 2**30, "kernel": "6", "os": "Debian"},
+        "servers": [],
+        "phases": [
+            {
+                "name": name,
+                "measured": True,
+                "planned_start_s": from_s,
+                "planned_duration_s": to_s - from_s,
+                "start_ns": START_NS + from_s * 10**9,
+                "end_ns": START_NS + to_s * 10**9,
+            }
+            for name, from_s, to_s in PHASES
+        ],
+        "longrunners": [],
+        "faults": [],
+        "processes": [],
+        "notes": [],
+        **changes,
+    }
+
+
+def make_windows(dead_at: Any, claim_ms_at: Any) -> pd.DataFrame:
+    """Return a row a second; ``dead_at`` and ``claim_ms_at`` are functions of the second."""
+    rows = []
+    for name, from_s, to_s in PHASES:
+        for t_s in range(from_s, to_s):
+            claim_ms = claim_ms_at(t_s)
+            rows.append(
+                {
+                    "t_s": t_s,
+                    "t_ns": START_NS + t_s * 10**9,
+                    "phase": name,
+                    "enqueued": 100,
+                    "completed": 100,
+                    "claim_ms_p50": claim_ms,
+                    "claim_ms_p95": claim_ms and 2 * claim_ms,
+                    "latency_ms_p50": 5.0,
+                    "latency_ms_p95": 9.0,
+                    "depth": 1.0,
+                    "dead_tuples": dead_at(t_s),
+                    "oldest_transaction_s": 0.0,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def make_phases(values: dict[tuple[str, str], float]) -> pd.DataFrame:
+    """Return the table of phases from values by phase and metric; the load is as intended where it is not given."""
+    given = {(name, "enqueued.rate"): 100.0 for name, _, _ in PHASES} | values
+    rows = [
+        {"phase": phase, "measure": metric.split(".")[0], "statistic": metric.split(".")[1], "value": value, "count": 1}
+        for (phase, metric), value in given.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+EMPTY = {
+    "duplicates": ["job_id", "executions", "completions", "processes", "excused", "reason"],
+    "holders": [
+        "server",
+        "holder",
+        "kind",
+        "pid",
+        "application",
+        "state",
+        "via",
+        "catalog_only",
+        "from_s",
+        "to_s",
+        "max_age_s",
+        "max_age_xids",
+        "oldest_s",
+        "longrunner",
+    ],
+    "faults": ["name", "kind", "target", "phase", "from_s", "to_s"],
+    "errors": ["phase", "process", "event", "kind", "count"],
+}
+
+
+def make_run(folder: Path, record: dict[str, Any] | None = None, **tables: pd.DataFrame) -> RunTables:
+    """Write a run into ``folder``: ``record`` (or a sound one) and ``tables``, with sound ones for those not given."""
+    (folder / "run.json").write_text(json.dumps(record or make_record()))
+    (folder / "samples").mkdir(exist_ok=True)
+    (folder / "samples" / "backlog.csv").write_text("")
+    sound = {
+        "windows": make_windows(lambda _: 0.0, lambda _: 1.0),
+        "phases": make_phases({}),
+        "conservation": pd.DataFrame([{"state": state, "jobs": 8000, "examples": []} for state in ("enqueued", "completed")]),
+        "order": pd.DataFrame({"diff": [0, 3], "claims": [99, 1]}),
+        "torn": pd.DataFrame({"file": ["worker-1.csv"], "lines": [10], "torn_lines": [0]}),
+        **{name: pd.DataFrame(columns=columns) for name, columns in EMPTY.items()},
+    }
+    for name, table in {**sound, **tables}.items():
+        (folder / "tables" / name).mkdir(parents=True)
+        table.to_parquet(folder / "tables" / name / "part.parquet")
+        (folder / "tables" / name / MADE_WHOLE).touch()
+    return RunTables(folder)

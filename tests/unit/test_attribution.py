@@ -1,0 +1,108 @@
+"""The sentence says who held the horizon, and never more than the figures do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from stallbench.attribution import attribute
+from tests.unit.made_up_run import EMPTY, make_phases, make_run, make_windows
+
+
+def holder(**known: Any) -> dict[str, Any]:
+    return {
+        "server": "primary",
+        "holder": "4711:1",
+        "kind": "backend",
+        "pid": 4711,
+        "application": "psql",
+        "state": "idle in transaction",
+        "via": "",
+        "catalog_only": False,
+        "from_s": 20.0,
+        "to_s": 60.0,
+        "max_age_s": 40.0,
+        "max_age_xids": 12345,
+        "oldest_s": 40.0,
+        "longrunner": None,
+        **known,
+    }
+
+
+def holders(*rows: dict[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame(list(rows), columns=EMPTY["holders"])
+
+
+def rising(slope_us: float) -> pd.DataFrame:
+    def dead(t_s: int) -> float:
+        return 500.0 * max(0, min(t_s, 60) - 20) if t_s < 61 else 0.0
+
+    return make_windows(dead, lambda t_s: 1.0 + dead(t_s) * slope_us / 1e3)
+
+
+def test_an_outsider_is_named_with_server_pid_state_and_age(tmp_path: Path) -> None:
+    sentence = attribute(make_run(tmp_path, holders=holders(holder()))).sentence
+    assert "From 20 s to 60 s psql (backend 4711 on primary, idle in transaction, application psql) held the horizon" in sentence
+    assert "for up to 40 s and 12,345 transactions" in sentence
+
+
+@pytest.mark.parametrize(
+    ("known", "named"),
+    [
+        ({"longrunner": "idle_writer-1"}, "idle_writer-1 (backend 4711"),
+        (
+            {"server": "replica-1", "via": "feedback"},
+            "on replica-1, idle in transaction, application psql, holding the primary's horizon through feedback",
+        ),
+        ({"via": "slot:replica_1"}, "through slot replica_1"),
+        (
+            {"kind": "prepared", "pid": None, "application": "", "holder": "gid"},
+            "prepared transaction gid on primary, which no session shows",
+        ),
+        (
+            {"kind": "slot", "pid": None, "application": "", "holder": "old", "state": "inactive"},
+            "replication slot old on primary, inactive",
+        ),
+        ({"kind": "replica", "holder": "replica-1"}, "feedback of replica-1, behind which no backend was seen"),
+    ],
+)
+def test_every_kind_of_holder_is_described_as_what_it_is(tmp_path: Path, known: dict[str, Any], named: str) -> None:
+    assert named in attribute(make_run(tmp_path, holders=holders(holder(**known)))).sentence
+
+
+def test_of_several_the_one_that_was_the_oldest_for_longest_comes_first(tmp_path: Path) -> None:
+    behind = holder(holder="1:1", application="report", oldest_s=0.0)
+    attribution = attribute(make_run(tmp_path, holders=holders(behind, holder())))
+    assert [stay.name for stay in attribution.holders] == ["psql", "report"]
+    assert "Besides it, or behind it: report on primary (20 to 60 s)." in attribution.sentence
+
+
+@pytest.mark.parametrize("known", [{"catalog_only": True}, {"max_age_s": 0.2}])
+def test_who_holds_only_catalogs_or_only_briefly_is_not_blamed(tmp_path: Path, known: dict[str, Any]) -> None:
+    attribution = attribute(make_run(tmp_path, holders=holders(holder(**known))))
+    assert attribution.holders == ()
+    assert "Nobody held the horizon for longer than a second." in attribution.sentence
+
+
+def test_the_cost_of_a_dead_tuple_is_found(tmp_path: Path) -> None:
+    effect = attribute(make_run(tmp_path, windows=rising(0.25))).effect
+    assert effect is not None
+    assert effect.slope_us == pytest.approx(0.25, rel=0.01)
+    assert effect.slope_low_us <= effect.slope_us <= effect.slope_high_us
+    assert effect.spearman > 0.95
+
+
+def test_a_rise_without_dead_tuples_is_not_put_on_them(tmp_path: Path) -> None:
+    windows = make_windows(lambda t_s: float(t_s % 7), lambda t_s: 1.0 + (t_s * 7919 % 13) / 10)
+    phases = make_phases({("baseline", "claim_ms.p95"): 1.0, ("longtx", "claim_ms.p95"): 3.0})
+    sentence = attribute(make_run(tmp_path, windows=windows, phases=phases)).sentence
+    assert "Claim time p95 rose from 1.00 ms in baseline to 3.00 ms in longtx, but not with the dead tuples" in sentence
+
+
+def test_nothing_is_said_of_an_effect_without_data(tmp_path: Path) -> None:
+    attribution = attribute(make_run(tmp_path, windows=make_windows(lambda _: None, lambda _: None)))
+    assert attribution.effect is None
+    assert attribution.sentence == "Nobody held the horizon for longer than a second."

@@ -1,0 +1,72 @@
+"""The report shows what the tables hold, also when they hold little."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from stallbench.report import make_report
+from stallbench.verdicts import judge
+from tests.unit.made_up_run import EMPTY, make_record, make_run
+
+
+def make_pages(folder: Path, record: dict[str, Any] | None = None, tables: dict[str, pd.DataFrame] | None = None) -> str:
+    run = make_run(folder, record, **(tables or {}))
+    return make_report(run, judge(run)).read_text()
+
+
+def test_the_page_holds_all_that_it_needs(tmp_path: Path) -> None:
+    page = make_pages(tmp_path)
+    assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", page)
+    assert "uPlot" in page
+    assert len(page) < 1_000_000
+
+
+def test_the_charts_get_every_second_of_the_run(tmp_path: Path) -> None:
+    page = make_pages(tmp_path)
+    match = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    data = json.loads(match[1])
+    assert data["t_s"] == list(range(80))
+    assert [phase["name"] for phase in data["phases"]] == ["baseline", "longtx", "recovered"]
+
+
+def test_names_from_outside_cannot_break_out_of_the_page(tmp_path: Path) -> None:
+    errors = pd.DataFrame([["longtx", "</script><script>alert(1)</script>", "error", "x", 1]], columns=EMPTY["errors"])
+    record = make_record(notes=["<b>note</b>"])
+    page = make_pages(tmp_path, record, {"errors": errors})
+    assert "<script>alert(1)" not in page
+    assert "&lt;b&gt;note&lt;/b&gt;" in page
+
+
+@pytest.mark.parametrize("status", ["aborted", "failed"])
+def test_a_run_that_broke_off_still_has_a_report(tmp_path: Path, status: str) -> None:
+    record = make_record(status=status, reason="the bench was killed")
+    for phase in record["phases"][1:]:
+        phase["start_ns"] = phase["end_ns"] = None
+    empty = {name: pd.DataFrame(columns=EMPTY[name]) for name in EMPTY}
+    page = make_pages(tmp_path, record, {"order": pd.DataFrame({"diff": [], "claims": []}), **empty})
+    assert f"The run was {status}: the bench was killed" in page
+    assert "UNKNOWN" in page
+
+
+def test_junit_has_a_case_for_each_finding_with_its_reason(tmp_path: Path) -> None:
+    row = [7, 2, 2, ["worker-1", "worker-2"], False, "why"]
+    make_pages(tmp_path, tables={"duplicates": pd.DataFrame([row], columns=EMPTY["duplicates"])})
+    suite = ET.parse(tmp_path / "junit.xml").getroot()
+    failures = [failure.get("message") for failure in suite.iter("failure")]
+    assert failures == ["1 jobs were executed more than once (1 further executions), 1 of them without a reason"]
+
+
+def test_the_summary_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
+    make_pages(tmp_path)
+    summary = (tmp_path / "summary.md").read_text()
+    assert summary.startswith("### PASS: longtx")
+    assert "| conservation | every job is accounted for | pass |" in summary
+    assert "| | baseline | longtx | recovered |" in summary

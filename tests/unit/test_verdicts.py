@@ -1,0 +1,165 @@
+"""Each check fails on what it is there for, and what cannot be decided never passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from stallbench.verdicts import RunTables, Verdict, find_checks, judge
+from tests.unit.made_up_run import EMPTY, START_NS, make_phases, make_record, make_run
+
+
+def result_of(verdict: Verdict, check: str) -> tuple[str, str]:
+    (finding,) = [finding for finding in verdict.findings if finding.check == check]
+    return finding.result, finding.reason
+
+
+def with_expectation(**expectation: Any) -> dict[str, Any]:
+    record = make_record()
+    whole = {"phase": None, "relative_to": None, "at_least": None, "at_most": None, "because": None, **expectation}
+    record["scenario"]["expect"] = [whole]
+    return record
+
+
+def test_a_sound_run_passes(tmp_path: Path) -> None:
+    verdict = judge(make_run(tmp_path))
+    assert (verdict.verdict, verdict.status) == ("pass", "completed")
+    assert {finding.check for finding in verdict.findings} == set(find_checks()) - {"expectations", "longrunners"}
+    assert (tmp_path / "verdict.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "bounds", "result"),
+    [
+        (6.0, {"at_least": 5}, "pass"),
+        (5.0, {"at_least": 5}, "pass"),
+        (4.9, {"at_least": 5}, "fail"),
+        (4.9, {"at_most": 5}, "pass"),
+        (5.1, {"at_most": 5}, "fail"),
+        (5.0, {"at_least": 4, "at_most": 6}, "pass"),
+    ],
+)
+def test_an_expectation_is_held_against_its_bounds(tmp_path: Path, value: float, bounds: dict[str, float], result: str) -> None:
+    record = with_expectation(metric="claim_ms.p95", phase="longtx", **bounds)
+    run = make_run(tmp_path, record, phases=make_phases({("longtx", "claim_ms.p95"): value}))
+    assert result_of(judge(run), "expectations")[0] == result
+
+
+def test_a_relative_expectation_is_a_ratio_to_the_other_phase(tmp_path: Path) -> None:
+    record = with_expectation(metric="claim_ms.p95", phase="longtx", relative_to="baseline", at_least=5)
+    values = {("longtx", "claim_ms.p95"): 8.0, ("baseline", "claim_ms.p95"): 2.0}
+    result, reason = result_of(judge(make_run(tmp_path, record, phases=make_phases(values))), "expectations")
+    assert result == "fail"
+    assert "4.00 times baseline (8 against 2)" in reason
+
+
+@pytest.mark.parametrize("values", [{}, {("longtx", "claim_ms.p95"): 8.0, ("baseline", "claim_ms.p95"): 0.0}])
+def test_an_expectation_without_data_is_unknown(tmp_path: Path, values: dict[tuple[str, str], float]) -> None:
+    record = with_expectation(metric="claim_ms.p95", phase="longtx", relative_to="baseline", at_least=5)
+    verdict = judge(make_run(tmp_path, record, phases=make_phases(values)))
+    assert result_of(verdict, "expectations")[0] == "unknown"
+    assert verdict.verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("state", "result"),
+    [
+        ("lost", "fail"),
+        ("unexpected", "fail"),
+        ("unknown", "unknown"),
+        ("queued", "pass"),
+        ("claimed", "pass"),
+        ("completed_unrecorded", "pass"),
+        ("enqueue_unrecorded", "pass"),
+    ],
+)
+def test_every_job_must_be_accounted_for(tmp_path: Path, state: str, result: str) -> None:
+    rows = [{"state": "enqueued", "jobs": 10, "examples": []}, {"state": state, "jobs": 1, "examples": [7]}]
+    verdict = judge(make_run(tmp_path, conservation=pd.DataFrame(rows)))
+    assert result_of(verdict, "conservation")[0] == result
+    (finding,) = [finding for finding in verdict.findings if finding.check == "conservation"]
+    assert finding.examples == (("7",) if result != "pass" else ())
+
+
+@pytest.mark.parametrize(("excused", "result"), [(True, "pass"), (False, "fail")])
+def test_a_further_execution_needs_a_reason(tmp_path: Path, excused: bool, result: str) -> None:
+    row = [7, 2, 2, ["worker-1", "worker-2"], excused, "why"]
+    run = make_run(tmp_path, duplicates=pd.DataFrame([row], columns=EMPTY["duplicates"]))
+    assert result_of(judge(run), "duplicates")[0] == result
+
+
+@pytest.mark.parametrize(("faulty_phase", "result"), [("longtx", "pass"), (None, "fail")])
+def test_an_error_needs_a_fault_in_its_phase(tmp_path: Path, faulty_phase: str | None, result: str) -> None:
+    faults = [{"phase": faulty_phase}] if faulty_phase else []
+    errors = pd.DataFrame([["longtx", "worker-1", "error", "40P01", 3]], columns=EMPTY["errors"])
+    verdict = judge(make_run(tmp_path, make_record(faults=faults), errors=errors))
+    assert result_of(verdict, "errors") == (result, "calls raised: 3 x 40P01")
+
+
+@pytest.mark.parametrize(
+    ("intended", "exit_code", "result"),
+    [("stopped", 0, "pass"), ("stopped", 3, "fail"), ("running", -9, "fail"), ("killed", -9, "pass")],
+)
+def test_a_process_must_end_as_intended(tmp_path: Path, intended: str, exit_code: int, result: str) -> None:
+    process = {"name": "worker-1", "role": "worker", "end_ns": START_NS, "intended": intended, "exit_code": exit_code}
+    assert result_of(judge(make_run(tmp_path, make_record(processes=[process]))), "processes")[0] == result
+
+
+@pytest.mark.parametrize(
+    ("known", "result"),
+    [
+        ({"proven_ns": 1, "held": True}, "pass"),
+        ({"proven_ns": None, "held": None}, "fail"),
+        ({"proven_ns": 1, "held": None}, "unknown"),
+        ({"proven_ns": 1, "held": False}, "fail"),
+        ({"proven_ns": 1, "held": False, "may_be_ended": True}, "pass"),
+    ],
+)
+def test_a_longrunner_counts_only_if_it_was_seen_to_the_end(tmp_path: Path, known: dict[str, Any], result: str) -> None:
+    entry = {
+        "name": "idle_writer-1",
+        "kind": "idle_writer",
+        "on": "primary",
+        "phase": "longtx",
+        "evidence": {},
+        "may_be_ended": False,
+        "why_ended": "",
+        **known,
+    }
+    assert result_of(judge(make_run(tmp_path, make_record(longrunners=[entry]))), "longrunners")[0] == result
+
+
+@pytest.mark.parametrize(("rate", "result"), [(100.4, "pass"), (99.6, "pass"), (97.0, "fail"), (103.0, "fail")])
+def test_the_load_must_be_what_it_says_it_is(tmp_path: Path, rate: float, result: str) -> None:
+    record = make_record()
+    record["scenario"]["producers"]["max_batch"] = 1
+    verdict = judge(make_run(tmp_path, record, phases=make_phases({("longtx", "enqueued.rate"): rate})))
+    (finding,) = [finding for finding in verdict.findings if finding.subject == "load in longtx"]
+    assert finding.result == result
+
+
+def test_a_silent_process_makes_the_records_unknown(tmp_path: Path) -> None:
+    process = {"name": "worker-2", "role": "worker", "end_ns": START_NS, "intended": "stopped", "exit_code": 0}
+    verdict = judge(make_run(tmp_path, make_record(processes=[process])))
+    assert result_of(verdict, "records") == ("unknown", "nothing is recorded of worker-2")
+
+
+@pytest.mark.parametrize("status", ["aborted", "failed", "running"])
+def test_a_run_that_did_not_complete_never_passes(tmp_path: Path, status: str) -> None:
+    verdict = judge(make_run(tmp_path, make_record(status=status, reason="because")))
+    assert (verdict.status, verdict.verdict) == (status, "unknown")
+    assert verdict.reason == f"the run was {status}: because"
+
+
+def test_a_check_that_breaks_is_unknown_and_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_down(self: object, run: RunTables) -> list[Any]:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(find_checks()["order"], "judge", break_down)
+    verdict = judge(make_run(tmp_path))
+    assert result_of(verdict, "order") == ("unknown", "the check broke: ZeroDivisionError: by zero")
+    assert result_of(verdict, "conservation")[0] == "pass"
+    assert verdict.verdict == "unknown"
