@@ -117,7 +117,9 @@ def _find_highlights(run: RunTables) -> list[dict[str, Any]]:
 def _chart_data(run: RunTables, verdict: Verdict) -> str:
     """Return what the charts draw, as JSON that is safe inside a script element."""
     windows = run["windows"].sort_values("t_s")
-    windows = windows[windows["t_s"] >= 0]
+    # The last second is cut off by the end of the load, and would look like a collapse.
+    ends_ns = [phase["end_ns"] for phase in run.record["phases"] if phase["end_ns"]]
+    windows = windows[(windows["t_s"] >= 0) & (windows["t_ns"] + 10**9 <= max(ends_ns, default=2**63 - 1))]
     step = 1 + len(windows) // _MOST_POINTS
     columns = {name: [None if pd.isna(v) else float(v) for v in windows[name].iloc[::step]] for name in _CHART_COLUMNS}
     start_ns = next((phase["start_ns"] for phase in run.record["phases"] if phase["start_ns"]), 0)

@@ -5,6 +5,7 @@
   const colour = (name) => style.getPropertyValue("--" + name).trim();
   const end = data.t_s.length ? data.t_s[data.t_s.length - 1] + 1 : 1;
   const LEFT = 64;
+  const DECADES = [0.01, 0.1, 1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7];
 
   const short = (value) => {
     if (value === null || value === undefined) return "no data";
@@ -87,13 +88,18 @@
     });
     plots.push(new uPlot({
       width: widthOf(),
-      height: last ? 150 : 128,
+      height: last ? 150 : 118,
       padding: [6, 8, 0, 0],
       cursor: { sync: { key: sync.key }, points: { size: 6 }, drag: { x: true, y: false } },
       scales: { x: { time: false, range: () => [0, end] }, y: chart.log ? { distr: 3 } : { range: (u, low, high) => [0, Math.max(high * 1.08, 1e-9)] } },
       axes: [
-        { ...axis, size: last ? 34 : 22, values: (u, ticks) => ticks.map((t) => (last ? t + " s" : String(t))) },
-        { ...axis, size: LEFT, values: (u, ticks) => ticks.map((t) => (t === null ? "" : short(t))) },
+        { ...axis, size: last ? 34 : 10, values: (u, ticks) => ticks.map((t) => (last ? t + " s" : "")) },
+        {
+          ...axis,
+          size: LEFT,
+          values: (u, ticks) => ticks.map((t) => (t === null ? "" : short(t))),
+          ...(chart.log && { splits: (u, axis, low, high) => DECADES.filter((t) => t >= low && t <= high) }),
+        },
       ],
       series: [{}, ...chart.series.map(([, label, hue]) => ({ label, stroke: colour(hue), width: 1.6, points: { show: false }, spanGaps: false }))],
       hooks: { drawClear: [(u) => drawBands(u, index === 0)], setCursor: [show] },

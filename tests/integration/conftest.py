@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -85,6 +86,19 @@ def cluster(started_cluster: StartedCluster) -> Cluster:
     return started_cluster.cluster
 
 
+def _wait_until_replayed(cluster: Cluster, within_s: float = 20) -> None:
+    """Wait until every replica has what the primary has now."""
+    with connect(cluster.server("primary").direct, "fixture") as primary:
+        row = primary.execute("SELECT pg_current_wal_lsn()").fetchone()
+        assert row is not None
+        until_s = time.monotonic() + within_s
+        behind = "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= %s"
+        replicas = len(cluster.servers) - 1
+        while primary.execute(behind, row).fetchone() != (replicas,):
+            assert time.monotonic() < until_s, "the replicas do not catch up"
+            time.sleep(0.01)
+
+
 @pytest.fixture
 def database(cluster: Cluster) -> Iterator[TestDatabase]:
     """An empty database of the test's own; dropped afterwards, with whoever is still connected."""
@@ -92,6 +106,7 @@ def database(cluster: Cluster) -> Iterator[TestDatabase]:
     primary = cluster.server("primary")
     with connect(primary.direct, "fixture") as admin:
         admin.execute(f"CREATE DATABASE {name}")
+        _wait_until_replayed(cluster)
         yield TestDatabase(
             cluster,
             primary.direct.model_copy(update={"database": name}),
