@@ -21,7 +21,7 @@ from stallbench.errors import (
     NotCarriedOutError,
     StallbenchError,
 )
-from stallbench.run_folder import RUNS, find_run_folder
+from stallbench.run_folder import RUNS, RunFolder, find_run_folder
 
 app = typer.Typer(
     help="A chaos and degradation test bench for job queues that live in a database.",
@@ -68,6 +68,7 @@ def run(
     from stallbench.terminal import RunView
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
+    folder: RunFolder | None = None
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         view.say(f"{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
@@ -79,7 +80,8 @@ def run(
                 if keep_servers:
                     _keep_servers(started.describe_servers())
         except KeyboardInterrupt:
-            print(f"interrupted; what was recorded is kept: stallbench report {_short(folder.path)}", file=sys.stderr)
+            kept = f"; what was recorded is kept: stallbench report {_short(folder.path)}" if folder else ""
+            print(f"interrupted{kept}", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
         view.say("servers are down; making tables, verdict and report")
     _conclude_and_exit(folder.path)
@@ -187,7 +189,6 @@ def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
 
 def _conclude_and_exit(folder: Path, master: str = "local[*]") -> NoReturn:
     from stallbench.conclude import conclude
-    from stallbench.run_folder import RunFolder
     from stallbench.terminal import print_verdict
 
     verdict = conclude(RunFolder(folder), master=master)

@@ -268,7 +268,7 @@ def open_run(scenario: Scenario, runs: Path, view: RunView) -> Iterator[Run]:
             raise
         except (StallbenchError, psycopg.Error, OSError) as error:
             reason = str(error).strip() or type(error).__name__
-            raise NotCarriedOutError(reason) from error
+            raise NotCarriedOutError(f"the run could not be carried out: {reason}\nits records: {folder.path}") from error
         finally:
             run.take_down()
             record.end(status, reason)

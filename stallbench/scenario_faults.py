@@ -16,7 +16,7 @@ from stallbench.fault import Fault, show_value
 from stallbench.longrunner_faults import find_longrunner_faults
 from stallbench.model_faults import find_model_faults
 from stallbench.queues import find_queues
-from stallbench.scenario import Database, Phase, QueueChoice, ScenarioContent
+from stallbench.scenario import Database, Phase, Producers, QueueChoice, ScenarioContent, Workers
 from stallbench.scenario_toml import find_unusable_values
 from stallbench.spelling import did_you_mean
 
@@ -48,6 +48,9 @@ _OF_THE_BENCH = {
 }
 """Server settings without which the bench loses its servers or cannot read their logs, and what a scenario sets instead."""
 
+_DEFAULT_MAX_CONNECTIONS = 100
+_CONNECTIONS_BESIDES = 20
+
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -67,6 +70,7 @@ def find_faults(content: Mapping[str, Any]) -> list[Fault]:
         *(fault for fault in of_models if fault.path not in places),
         *_find_phase_faults(phases),
         *_find_setting_faults(database),
+        *_find_connection_faults(content, database),
         *find_expectation_faults(_items(content, "expect"), measured),
         *([] if unusable else _find_longrunner_faults(phases, database)),
     ]
@@ -132,6 +136,20 @@ def _find_phase_faults(phases: list[dict[str, Any]]) -> Iterator[Fault]:
     together_s = sum(phase.duration_s for phase in sound if phase)
     if together_s > LONGEST_S:
         yield Fault(("phases",), f" take {together_s:,.0f} s together; expected at most {LONGEST_S:,} s, a day")
+
+
+def _find_connection_faults(content: Mapping[str, Any], database: Mapping[str, Any]) -> Iterator[Fault]:
+    """Find more processes than the server takes connections; the bench's own, and a longrunner's, need some besides."""
+    workers, producers = _sound(Workers, _table(content, "workers")), _sound(Producers, content.get("producers"))
+    limit = _table(database, "settings").get("max_connections", _DEFAULT_MAX_CONNECTIONS)
+    if workers and producers and isinstance(limit, int):
+        needed = workers.count + producers.count + _CONNECTIONS_BESIDES
+        if needed > limit:
+            yield Fault(
+                ("workers", "count"),
+                f" is {workers.count}: with the other processes that is some {needed} connections, and the server takes {limit}; "
+                f"expected fewer, or database.settings.max_connections of at least {needed}",
+            )
 
 
 def _find_setting_faults(database: Mapping[str, Any]) -> Iterator[Fault]:

@@ -28,6 +28,8 @@ USER = "stallbench"
 DATABASE = "stallbench"
 _START_S = 30.0
 _PORT_TRIES = 5
+_NOT_TOLD = re.compile("password|conninfo|director|_file$")
+"""Settings that are secret, or places in a folder that is gone with the run."""
 
 BENCH_SETTINGS: Mapping[str, SettingValue] = {
     "listen_addresses": LOOPBACK,
@@ -183,7 +185,7 @@ class PostgresServer:
                 "SELECT name, current_setting(name) FROM pg_settings "
                 "WHERE source NOT IN ('default', 'client', 'override') ORDER BY name"
             ).fetchall()
-        self.settings_in_force = {name: value for name, value in rows if not re.search("password|conninfo", name)}
+        self.settings_in_force = {name: value for name, value in rows if not _NOT_TOLD.search(name)}
 
 
 def create_data_folder(installation: PostgresInstallation, data: Path, password: SecretStr) -> None:

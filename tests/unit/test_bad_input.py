@@ -80,6 +80,10 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "an endless rate": (changed("rate = 10", "rate = inf"), "producers.rate is inf"),
     "a boolean for a number": (changed("rate = 10", "rate = true"), "producers.rate is true; expected a number"),
     "too many workers": (GOOD + "\n[workers]\ncount = 100000", "workers.count is 100000; expected at most 256"),
+    "more workers than connections": (
+        GOOD + "\n[workers]\ncount = 90",
+        "workers.count is 90: with the other processes that is some 111 connections, and the server takes 100",
+    ),
     "half a worker": (GOOD + "\n[workers]\ncount = 0.5", "workers.count is 0.5; expected a whole number"),
     "a section that is a number": ("database = 3\n" + GOOD, "database is 3; expected"),
     "an engine that is not there": (
