@@ -8,8 +8,6 @@ from pyspark.sql import functions as F
 from stallbench.pipeline.read import EVENTS, Records
 from stallbench.pipeline.run_facts import RunFacts
 
-STATES = ("completed", "completed_unrecorded", "queued", "claimed", "lost", "unknown")
-ORIGINS = ("enqueued", "enqueue_unrecorded", "unexpected")
 EXAMPLES = 20
 
 
@@ -21,20 +19,15 @@ def may_have_missed_enqueues(records: Records, facts: RunFacts) -> bool:
 
 
 def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool) -> DataFrame:
-    """Return a row for each state and each origin, also those of no job.
+    """Return a row for each state and each origin that jobs have, with the lowest `EXAMPLES` of their ids.
 
-    A job that no producer recorded is ``enqueue_unrecorded`` if a producer may have enqueued it without being able to say so, else
-    ``unexpected``: nobody enqueued it.
+    A job is of one state (see `stallbench.pipeline.jobs.make_jobs`) and of one origin: ``enqueued``, by a producer's record; without one,
+    ``enqueue_unrecorded`` if a producer may have enqueued it without being able to say so, else ``unexpected``, for nobody enqueued it.
     """
     without_record = "enqueue_unrecorded" if may_miss_enqueues else "unexpected"
     origin = F.when(F.col("enqueue_recorded"), "enqueued").otherwise(without_record)
-    of_jobs = jobs.select("job_id", F.explode(F.array("state", origin)).alias("state"))
-    none_yet = jobs.sparkSession.range(1).select(
-        F.lit(None).cast("long").alias("job_id"), F.explode(F.lit([*STATES, *ORIGINS])).alias("state")
-    )
-    counted = (
-        of_jobs.unionByName(none_yet)
+    return (
+        jobs.select("job_id", F.explode(F.array("state", origin)).alias("state"))
         .groupBy("state")
         .agg(F.count("job_id").alias("jobs"), F.min_by("job_id", "job_id", EXAMPLES).alias("examples"))
     )
-    return counted.withColumn("examples", F.coalesce("examples", F.array().cast("array<long>")))

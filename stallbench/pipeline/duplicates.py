@@ -84,14 +84,13 @@ def make_duplicates(jobs: DataFrame, executions: DataFrame, facts: RunFacts) -> 
     duplicated = jobs.filter(is_duplicate()).select("job_id", "executions", "completions")
     joined = duplicated.join(judged, "job_id", "left")
     recorded = F.size("processes") > 0
+    excused = F.lit(facts.executes_again) & F.col("all_went_wrong") & (F.col("completions") < 2)
     return joined.select(
         "job_id",
         "executions",
         "completions",
-        F.coalesce("processes", F.array().cast("array<string>")).alias("processes"),
-        F.coalesce(F.lit(facts.executes_again) & F.col("all_went_wrong") & (F.col("completions") < 2), F.lit(False)).alias(
-            "excused"
-        ),
+        F.concat_ws(", ", "processes").alias("processes"),
+        F.coalesce(excused, F.lit(False)).alias("excused"),
         F.when(recorded, F.concat_ws("; ", F.col("stories.words"))).otherwise("its claims are not recorded").alias("reason"),
     )
 

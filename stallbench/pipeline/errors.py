@@ -1,4 +1,4 @@
-"""What went wrong, by kind: never only how often."""
+"""What calls raised, by kind: never only how often."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from pyspark.sql import functions as F
 from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.records.events import Event
 
-_UNWANTED = (Event.ERROR, Event.FAILED, Event.EXPIRED)
-
 
 def make_errors(events: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return a row for each phase, process, event, kind and move, with how often.
+    """Return a row for each phase, process, kind and move, with how often.
 
     ``kind``: the first word of the detail, an SQLSTATE or the driver's class. ``move``: ``claim``, ``complete`` or ``enqueue`` if the detail
     goes on with ``in <move>``, else empty.
     """
     detail = F.coalesce("detail", F.lit(""))
     return (
-        events.filter(F.col("event").isin(list(_UNWANTED)))
+        events.filter(F.col("event") == Event.ERROR)
         .groupBy(
             axis.phase(F.col("t_ns")).alias("phase"),
             "process",

@@ -15,6 +15,12 @@ class RunFolderError(PipelineError):
     exit_code = 2
 
 
+class MasterError(PipelineError):
+    """What was named as Spark's master is none."""
+
+    exit_code = 2
+
+
 class NoTableError(PipelineError):
     """A table is not there, or only in part."""
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.run_facts import Disturbance, RunFacts
+from stallbench.pipeline.run_facts import RunFacts
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 
-_SUBJECT = "holder:"
-_TEXTS = ("kind", "application", "state", "via")
+_SUBJECT = r"^holder:([^:]*):(.*)$"
+_TEXTS = ("application", "state", "via")
 _NUMBERS = ("rank", "pid", "age_s", "age_xids", "catalog_only")
+_LEFT_BEHIND = {"prepared": "gid", "slot": "slot"}
+"""Kinds of holders that are no backend, and where a longrunner's evidence has their name."""
 _CLOCK_SLACK_S = 0.5
 """By how much the same transaction's beginning, as its age tells it, may differ from one look to the next."""
 
@@ -27,7 +29,7 @@ def make_holders(samples: DataFrame, facts: RunFacts, axis: TimeAxis) -> DataFra
         "t_ns", F.row_number().over(in_time).alias("look"), (F.lead("t_ns").over(in_time) - F.col("t_ns")).alias("until_next_ns")
     )
     seen = _find_holders(samples).join(F.broadcast(looks), "t_ns")
-    same = Window.partitionBy("server", "holder").orderBy("t_ns")
+    same = Window.partitionBy("server", "kind", "holder").orderBy("t_ns")
     missed = F.col("look") - F.lag("look").over(same) > 1
     began_s = F.col("t_ns") / NS_PER_S - F.col("age_s")
     is_another = began_s > F.lag(began_s).over(same) + _CLOCK_SLACK_S
@@ -35,7 +37,7 @@ def make_holders(samples: DataFrame, facts: RunFacts, axis: TimeAxis) -> DataFra
     stays = seen.withColumn("begins", begins).withColumn("stay", F.sum("begins").over(same))
     oldest_ns = F.when((F.col("rank") == 0) & (F.col("catalog_only") == 0), F.col("until_next_ns"))
     first_age_ns = F.coalesce(F.min_by("age_s", "t_ns"), F.lit(0)) * NS_PER_S
-    told = stays.groupBy("server", "holder", "stay").agg(
+    told = stays.groupBy("server", "kind", "holder", "stay").agg(
         *(F.max_by(name, "t_ns").alias(name) for name in (*_TEXTS, "pid")),
         (F.max("catalog_only") > 0).alias("catalog_only"),
         (F.min("t_ns") - first_age_ns.cast("long")).alias("from_ns"),
@@ -60,9 +62,13 @@ def _find_holders(samples: DataFrame) -> DataFrame:
 
     texts = [F.coalesce(of(name, "value"), F.lit("")).alias(name) for name in _TEXTS]
     return (
-        samples.filter(F.col("subject").startswith(_SUBJECT))
-        .withColumn("holder", F.substring("subject", len(_SUBJECT) + 1, 1_000_000))
-        .groupBy(F.col("source").alias("server"), "holder", "t_ns")
+        samples.filter(F.col("subject").rlike(_SUBJECT))
+        .groupBy(
+            F.col("source").alias("server"),
+            F.regexp_extract("subject", _SUBJECT, 1).alias("kind"),
+            F.regexp_extract("subject", _SUBJECT, 2).alias("holder"),
+            "t_ns",
+        )
         .agg(*texts, *(of(name, "number") for name in _NUMBERS))
     )
 
@@ -72,14 +78,9 @@ def _name_longrunner(facts: RunFacts) -> Column:
     name = F.lit(None).cast("string")
     for longrunner in facts.longrunners:
         is_it = F.substring_index("application", ":", -1) == longrunner.name
-        left_behind = _left_behind(longrunner)
-        if left_behind:
-            is_it = is_it | F.col("holder").isin(left_behind)
+        evidence = longrunner.evidence or {}
+        for kind, key in _LEFT_BEHIND.items():
+            if evidence.get(key):
+                is_it |= (F.col("kind") == kind) & (F.col("holder") == evidence[key])
         name = F.when(is_it, longrunner.name).otherwise(name)
     return name
-
-
-def _left_behind(longrunner: Disturbance) -> list[str]:
-    """The holder that its evidence names, as the samples name it: ``prepared:<gid>``, ``slot:<name>``."""
-    evidence = longrunner.evidence or {}
-    return [f"{kind}:{evidence[key]}" for kind, key in (("prepared", "gid"), ("slot", "slot")) if evidence.get(key)]

@@ -17,6 +17,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from stallbench.records.events import Event
 
 _GARBLED = "garbled"
+_LONGEST_LINE_BYTES = 16_384
+"""No record comes near it; a line of garbage that is longer may have more commas than Spark's parser has columns, which ends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,7 @@ def parse_lines(lines: DataFrame, layout: Layout, is_record: Column) -> DataFram
     """
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _GARBLED, "quote": ""}
     folder = "" if layout.kind.endswith(".csv") else f"{layout.kind}/"
+    parsable = F.when(F.octet_length("value") <= _LONGEST_LINE_BYTES, F.col("value"))
     parsed = lines.select(
         F.concat(F.lit(folder), F.col("_metadata.file_name")).alias("file"),
         F.col("_metadata.file_block_start").alias("start_bytes"),
@@ -95,7 +98,7 @@ def parse_lines(lines: DataFrame, layout: Layout, is_record: Column) -> DataFram
         F.monotonically_increasing_id().alias("line_no"),
         (F.octet_length("value") + 1).alias("line_bytes"),
         (F.instr("value", "\0") > 0).alias("has_nul"),
-        F.from_csv("value", layout.schema.simpleString(), options).alias("column"),
+        F.from_csv(parsable, layout.schema.simpleString(), options).alias("column"),
     ).select("file", "start_bytes", "file_bytes", "line_no", "line_bytes", "has_nul", "column.*")
     whole = F.col(_GARBLED).isNull() & ~F.col("has_nul") & F.coalesce(is_record, F.lit(False))
     return parsed.withColumn("whole", whole).drop("has_nul", _GARBLED)

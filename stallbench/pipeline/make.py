@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import reduce
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,10 +20,11 @@ from stallbench.pipeline.duplicates import (
     second_completions,
 )
 from stallbench.pipeline.errors import make_errors
-from stallbench.pipeline.failures import RunFolderError
+from stallbench.pipeline.failures import PipelineError, RunFolderError
 from stallbench.pipeline.holders import make_holders
+from stallbench.pipeline.java_errors import explain
 from stallbench.pipeline.jobs import make_jobs
-from stallbench.pipeline.measures import measure
+from stallbench.pipeline.measures import measure_events, measure_samples
 from stallbench.pipeline.order import choose_partitions, make_order
 from stallbench.pipeline.phases import make_phases
 from stallbench.pipeline.places import name_folder, read_whole_text
@@ -47,7 +50,10 @@ def make_tables(run_folder: str | Path, *, master: str = LOCAL) -> None:
     the folder is not a run's, `PipelineError` if Spark cannot do it, `stallbench.parts.MissingPartError` without Java.
     """
     with open_session(master, small=is_small(run_folder)) as spark:
-        write_tables(spark, run_folder)
+        try:
+            write_tables(spark, run_folder)
+        except (PySparkException, Py4JError) as error:
+            raise PipelineError(f"{run_folder}: its tables could not be made: {explain(error)}") from None
 
 
 def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
@@ -77,10 +83,12 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             points_of_events(events),
             points_of_jobs(jobs),
             points_of_duplicates(second_completions(of_duplicates)),
-            points_of_samples(samples),
             keep_places(spark, axis, records.first_ns),
         )
-        measured = measure(reduce(DataFrame.unionByName, points), axis).persist()
+        sampled = measure_samples(points_of_samples(samples), axis)
+        measured = (
+            measure_events(reduce(DataFrame.unionByName, points), axis).unionByName(sampled, allowMissingColumns=True).persist()
+        )
         writing.start("windows", lambda: make_windows(measured, axis))
         writing.start("phases", lambda: make_phases(measured, axis))
         writing.start("conservation", lambda: make_conservation(jobs, may_miss_enqueues=may_have_missed_enqueues(records, facts)))

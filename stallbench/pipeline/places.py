@@ -19,13 +19,15 @@ def name_folder(run_folder: str | Path) -> str:
     return text.rstrip("/") if _SCHEME.match(text) else f"{_LOCAL}{Path(text).resolve()}"
 
 
-def read_lines_of(spark: SparkSession, path: str) -> DataFrame | None:
-    """Read a file, or every ``*.csv`` in a folder, as lines (``value``); none if there is no such file or folder.
+def take_literally(path: str) -> str:
+    """Return ``path`` so that Spark reads what has this very name: a bracket or a star in it is no pattern."""
+    return _GLOB.sub(r"\\\1", path)
 
-    The name is taken letter by letter: a bracket or a star in it is no pattern.
-    """
+
+def read_lines_of(spark: SparkSession, path: str) -> DataFrame | None:
+    """Read a file, or every ``*.csv`` in a folder, as lines (``value``); none if there is no such file or folder."""
     try:
-        return spark.read.option("pathGlobFilter", "*.csv").text(_GLOB.sub(r"\\\1", path), lineSep="\n")
+        return spark.read.option("pathGlobFilter", "*.csv").text(take_literally(path), lineSep="\n")
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return None
@@ -38,7 +40,7 @@ def read_whole_text(spark: SparkSession, path: str) -> str | None:
         local = Path(path.removeprefix(_LOCAL))
         return local.read_text(errors="replace") if local.is_file() else None
     try:
-        return str(spark.read.text(_GLOB.sub(r"\\\1", path), wholetext=True).head(1)[0]["value"])
+        return str(spark.read.text(take_literally(path), wholetext=True).head(1)[0]["value"])
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return None

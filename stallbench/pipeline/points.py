@@ -1,8 +1,8 @@
 """Everything that is measured, in one form: a *point* is one value of one measure at one moment.
 
-``t_ns, measure, value, weight, increase``. Of events, ``weight`` is 1 and ``value`` is in the measure's unit, null where only the event counts.
-Of samples, ``value`` is what was sampled; ``increase`` is by how much a counter has grown since the sample before. A weight of 0 marks a
-point that only keeps a place, so that a second or a phase in which nothing happened is not missing.
+Points of events are ``t_ns, measure, value, weight``: the weight is 1, the value is null where only the event counts. A weight of 0 only keeps
+a place, so that a second or a phase in which nothing happened is not missing. Points of samples are ``t_ns, measure, value, increase``: the
+increase is by how much a counter has grown since the sample before.
 """
 
 from __future__ import annotations
@@ -122,13 +122,7 @@ def points_of_samples(samples: DataFrame) -> DataFrame:
         .groupBy("measure", "t_ns")
         .agg(F.sum("value").alias("sum"), F.max("value").alias("max"), F.sum("increase").alias("increase"))
     )
-    return together.select(
-        "t_ns",
-        "measure",
-        F.when(is_sum, F.col("sum")).otherwise(F.col("max")).alias("value"),
-        F.lit(1).alias("weight"),
-        "increase",
-    )
+    return together.select("t_ns", "measure", F.when(is_sum, F.col("sum")).otherwise(F.col("max")).alias("value"), "increase")
 
 
 def keep_places(spark: SparkSession, axis: TimeAxis, first_ns: int | None) -> DataFrame:
@@ -151,7 +145,7 @@ def keep_places(spark: SparkSession, axis: TimeAxis, first_ns: int | None) -> Da
 
 
 def _as_points(points: DataFrame, *, weight: int = 1) -> DataFrame:
-    return points.select("t_ns", "measure", "value", F.lit(weight).alias("weight"), _double(None).alias("increase"))
+    return points.select("t_ns", "measure", "value", F.lit(weight).alias("weight"))
 
 
 def _double(value: Column | None) -> Column:

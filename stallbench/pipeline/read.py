@@ -69,13 +69,12 @@ def read_records(spark: SparkSession, folder: str) -> Records:
     def records_of(layout: Layout) -> DataFrame:
         if layout not in parsed:
             return make_rows(spark, [], _KEPT[layout])
+        kept = [field.name for field in read_columns(_KEPT[layout])]
         unfinished = [
             file.unfinished_line_no for file in files if file.kind == layout.kind and file.unfinished_line_no is not None
         ]
         whole = parsed[layout].filter("whole")
-        return (whole.filter(~F.col("line_no").isin(unfinished)) if unfinished else whole).select(
-            *(field.name for field in read_columns(_KEPT[layout]))
-        )
+        return (whole.filter(~F.col("line_no").isin(unfinished)) if unfinished else whole).select(*kept)
 
     return Records(
         events=records_of(EVENTS),

@@ -6,21 +6,25 @@ Starting a session is most of what the tables of a small run cost; each setting 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stallbench.parts import require_java
 from stallbench.pipeline.class_archive import use_archive
-from stallbench.pipeline.failures import PipelineError
+from stallbench.pipeline.failures import MasterError, PipelineError
+from stallbench.pipeline.java_errors import explain
 
 LOCAL = "local[*]"
+_MASTER = re.compile(r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|(spark|k8s)://.+|yarn")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _EXIT_S = 120.0
 _SMALL_RUN_BYTES = 96 * 1024**2
@@ -67,8 +71,10 @@ def open_session(master: str = LOCAL, *, small: bool = True, java_options: Seque
     ``small``: whether to set a local Spark for runs whose cost is its start (see `is_small`).
     ``java_options`` are added to the driver's.
 
-    Raises `stallbench.parts.MissingPartError` without Java, `PipelineError` if Spark does not start.
+    Raises `MasterError` if ``master`` is none, `stallbench.parts.MissingPartError` without Java, `PipelineError` if Spark does not start.
     """
+    if not _MASTER.fullmatch(master):
+        raise MasterError(f'master is "{master}"; expected local[*], local[4], spark://HOST:PORT, k8s://HOST:PORT or yarn')
     java = require_java()
     is_local = master.startswith("local")
     scratch = tempfile.mkdtemp(prefix="stallbench-spark-")
@@ -123,8 +129,8 @@ def _start(master: str, settings: Mapping[str, str], environment: Mapping[str, s
         for name, value in settings.items():
             builder = builder.config(name, value)
         return builder.getOrCreate()
-    except (PySparkException, OSError) as error:
-        raise PipelineError(f"Spark did not start on {master}: {error}") from error
+    except (PySparkException, Py4JError, OSError) as error:
+        raise PipelineError(f"Spark did not start on {master}: {explain(error)}") from None
     finally:
         for name, earlier in before.items():
             if earlier is None:

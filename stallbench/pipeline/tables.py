@@ -32,7 +32,7 @@ TABLES = {
     ),
     "phases": "phase string, measure string, statistic string, value double, count long",
     "conservation": "state string, jobs long, examples array<long>",
-    "duplicates": ("job_id long, executions long, completions long, processes array<string>, excused boolean, reason string"),
+    "duplicates": ("job_id long, executions long, completions long, processes string, excused boolean, reason string"),
     "order": "diff long, claims long",
     "holders": (
         "server string, holder string, kind string, pid long, application string, state string, via string, catalog_only boolean, "
@@ -50,11 +50,24 @@ TABLES = {
 MADE_WHOLE = "_SUCCESS"
 """The file that Spark adds to a table's folder once everything in it has been written."""
 
-_MAY_BE_MISSING = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype()}
+_WHOLE_NUMBERS = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}
+_ORDER = {
+    "jobs": ["job_id"],
+    "windows": ["t_s"],
+    "phases": ["phase", "measure", "statistic"],
+    "conservation": ["state"],
+    "duplicates": ["job_id"],
+    "order": ["diff"],
+    "holders": ["from_ns", "server", "holder"],
+    "faults": ["start_ns", "name"],
+    "errors": ["phase", "process", "kind", "move"],
+    "torn": ["file"],
+}
+"""What the rows of a table are sorted by when it is read; Spark writes them in any order."""
 
 
 def read_table(run_folder: Path, name: str, columns: list[str] | None = None) -> pd.DataFrame:
-    """Return table ``name`` of a run, or only its ``columns``.
+    """Return table ``name`` of a run, or only its ``columns``, in an order that is always the same.
 
     Whole numbers that may be missing come as ``Int64``, so that a time in nanoseconds is never rounded by a NaN beside it. Raises
     `NoTableError` if the table is not there or not whole.
@@ -65,5 +78,6 @@ def read_table(run_folder: Path, name: str, columns: list[str] | None = None) ->
     if not (folder / MADE_WHOLE).is_file():
         raise NoTableError(f"{folder}: the table is not there or not whole; make it by: stallbench report {run_folder}")
     table = pq.read_table(folder, columns=columns)
-    frame: pd.DataFrame = table.to_pandas(types_mapper=_MAY_BE_MISSING.get)
-    return frame
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_WHOLE_NUMBERS.get)
+    keys = [key for key in _ORDER[name] if key in frame]
+    return frame.sort_values(keys, ignore_index=True) if keys else frame

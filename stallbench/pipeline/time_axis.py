@@ -12,6 +12,8 @@ from stallbench.pipeline.run_facts import RunFacts
 NS_PER_S = 1_000_000_000
 WHOLE_RUN = "run"
 """Name of the stretch from the first measured phase's start to the last one's end, gaps between phases included."""
+_FIRST_STRETCH = 1 << 30
+"""Scopes from here on are stretches, those below are seconds: grouping by one number is quicker than by a number and a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +67,26 @@ class TimeAxis:
             name = F.when(phase.holds(t_ns), phase.name).otherwise(name)
         return name
 
-    def stretch_names(self, t_ns: Column) -> Column:
-        """Names of all stretches that a moment is in, as an array: its phase and the whole run, as far as they are."""
-        in_run = F.when(self.run.holds(t_ns), WHOLE_RUN) if self.run else F.lit(None).cast("string")
-        return F.array_compact(F.array(self.phase(t_ns), in_run))
+    def scopes(self, t_ns: Column) -> Column:
+        """Everything that a moment is counted in, as an array of numbers: its second, its phase, the whole run; nulls for what is not."""
+        numbers = [self.second(t_ns)]
+        phase = F.lit(None).cast("int")
+        for index, stretch in enumerate(self.stretches):
+            number = F.when(stretch.holds(t_ns), _FIRST_STRETCH + index)
+            if stretch is self.run:
+                numbers.append(number)
+            else:
+                phase = F.coalesce(phase, number)
+        return F.array(*numbers, phase)
+
+    def second_of(self, scope: Column) -> Column:
+        """The second that a scope is; null if it is a stretch."""
+        return F.when(scope < _FIRST_STRETCH, scope)
+
+    def stretch_of(self, scope: Column) -> Column:
+        """Name of the stretch that a scope is; null if it is a second."""
+        names = F.lit([stretch.name for stretch in self.stretches]).cast("array<string>")
+        return F.when(scope >= _FIRST_STRETCH, F.get(names, scope - _FIRST_STRETCH))
 
 
 def make_time_axis(facts: RunFacts, first_ns: int | None, last_ns: int | None) -> TimeAxis:
@@ -82,7 +100,7 @@ def make_time_axis(facts: RunFacts, first_ns: int | None, last_ns: int | None) -
     start_ns = times[0] if times else first_ns or 0
     last_ns = max([start_ns, *([last_ns] if last_ns is not None else []), *times])
     phases = []
-    for phase, begin_ns, next_ns in zip(started, times, [*times[1:], last_ns + 1], strict=True):
+    for phase, begin_ns, next_ns in zip(started, times, [*times, last_ns + 1][1:], strict=True):
         phases.append(Stretch(name=phase.name, start_ns=begin_ns, end_ns=phase.end_ns or next_ns))
     measured = [stretch for phase, stretch in zip(started, phases, strict=True) if phase.measured]
     run = Stretch(name=WHOLE_RUN, start_ns=measured[0].start_ns, end_ns=measured[-1].end_ns) if measured else None

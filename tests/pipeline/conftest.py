@@ -1,0 +1,69 @@
+"""One Spark session for all tests of the pipeline: it takes longer to start than most of them to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from stallbench.pipeline.jobs import make_jobs
+from stallbench.pipeline.make import write_tables
+from stallbench.pipeline.places import name_folder
+from stallbench.pipeline.read import Records, read_records
+from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
+from stallbench.pipeline.session import open_session
+from stallbench.pipeline.tables import read_table
+from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A run as the functions that make tables are given it."""
+
+    facts: RunFacts
+    records: Records
+    axis: TimeAxis
+
+    @property
+    def jobs(self) -> DataFrame:
+        """The jobs, as they are written."""
+        return make_jobs(self.records.events, self.records.census, self.facts)
+
+
+Tables = Callable[[str], pd.DataFrame]
+MakeTables = Callable[[Path], Tables]
+ReadParts = Callable[[Path], Parts]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session as small runs have it."""
+    with open_session("local[2]") as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def make(spark: SparkSession) -> MakeTables:
+    """Make the tables of a run's folder and return how to read one of them."""
+
+    def make_and_read(folder: Path) -> Tables:
+        write_tables(spark, folder)
+        return lambda name: read_table(folder, name)
+
+    return make_and_read
+
+
+@pytest.fixture(scope="session")
+def read_parts(spark: SparkSession) -> ReadParts:
+    """Read a run's folder, for a test of one table that need not wait for all."""
+
+    def read(folder: Path) -> Parts:
+        facts = parse_run_facts((folder / "run.json").read_text(), "run.json")
+        records = read_records(spark, name_folder(folder))
+        return Parts(facts, records, make_time_axis(facts, records.first_ns, records.last_ns))
+
+    return read

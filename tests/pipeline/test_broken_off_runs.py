@@ -1,0 +1,159 @@
+"""A bench can be killed at any moment: what it left behind still has all tables, with the columns that they must have."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stallbench.pipeline.conservation import make_conservation, may_have_missed_enqueues
+from stallbench.pipeline.failures import RunFolderError
+from stallbench.pipeline.make import write_tables
+from stallbench.pipeline.run_facts import parse_run_facts
+from stallbench.pipeline.tables import TABLES
+from stallbench.pipeline.time_axis import make_time_axis
+from tests.pipeline.conftest import MakeTables, ReadParts
+from tests.synthetic_run import SyntheticRun, at_ns
+
+
+def columns_of(name: str) -> list[str]:
+    return [column.split()[0] for column in TABLES[name].replace("array<long>", "array").split(", ")]
+
+
+def test_a_run_that_recorded_nothing_has_empty_tables(make: MakeTables, tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path / "run", status="running")
+    run.record["phases"] = [{"name": "baseline", "measured": True, "planned_start_s": 0, "start_ns": None, "end_ns": None}]
+    read = make(run.write())
+    for name in TABLES:
+        table = read(name)
+        assert list(table.columns) == columns_of(name), name
+        assert len(table) == 0, name
+
+
+def test_a_bench_that_was_killed_in_a_phase(make: MakeTables, tmp_path: Path) -> None:
+    """Nobody wrote down when the phase ended, how the processes did, or what the queue still held."""
+    run = SyntheticRun(tmp_path / "run", phases={"baseline": 5, "longtx": 60, "recovery": 60}, status="aborted")
+    _, longtx, recovery = run.record["phases"]
+    longtx["end_ns"] = recovery["start_ns"] = recovery["end_ns"] = None
+    run.process("worker-1", exit_code=None, end_s=None).process("producer-1", exit_code=None, end_s=None)
+    run.longrunner("idle_writer-1", phase="longtx", from_s=5, to_s=None)
+    run.live(1, at_s=1).enqueue(2, at_s=7).claim(2, at_s=8)
+    run.claim(3, at_s=9)
+    run.sample("backlog", "queue", at_s=9.5, depth=1)
+    read = make(run.write())
+
+    assert read("jobs").set_index("job_id").state.to_dict() == {1: "completed", 2: "unknown", 3: "unknown"}
+    assert read("conservation").set_index("state").jobs.to_dict() == {
+        "completed": 1,
+        "unknown": 2,
+        "enqueued": 2,
+        "enqueue_unrecorded": 1,
+    }
+    windows = read("windows").set_index("t_s")
+    assert list(windows.index) == list(range(10))
+    assert windows.phase[9] == "longtx"
+    phases = read("phases").set_index(["phase", "measure", "statistic"]).value
+    assert phases["longtx", "claimed", "rate"] == pytest.approx(2 / 4.5)
+    assert phases["run", "claimed", "count"] == 3
+    assert "recovery" not in phases.index.get_level_values("phase")
+    (fault,) = read("faults").to_dict("records")
+    assert fault["to_s"] == pytest.approx(9.5)
+
+
+def test_a_phase_without_an_end_gives_way_to_the_next(tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path / "run", phases={"baseline": 5, "longtx": 5})
+    run.record["phases"][0]["end_ns"] = None
+    axis = make_time_axis(parse_run_facts((run.write() / "run.json").read_text(), "run.json"), at_ns(-1), at_ns(20))
+    assert [(stretch.name, stretch.start_ns, stretch.end_ns) for stretch in axis.stretches] == [
+        ("baseline", at_ns(0), at_ns(5)),
+        ("longtx", at_ns(5), at_ns(10)),
+        ("run", at_ns(0), at_ns(10)),
+    ]
+
+
+def test_records_before_any_phase_began_are_told_from_the_first_of_them(make: MakeTables, tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path / "run", status="failed")
+    run.record["phases"][0] |= {"start_ns": None, "end_ns": None}
+    run.live(1, at_s=3).live(2, at_s=5.5)
+    windows = make(run.write())("windows")
+    assert list(windows.t_s) == [0, 1, 2]
+    assert windows.t_ns[0] == at_ns(3)
+    assert windows.phase.isna().all()
+
+
+@pytest.mark.parametrize("mishap", ["none", "died", "raised", "torn"])
+def test_a_mishap_of_a_producer_may_have_kept_an_enqueue_out_of_the_records(
+    read_parts: ReadParts, tmp_path: Path, mishap: str
+) -> None:
+    run = SyntheticRun(tmp_path / "run").live(1, at_s=1).execute(2, at_s=2)
+    match mishap:
+        case "died":
+            run.process("producer-1", exit_code=-9)
+        case "raised":
+            run.raise_error("OperationalError in enqueue: gone", at_s=1.5, by="producer-1")
+        case "torn":
+            run.garble("events/producer-1.csv", b"torn")
+        case "none":
+            run.raise_error("OperationalError in claim: gone", at_s=1.5, by="worker-1").garble("events/worker-1.csv", b"torn")
+    parts = read_parts(run.write())
+    may_miss = may_have_missed_enqueues(parts.records, parts.facts)
+    conservation = make_conservation(parts.jobs, may_miss_enqueues=may_miss)
+    origin = "unexpected" if mishap == "none" else "enqueue_unrecorded"
+    assert [row["jobs"] for row in conservation.filter(conservation.state == origin).collect()] == [1]
+
+
+def test_making_tables_again_replaces_them(make: MakeTables, tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path / "run").live(1, at_s=1)
+    assert len(make(run.write(census={}))("jobs")) == 1
+    run.live(2, at_s=2)
+    assert len(make(run.write(census={}))("jobs")) == 2
+
+
+def test_a_folder_with_a_name_that_looks_like_a_pattern(make: MakeTables, tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path / "it's {a} [b] run* ä%20", phases={"baseline": 5}).live(1, at_s=1)
+    read = make(run.write(census={}))
+    assert list(read("jobs").state) == ["completed"]
+    assert list(read("torn").file) == ["census.csv", "events/producer-1.csv", "events/worker-1.csv"]
+
+
+@pytest.mark.parametrize(
+    ("record", "complaint"),
+    [
+        (None, "not a run's folder: it has no run.json"),
+        ("", "run.json: not a run's record: Invalid JSON"),
+        ("[]", "run.json: not a run's record: Input should be an object"),
+        ('{"format": 1, "status": "running"}', "run.json: not a run's record: queue: Field required"),
+        (
+            '{"format": 2, "status": "running", "queue": {"promise": "x"}}',
+            "format is 2; this version of stallbench reads format 1",
+        ),
+    ],
+)
+def test_what_is_no_run_is_said_in_one_line(spark: SparkSession, tmp_path: Path, record: str | None, complaint: str) -> None:
+    if record is not None:
+        (tmp_path / "run.json").write_text(record)
+    with pytest.raises(RunFolderError) as raised:
+        write_tables(spark, tmp_path)
+    assert complaint in str(raised.value)
+    assert str(tmp_path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_phase_that_is_there_twice_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    folder = SyntheticRun(tmp_path / "run").write()
+    record = json.loads((folder / "run.json").read_text())
+    record["phases"] *= 2
+    (folder / "run.json").write_text(json.dumps(record))
+    with pytest.raises(RunFolderError, match="phase 'baseline' is there twice"):
+        write_tables(spark, folder)
+
+
+def test_missing_folders_are_as_good_as_empty_ones(make: MakeTables, tmp_path: Path) -> None:
+    folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).sample("backlog", "queue", at_s=1, depth=1).write(census={})
+    shutil.rmtree(folder / "samples")
+    read = make(folder)
+    assert len(read("jobs")) == 1
+    assert read("windows").depth.isna().all()

@@ -1,0 +1,113 @@
+"""Executions and their excuses: at least once may execute again what went wrong, at most once may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from stallbench.pipeline.duplicates import find_executions, make_duplicates
+from stallbench.records.events import Event
+from tests.pipeline.conftest import MakeTables, ReadParts, Tables
+from tests.synthetic_run import SyntheticRun
+
+ONCE, COMPLETED_TWICE, AFTER_DEATH, AFTER_FAILURE, AFTER_EXPIRY, AFTER_ERROR, AFTER_COMPLETION = range(1, 8)
+CLAIMED_TWICE_AT_ONCE, THRICE, RELEASED, UNRECORDED_CLAIM = range(8, 12)
+
+
+def tell_story(run: SyntheticRun) -> SyntheticRun:
+    run.process("worker-2").process("worker-dead", exit_code=-9)
+    for job in range(ONCE, UNRECORDED_CLAIM + 1):
+        run.enqueue(job, at_s=0.5)
+    run.execute(ONCE, at_s=1)
+    # Both had it at the same time, and both finished: what Que does without its re-check.
+    run.execute(COMPLETED_TWICE, at_s=1).execute(COMPLETED_TWICE, at_s=1.005, by="worker-2")
+    run.claim(AFTER_DEATH, at_s=1, by="worker-dead").execute(AFTER_DEATH, at_s=12, by="worker-2")
+    for job, end in ((AFTER_FAILURE, Event.FAILED), (AFTER_EXPIRY, Event.EXPIRED), (AFTER_ERROR, Event.ERROR)):
+        run.claim(job, at_s=2).event(end, at_s=2.1, by="worker-1", job=job, detail="40P01 in complete: deadlock")
+        run.execute(job, at_s=3, by="worker-2")
+    run.execute(AFTER_COMPLETION, at_s=4)
+    run.claim(AFTER_COMPLETION, at_s=5, by="worker-2")
+    run.event(Event.FAILED, at_s=5.1, by="worker-2", job=AFTER_COMPLETION)
+    run.claim(CLAIMED_TWICE_AT_ONCE, at_s=6).execute(CLAIMED_TWICE_AT_ONCE, at_s=6.1, by="worker-2")
+    run.claim(THRICE, at_s=7, by="worker-dead")
+    run.claim(THRICE, at_s=8).event(Event.FAILED, at_s=8.1, by="worker-1", job=THRICE).execute(THRICE, at_s=9, by="worker-2")
+    run.claim(RELEASED, at_s=7).event(Event.RELEASED, at_s=7.1, by="worker-1", job=RELEASED)
+    run.execute(RELEASED, at_s=8, by="worker-2")
+    run.complete(UNRECORDED_CLAIM, at_s=9).complete(UNRECORDED_CLAIM, at_s=9.5)
+    return run
+
+
+@pytest.fixture(scope="module")
+def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    run = SyntheticRun(tmp_path_factory.mktemp("again") / "run", phases={"baseline": 10, "longtx": 10})
+    return make(tell_story(run).write(census={}))
+
+
+@pytest.fixture(scope="module")
+def duplicates(tables: Tables) -> pd.DataFrame:
+    return tables("duplicates").set_index("job_id")
+
+
+def test_only_jobs_that_were_executed_or_completed_again_are_listed(duplicates: pd.DataFrame) -> None:
+    assert set(duplicates.index) == {
+        COMPLETED_TWICE,
+        AFTER_DEATH,
+        AFTER_FAILURE,
+        AFTER_EXPIRY,
+        AFTER_ERROR,
+        AFTER_COMPLETION,
+        CLAIMED_TWICE_AT_ONCE,
+        THRICE,
+        UNRECORDED_CLAIM,
+    }
+
+
+@pytest.mark.parametrize(
+    ("job", "reason"),
+    [
+        (AFTER_DEATH, "worker-dead died with it"),
+        (AFTER_FAILURE, "worker-1 failed at it"),
+        (AFTER_EXPIRY, "worker-1 had it until the claim expired"),
+        (AFTER_ERROR, "worker-1 could not complete it"),
+        (THRICE, "worker-dead died with it; worker-1 failed at it"),
+    ],
+)
+def test_at_least_once_may_execute_again_what_went_wrong(duplicates: pd.DataFrame, job: int, reason: str) -> None:
+    assert duplicates.excused[job]
+    assert duplicates.reason[job] == reason
+
+
+@pytest.mark.parametrize(
+    ("job", "reason"),
+    [
+        (COMPLETED_TWICE, "worker-1 had completed it"),
+        (AFTER_COMPLETION, "worker-1 had completed it"),
+        (CLAIMED_TWICE_AT_ONCE, "worker-1 had not finished it"),
+        (UNRECORDED_CLAIM, "its claims are not recorded"),
+    ],
+)
+def test_nothing_excuses_a_second_execution_of_what_went_well(duplicates: pd.DataFrame, job: int, reason: str) -> None:
+    assert not duplicates.excused[job]
+    assert duplicates.reason[job] == reason
+
+
+def test_executions_completions_and_who_executed_are_told(duplicates: pd.DataFrame) -> None:
+    thrice = duplicates.loc[THRICE]
+    assert (thrice.executions, thrice.completions) == (3, 1)
+    assert thrice.processes == "worker-1, worker-2, worker-dead"
+
+
+def test_second_completions_are_counted_in_the_phase_they_happened_in(tables: Tables) -> None:
+    phases = tables("phases").query("measure == 'duplicates'").set_index("phase")
+    assert phases.value.to_dict() == {"baseline": 2, "longtx": 0, "run": 2}
+
+
+def test_at_most_once_has_no_excuse(read_parts: ReadParts, tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path / "run", promise="at_most_once")
+    parts = read_parts(tell_story(run).write())
+    executions = find_executions(parts.records.events, parts.facts)
+    duplicates = make_duplicates(parts.jobs, executions, parts.facts).toPandas()
+    assert len(duplicates) == 9
+    assert not duplicates.excused.any()

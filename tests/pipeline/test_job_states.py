@@ -1,0 +1,121 @@
+"""What became of each job: every job of this run has a life of its own, and the test that asks for it tells it."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from stallbench.records.events import Event
+from tests.pipeline.conftest import MakeTables, Tables
+from tests.synthetic_run import PRODUCER, SyntheticRun, at_ns
+
+COMPLETED, QUEUED, CLAIMED, DIED_BEFORE_WORK, DIED_AFTER_WORK, RAISED_AFTER_WORK = range(1, 7)
+RETRIED, RELEASED, LOST_RACE, ONLY_IN_CENSUS, NOBODY_ENQUEUED, FAILED_AND_GONE, COMPLETED_YET_QUEUED = range(7, 14)
+
+
+@pytest.fixture(scope="module")
+def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    run = SyntheticRun(tmp_path_factory.mktemp("states") / "run", phases={"baseline": 10})
+    run.process("worker-2").process("worker-dead", exit_code=-9)
+    for job in (*range(COMPLETED, LOST_RACE + 1), FAILED_AND_GONE, COMPLETED_YET_QUEUED):
+        run.enqueue(job, at_s=0.1 + job / 100)
+    run.execute(COMPLETED, at_s=1)
+    run.claim(CLAIMED, at_s=1, by="worker-2")
+    run.claim(DIED_BEFORE_WORK, at_s=1, by="worker-dead")
+    run.claim(DIED_AFTER_WORK, at_s=2, by="worker-dead").work(DIED_AFTER_WORK, at_s=2.1, by="worker-dead")
+    run.claim(RAISED_AFTER_WORK, at_s=2).work(RAISED_AFTER_WORK, at_s=2.1)
+    run.raise_error("OperationalError in complete: gone", at_s=2.2, job=RAISED_AFTER_WORK)
+    run.claim(RETRIED, at_s=3).event(Event.FAILED, at_s=3.1, by="worker-1", job=RETRIED).execute(RETRIED, at_s=4, by="worker-2")
+    run.claim(RELEASED, at_s=3).event(Event.RELEASED, at_s=3.1, by="worker-1", job=RELEASED)
+    run.execute(RELEASED, at_s=4, by="worker-2")
+    run.event(Event.LOST_RACE, at_s=0.9, by="worker-2", job=LOST_RACE).execute(LOST_RACE, at_s=1)
+    run.execute(NOBODY_ENQUEUED, at_s=5)
+    run.claim(FAILED_AND_GONE, at_s=5).event(Event.FAILED, at_s=5.1, by="worker-1", job=FAILED_AND_GONE)
+    run.execute(COMPLETED_YET_QUEUED, at_s=6)
+    census = {QUEUED: "queued", CLAIMED: "claimed", ONLY_IN_CENSUS: "queued", COMPLETED_YET_QUEUED: "queued"}
+    return make(run.write(census=census))
+
+
+@pytest.fixture(scope="module")
+def jobs(tables: Tables) -> pd.DataFrame:
+    return tables("jobs").set_index("job_id")
+
+
+@pytest.mark.parametrize(
+    ("job", "state"),
+    [
+        pytest.param(COMPLETED, "completed", id="completed"),
+        pytest.param(RETRIED, "completed", id="completed at the second attempt"),
+        pytest.param(COMPLETED_YET_QUEUED, "completed", id="completed, and yet in the queue"),
+        pytest.param(QUEUED, "queued", id="never claimed"),
+        pytest.param(ONLY_IN_CENSUS, "queued", id="known only to the census"),
+        pytest.param(CLAIMED, "claimed", id="claimed to the end"),
+        pytest.param(DIED_BEFORE_WORK, "lost", id="gone with a worker that died before the work"),
+        pytest.param(FAILED_AND_GONE, "lost", id="failed, and dropped by the queue"),
+        pytest.param(DIED_AFTER_WORK, "completed_unrecorded", id="worked by a worker that died before it could say so"),
+        pytest.param(RAISED_AFTER_WORK, "completed_unrecorded", id="worked, and the call that completed it raised"),
+    ],
+)
+def test_the_state_of_a_job(jobs: pd.DataFrame, job: int, state: str) -> None:
+    assert jobs.state[job] == state
+
+
+def test_a_job_has_its_times_and_its_latency_counts_from_when_it_was_intended(jobs: pd.DataFrame) -> None:
+    job = jobs.loc[COMPLETED]
+    assert job.intended_ns == at_ns(0.109)
+    assert job.enqueued_ns == at_ns(0.110)
+    assert job.first_claimed_ns == at_ns(1)
+    assert job.first_completed_ns == at_ns(1.02)
+    assert job.latency_ms == pytest.approx(911)
+
+
+@pytest.mark.parametrize(
+    ("job", "claims", "executions", "completions", "failures", "last_process"),
+    [
+        (COMPLETED, 1, 1, 1, 0, "worker-1"),
+        (QUEUED, 0, 0, 0, 0, PRODUCER),
+        (RETRIED, 2, 2, 1, 1, "worker-2"),
+        (DIED_BEFORE_WORK, 1, 1, 0, 0, "worker-dead"),
+    ],
+)
+def test_moves_are_counted(
+    jobs: pd.DataFrame, job: int, claims: int, executions: int, completions: int, failures: int, last_process: str
+) -> None:
+    row = jobs.loc[job]
+    assert (row.claims, row.executions, row.completions, row.failures) == (claims, executions, completions, failures)
+    assert row.last_process == last_process
+
+
+def test_a_claim_that_was_released_is_no_execution(jobs: pd.DataFrame) -> None:
+    assert (jobs.claims[RELEASED], jobs.executions[RELEASED]) == (2, 1)
+
+
+def test_a_lost_race_is_no_claim(jobs: pd.DataFrame) -> None:
+    assert (jobs.claims[LOST_RACE], jobs.executions[LOST_RACE]) == (1, 1)
+
+
+def test_conservation_counts_every_job_once_by_state_and_once_by_origin(tables: Tables) -> None:
+    conservation = tables("conservation").set_index("state")
+    assert conservation.jobs.to_dict() == {
+        "completed": 6,
+        "queued": 2,
+        "claimed": 1,
+        "completed_unrecorded": 2,
+        "lost": 2,
+        "enqueued": 11,
+        "unexpected": 2,
+    }
+    assert list(conservation.examples["lost"]) == [DIED_BEFORE_WORK, FAILED_AND_GONE]
+    assert list(conservation.examples["unexpected"]) == [ONLY_IN_CENSUS, NOBODY_ENQUEUED]
+
+
+def test_what_calls_raised_is_counted_by_kind_and_move(tables: Tables) -> None:
+    (error,) = tables("errors").to_dict("records")
+    assert error == {
+        "phase": "baseline",
+        "process": "worker-1",
+        "event": "error",
+        "kind": "OperationalError",
+        "move": "complete",
+        "count": 1,
+    }

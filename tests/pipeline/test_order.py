@@ -1,0 +1,65 @@
+"""The order of claims against the order of enqueueing, by seed 000's measure."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from stallbench.pipeline.order import JOBS_PER_PARTITION, choose_partitions, make_order
+from tests.pipeline.conftest import ReadParts
+from tests.synthetic_run import SyntheticRun
+
+
+def jobs_of(spark: SparkSession, rows: list[tuple[int, int, int]]) -> DataFrame:
+    """Rows of ``jobs`` with their id, and when they were enqueued and claimed."""
+    columns = "job_id long, enqueued_ns long, first_claimed_ns long, enqueue_recorded boolean"
+    return spark.createDataFrame([(*row, True) for row in rows], columns)
+
+
+def histogram(order: DataFrame) -> dict[int, int]:
+    return {row["diff"]: row["claims"] for row in order.collect()}
+
+
+def test_the_example_of_the_source(read_parts: ReadParts, tmp_path: Path) -> None:
+    """Job ID 1 2 4 7 3 6 5 in sequence 1 to 7 has Diff 0 0 1 3 2 0 2."""
+    run = SyntheticRun(tmp_path / "run")
+    for job in range(1, 8):
+        run.enqueue(job, at_s=job / 10)
+    for place, job in enumerate([1, 2, 4, 7, 3, 6, 5]):
+        run.execute(job, at_s=2 + place / 10)
+    jobs = read_parts(run.write()).jobs
+    assert histogram(make_order(jobs, 1)) == {0: 3, 1: 1, 2: 2, 3: 1}
+
+
+def test_only_first_claims_of_recorded_jobs_have_a_place(read_parts: ReadParts, tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path / "run")
+    run.enqueue(1, at_s=0.1).enqueue(2, at_s=0.2).enqueue(3, at_s=0.3)
+    run.execute(99, at_s=1)  # nobody recorded its enqueueing
+    run.execute(2, at_s=2).execute(1, at_s=3).execute(2, at_s=4)  # 3 is never claimed
+    jobs = read_parts(run.write()).jobs
+    assert histogram(make_order(jobs, 1)) == {1: 2}
+
+
+@pytest.mark.parametrize("partitions", [2, 7])
+def test_the_histogram_does_not_depend_on_the_number_of_partitions(spark: SparkSession, partitions: int) -> None:
+    draw = random.Random(1)
+    claimed = list(range(3000))
+    draw.shuffle(claimed)
+    # Many at the same nanosecond, so that ranges are uneven and ties have to be broken alike.
+    jobs = jobs_of(spark, [(job, job // 5, claimed[job] // 3) for job in range(3000)])
+    alone = histogram(make_order(jobs, 1))
+    assert sum(alone.values()) == 3000
+    assert histogram(make_order(jobs, partitions)) == alone
+
+
+def test_partitions_may_be_more_than_jobs(spark: SparkSession) -> None:
+    assert histogram(make_order(jobs_of(spark, [(1, 10, 20), (2, 11, 19)]), 5)) == {1: 2}
+
+
+def test_large_runs_are_sorted_in_more_than_one_partition() -> None:
+    assert choose_partitions(0) == 1
+    assert choose_partitions(JOBS_PER_PARTITION - 1) == 1
+    assert choose_partitions(3 * JOBS_PER_PARTITION) == 4

@@ -1,0 +1,147 @@
+"""Torn and garbled lines: counted, left out, and never the end of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stallbench.pipeline.lines import RecordFile
+from stallbench.pipeline.places import name_folder
+from stallbench.pipeline.read import Records, read_records
+from tests.synthetic_run import START_NS, SyntheticRun
+
+T = str(START_NS + 10**9).encode()
+GOOD = T + b",1,worker-1,completed,77,1,,1000,\n"
+GARBLED = {
+    "a column short": T + b",1,worker-1,completed,77,1,,1000\n",
+    "a column over": T + b",1,worker-1,completed,77,1,,1000,,\n",
+    "no time": b",1,worker-1,completed,77,1,,1000,\n",
+    "a time that is no number": b"17x9,1,worker-1,completed,77,1,,1000,\n",
+    "an id that is no number": T + b",1,worker-1,completed,seven,1,,1000,\n",
+    "a number with a fraction": T + b",1,worker-1,completed,77,1,,0.5,\n",
+    "a number that is too large": T + b",1,worker-1,completed,99999999999999999999,1,,1000,\n",
+    "an event that does not exist": T + b",1,worker-1,complet,77,1,,1000,\n",
+    "no process": T + b",1,,completed,77,1,,1000,\n",
+    "NUL bytes": T + b",1,worker-1,completed,77,1,,1000,\x00\x00\n",
+    "NUL bytes at its beginning": b"\x00\x00" + GOOD,
+    "an empty line": b"\n",
+    "no text at all": b"\xff\xfe\x9c\x01\n",
+    "tens of thousands of commas": b"," * 30_000 + b"\n",
+    "a quotation mark": b'"' + GOOD,
+    "a line that ends in the middle": T + b",1,worker-1,comp",
+    "a line that only lacks its end": GOOD[:-1],
+    "a block of NUL bytes, as a machine that stops leaves it": b"\x00" * 100_000,
+}
+
+Read = Callable[[SyntheticRun], Records]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> SyntheticRun:
+    return SyntheticRun(tmp_path / "run").live(1, at_s=0.5)
+
+
+@pytest.fixture
+def read(spark: SparkSession) -> Read:
+    def read_written(run: SyntheticRun) -> Records:
+        return read_records(spark, name_folder(run.folder))
+
+    return read_written
+
+
+def file_of(records: Records, name: str) -> RecordFile:
+    (file,) = [file for file in records.files if file.name == name]
+    return file
+
+
+def counted(records: Records, name: str) -> tuple[int, int]:
+    file = file_of(records, name)
+    return file.lines, file.torn_lines
+
+
+def completed_jobs(records: Records) -> list[int]:
+    return sorted(row["job_id"] for row in records.events.filter("event = 'completed'").collect())
+
+
+def test_whole_lines_are_read_and_counted(run: SyntheticRun, read: Read) -> None:
+    run.write()
+    records = read(run)
+    assert counted(records, "events/worker-1.csv") == (3, 0)
+    assert counted(records, "events/producer-1.csv") == (1, 0)
+    assert records.event_count == 4
+
+
+def test_every_garbled_line_is_counted_and_left_out(run: SyntheticRun, read: Read) -> None:
+    """All of them at once, each in a file of its own behind a good line."""
+    for number, garbled in enumerate(GARBLED.values()):
+        run.garble(f"events/worker-{100 + number}.csv", GOOD.replace(b",77,", f",{100 + number},".encode()) + garbled)
+    run.write()
+    records = read(run)
+    found = {what: counted(records, f"events/worker-{100 + number}.csv") for number, what in enumerate(GARBLED)}
+    assert found == dict.fromkeys(GARBLED, (2, 1))
+    assert completed_jobs(records) == [1, *range(100, 100 + len(GARBLED))]
+
+
+def test_a_torn_line_in_the_middle_spoils_no_other(run: SyntheticRun, read: Read) -> None:
+    run.garble("events/worker-1.csv", b"torn\n" + GOOD)
+    run.write()
+    records = read(run)
+    assert counted(records, "events/worker-1.csv") == (5, 1)
+    assert completed_jobs(records) == [1, 77]
+
+
+def test_a_file_of_several_blocks_misses_only_its_last_line(spark: SparkSession, run: SyntheticRun, read: Read) -> None:
+    """Large files are read in blocks, in any order: only the last line of the last block is the last of the file."""
+    lines = b"".join(GOOD.replace(b",77,", f",{number},".encode()) for number in range(2000))
+    run.garble("events/worker-2.csv", lines[:-1])
+    run.write()
+    before = spark.conf.get("spark.sql.files.maxPartitionBytes")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "10000")
+    try:
+        records = read(run)
+    finally:
+        spark.conf.set("spark.sql.files.maxPartitionBytes", str(before))
+    assert counted(records, "events/worker-2.csv") == (2000, 1)
+    assert completed_jobs(records) == sorted([1, *range(1999)])
+
+
+def test_errors_keep_what_they_say(run: SyntheticRun, read: Read) -> None:
+    run.raise_error("40P01 in claim: it's a deadlock; really \\n", at_s=0.7)
+    run.write()
+    (error,) = read(run).events.filter("event = 'error'").collect()
+    assert error["detail"] == "40P01 in claim: it's a deadlock; really \\n"
+
+
+def test_torn_samples_are_left_out_too(run: SyntheticRun, read: Read) -> None:
+    run.sample("backlog", "queue", at_s=1, depth=3).sample("backlog", "queue", at_s=2, depth="many")
+    run.garble("samples/backlog.csv", T + b",primary,queue,depth\n" + T + b",primary,queue,depth,12")
+    run.write()
+    records = read(run)
+    assert counted(records, "samples/backlog.csv") == (4, 2)
+    assert [(row["value"], row["number"]) for row in records.samples.collect()] == [("3", 3.0), ("many", None)]
+
+
+@pytest.mark.parametrize(
+    "census",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("1,queued\n", id="not ended"),
+        pytest.param("1,queued\nend,2\n", id="fewer jobs than it says"),
+        pytest.param("1,queued\nend,", id="torn at its end"),
+        pytest.param("1,queu\nend,1\n", id="a state that does not exist"),
+        pytest.param("1,queued\nend,1\n2,queued\n", id="more behind its end"),
+    ],
+)
+def test_a_census_that_is_not_whole_is_not_used(run: SyntheticRun, read: Read, census: str) -> None:
+    run.write(census_text=census)
+    assert read(run).census is None
+
+
+def test_a_whole_census_is_used_even_if_the_queue_was_empty(run: SyntheticRun, read: Read) -> None:
+    run.write(census={})
+    census = read(run).census
+    assert census is not None
+    assert census.count() == 0
