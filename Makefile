@@ -7,7 +7,7 @@ BIN := .venv/bin
 .PHONY: help setup doctor longtx test lint format bench lock clean
 
 help:  ## What can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s $$'\t'
+	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-8s %s\n' "$$name" "$$text"; done
 
 setup:  ## Install what is missing: Python packages, PostgreSQL, Java, Toxiproxy
 	@$(PYTHON) -m stallbench.provision

@@ -20,6 +20,12 @@ CACHE = PROJECT / ".cache"
 POSTGRES_MINIMUM = 15
 JAVA_MINIMUM = 17
 TOXIPROXY_VERSION = "2.12.0"
+TOXIPROXY_MODULE = "github.com/Shopify/toxiproxy/v2"
+POSTGRES_COMMAND = f"apt-get install postgresql-{POSTGRES_MINIMUM}   (as root, or a newer one)"
+JAVA_COMMAND = f"apt-get install openjdk-{JAVA_MINIMUM}-jre-headless   (as root, or a newer one)"
+_POSTGRES_OVERRIDE = "STALLBENCH_POSTGRES_BIN"
+_SYSTEM_POSTGRES = Path("/usr/lib/postgresql")
+_SYSTEM_JAVA = Path("/usr/lib/jvm")
 _POSTGRES_PROGRAMS = ("postgres", "initdb", "pg_basebackup", "pgbench")
 _RUN_TIMEOUT_S = 20
 
@@ -69,7 +75,12 @@ def require_postgres(major: int | None = None) -> PostgresPart:
     part = find_postgres(major)
     if part is None:
         wanted = f"PostgreSQL {major}" if major else f"PostgreSQL {POSTGRES_MINIMUM} or later"
-        raise MissingPartError(f"{wanted} was not found; install it by: make setup")
+        given = os.environ.get(_POSTGRES_OVERRIDE)
+        raise MissingPartError(
+            f"{_POSTGRES_OVERRIDE} is {given!r}; expected a folder with the programs of {wanted}: {', '.join(_POSTGRES_PROGRAMS)}"
+            if given
+            else f"{wanted} was not found; install it by `make setup`, or by: {POSTGRES_COMMAND}"
+        )
     return part
 
 
@@ -87,18 +98,18 @@ def require_java() -> JavaPart:
     """Return `find_java`'s finding; raises `MissingPartError` if there is none."""
     part = find_java()
     if part is None:
-        raise MissingPartError(f"a Java runtime, version {JAVA_MINIMUM} or later, was not found; install it by: make setup")
+        raise MissingPartError(
+            f"a Java runtime, version {JAVA_MINIMUM} or later, was not found; install it by `make setup`, or by: {JAVA_COMMAND}"
+        )
     return part
 
 
 def find_toxiproxy() -> ToxiproxyPart | None:
     """Return Toxiproxy `TOXIPROXY_VERSION` from PATH or from the project's cache; none if there is none."""
     on_path = shutil.which("toxiproxy-server")
-    if on_path and TOXIPROXY_VERSION in _output_of(Path(on_path), "--version"):
-        return ToxiproxyPart(path=Path(on_path), version=TOXIPROXY_VERSION)
-    cached = CACHE / "bin" / "toxiproxy-server"
-    if os.access(cached, os.X_OK):
-        return ToxiproxyPart(path=cached, version=TOXIPROXY_VERSION)
+    for path in (*([Path(on_path)] if on_path else []), CACHE / "bin" / "toxiproxy-server"):
+        if os.access(path, os.X_OK) and _is_toxiproxy(path):
+            return ToxiproxyPart(path=path, version=TOXIPROXY_VERSION)
     return None
 
 
@@ -111,13 +122,13 @@ def require_toxiproxy() -> ToxiproxyPart:
 
 
 def _postgres_folders() -> Iterator[Path]:
-    if given := os.environ.get("STALLBENCH_POSTGRES_BIN"):
+    if given := os.environ.get(_POSTGRES_OVERRIDE):
         yield Path(given)
         return
     on_path = shutil.which("postgres")
     if on_path:
         yield Path(on_path).resolve().parent
-    yield from Path("/usr/lib/postgresql").glob("*/bin")
+    yield from _SYSTEM_POSTGRES.glob("*/bin")
     yield from CACHE.glob("postgres/**/bin")
 
 
@@ -128,12 +139,22 @@ def _look_at_postgres(folder: Path) -> PostgresPart | None:
     return PostgresPart(bin_dir=folder, version=match[1]) if match else None
 
 
+def _is_toxiproxy(program: Path) -> bool:
+    """Whether the program is the version that is wanted.
+
+    A release says so itself. One that `go install` built says "git", but carries the module's version among its build facts.
+    """
+    if f"\nmod\t{TOXIPROXY_MODULE}\tv{TOXIPROXY_VERSION}\t".encode() in program.read_bytes():
+        return True
+    return re.search(rf"\b{re.escape(TOXIPROXY_VERSION)}\b", _output_of(program, "--version")) is not None
+
+
 def _java_homes() -> Iterator[Path]:
     if given := os.environ.get("JAVA_HOME"):
         yield Path(given)
     if on_path := shutil.which("java"):
         yield Path(on_path).resolve().parent.parent
-    yield from sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)
+    yield from sorted(_SYSTEM_JAVA.glob("*"), reverse=True)
     yield from CACHE.glob("java/**/java-runtime")
 
 

@@ -1,0 +1,232 @@
+"""Set-up installs only what is missing, tells everything that it cannot have in one message, and never trusts a half-done step."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stallbench import packages, provision, toxiproxy_program
+from stallbench.packages import NotHadError
+from stallbench.provision import Step
+from stallbench.toxiproxy_program import install_toxiproxy
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "cache"
+    for module in (provision, packages, toxiproxy_program):
+        monkeypatch.setattr(module, "CACHE", folder)
+    monkeypatch.setattr(provision, "_prepare_spark", lambda: None)
+    return folder
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that set-up would have run."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(packages, "run", lambda command, **_: commands.append(list(command)))
+    packages._update_lists.cache_clear()
+    return commands
+
+
+def a_step(name: str, install: Callable[[], None], *, there: bool = False) -> Step:
+    installed = [there]
+
+    def installing() -> None:
+        install()
+        installed[0] = True
+
+    return Step(name=name, is_there=lambda: installed[0], install=installing, command=f"install {name} by hand")
+
+
+def refuse(why: str) -> Callable[[], None]:
+    def install() -> None:
+        raise NotHadError(why)
+
+    return install
+
+
+def test_what_is_there_is_left_alone(cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(provision, "steps", lambda: [a_step("Java", refuse("never called"), there=True)])
+    provision.main()
+    assert re.fullmatch(r"set-up: everything is there \(\d+\.\d s\)\n", capsys.readouterr().out)
+
+
+def test_what_is_missing_is_installed_with_a_line_each(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(provision, "steps", lambda: [a_step("Java", lambda: None)])
+    provision.main()
+    assert capsys.readouterr().out.splitlines()[:2] == ["set-up: Java ...", "set-up: Java: installed in 0 s"]
+
+
+def test_all_that_cannot_be_had_is_told_in_one_message(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [a_step("PostgreSQL", refuse("no root")), a_step("Java", lambda: None), a_step("Toxiproxy", refuse("no go"))]
+    monkeypatch.setattr(provision, "steps", lambda: parts)
+    with pytest.raises(SystemExit) as ended:
+        provision.main()
+    assert ended.value.code == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "set-up: these are missing; beside each is the command that installs it:",
+        "  PostgreSQL: no root",
+        "    install PostgreSQL by hand",
+        "  Toxiproxy: no go",
+        "    install Toxiproxy by hand",
+    ]
+
+
+def test_a_full_disk_is_told_without_a_traceback(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fill_up() -> None:
+        raise OSError(28, "No space left on device", "/some/file")
+
+    monkeypatch.setattr(provision, "steps", lambda: [a_step("Java", fill_up)])
+    with pytest.raises(SystemExit) as ended:
+        provision.main()
+    assert ended.value.code == 3
+    assert "Java: /some/file: No space left on device" in capsys.readouterr().err
+
+
+def test_a_part_that_is_not_found_after_its_installation_is_missing(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = Step(name="Java", is_there=lambda: False, install=lambda: None, command="by hand")
+    monkeypatch.setattr(provision, "steps", lambda: [lost])
+    with pytest.raises(SystemExit):
+        provision.main()
+    assert "Java: installed, but not found afterwards" in capsys.readouterr().err
+
+
+def test_an_interrupted_set_up_ends_with_130(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(provision, "steps", lambda: [a_step("Java", interrupt)])
+    with pytest.raises(SystemExit) as ended:
+        provision.main()
+    assert ended.value.code == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_every_real_part_names_the_command_that_installs_it() -> None:
+    assert [(step.name, "install" in step.command) for step in provision.steps()] == [
+        ("Python packages", True),
+        ("PostgreSQL", True),
+        ("Java", True),
+        ("Toxiproxy", True),
+    ]
+
+
+def test_the_environment_is_made_anew_when_a_lock_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, content in (("bin/python", ""), ("bin/stallbench", ""), ("python.lock", "a==1"), ("pyproject.toml", "")):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(content)
+        file.chmod(0o755)
+    monkeypatch.setattr(provision, "ENVIRONMENT", tmp_path)
+    monkeypatch.setattr(provision, "_STAMP", tmp_path / "locked")
+    monkeypatch.setattr(provision, "LOCKS", tmp_path)
+    monkeypatch.setattr(provision, "PROJECT", tmp_path)
+    assert not provision.is_environment_there(), "no stamp: an installation that did not end"
+    (tmp_path / "locked").write_text(provision._fingerprint())
+    assert provision.is_environment_there()
+    (tmp_path / "python.lock").write_text("a==2")
+    assert not provision.is_environment_there()
+    (tmp_path / "python.lock").write_text("a==1")
+    (tmp_path / "bin/python").unlink()
+    assert not provision.is_environment_there(), "the interpreter is gone"
+
+
+def test_postgresql_comes_without_a_cluster_of_its_own(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "may_install", lambda: True)
+    packages.install_debian_postgres("postgresql-15")
+    commands = [command[command.index("apt-get") :] if "apt-get" in command else command for command in ran]
+    words = ["mkdir", "tee", "update", "postgresql-15", "rm"]
+    assert len(commands) == len(words)
+    assert all(word in command for word, command in zip(words, commands, strict=True)), commands
+    written = [command[-1] for command in ran if "tee" in command or "rm" in command]
+    assert written[0] == written[1], "what was written for the installation is taken away after it"
+    assert "/createcluster.d/" in written[0], "a file beside the machine's configuration, never the configuration itself"
+
+
+def test_debian_lists_are_updated_once(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "may_install", lambda: True)
+    packages.install_debian("postgresql-15")
+    packages.install_debian("openjdk-17-jre-headless")
+    assert sum("update" in command for command in ran) == 1
+
+
+def test_without_root_no_package_of_debian_is_tried(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "may_install", lambda: False)
+    with pytest.raises(NotHadError, match="not root"):
+        packages.install_debian("postgresql-15")
+    assert ran == []
+
+
+def serve(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(urllib.request, "urlopen", lambda _url, timeout: io.BytesIO(content))
+
+
+def test_the_release_of_toxiproxy_is_taken_when_its_checksum_is_right(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(b"the release", monkeypatch)
+    right = dict.fromkeys(("amd64", "arm64"), hashlib.sha256(b"the release").hexdigest())
+    monkeypatch.setattr(toxiproxy_program, "_RELEASE_SHA256", right)
+    monkeypatch.setattr(toxiproxy_program, "_build_with_own_go", lambda _: pytest.fail("it was there already"))
+    install_toxiproxy()
+    program = cache / "bin" / "toxiproxy-server"
+    assert program.read_bytes() == b"the release"
+    assert os.access(program, os.X_OK)
+
+
+def test_toxiproxy_with_a_wrong_checksum_is_refused_and_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(b"something else", monkeypatch)
+    monkeypatch.setattr(toxiproxy_program, "_build_with_own_go", lambda _: refuse("no go")())
+    monkeypatch.setattr(toxiproxy_program, "_build_with_packaged_go", lambda _: refuse("no package")())
+    with pytest.raises(NotHadError, match=r"not the checksum that it should have; no go; no package"):
+        install_toxiproxy()
+    assert list((cache / "bin").iterdir()) == []
+
+
+@pytest.mark.parametrize("argument", ["--add-modules=jdk.incubator.vector", "--add-modules=java.sql", "a b", ""])
+def test_the_packaged_java_is_not_asked_for_the_module_that_it_lacks(tmp_path: Path, argument: str) -> None:
+    wrapper, packaged = tmp_path / "java", tmp_path / "java-packaged"
+    wrapper.write_text(provision._JAVA_WRAPPER)
+    packaged.write_text('#!/bin/sh\nfor argument; do printf "[%s]" "$argument"; done\n')
+    for program in (wrapper, packaged):
+        program.chmod(0o755)
+    printed = subprocess.run([wrapper, "-first", argument, "last"], capture_output=True, text=True, check=True).stdout
+    kept = "" if argument == "--add-modules=jdk.incubator.vector" else f"[{argument}]"
+    assert printed == f"[-first]{kept}[last]"
+
+
+@pytest.mark.parametrize("module", ["parts", "packages", "toxiproxy_program", "provision"])
+def test_set_up_needs_nothing_but_the_standard_library(module: str) -> None:
+    bare = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import stallbench.{module}"]
+    ended = subprocess.run(bare, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("lock", sorted((PROJECT / "requirements").glob("*.lock")), ids=lambda path: path.name)
+def test_every_locked_package_has_a_version_and_hashes_and_no_address(lock: Path) -> None:
+    packages_locked = re.split(r"\n(?=\S)", lock.read_text().strip())
+    assert packages_locked
+    for package in packages_locked:
+        assert re.match(r"[a-z0-9._-]+==\S+ ", package), package[:80]
+        assert "--hash=sha256:" in package, package[:80]
+        assert "://" not in package, package[:80]
