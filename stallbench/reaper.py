@@ -30,6 +30,8 @@ SCRATCH_PREFIX = "stallbench-"
 OWNER_FILE = "owner.json"
 _GRACE_S = 2.0
 _GIVE_UP_S = 20.0
+_SHARED_MEMORY_LINE = 6
+"""Of ``postmaster.pid``, counted from 0: the segment's key and id."""
 
 
 @contextmanager
@@ -62,10 +64,10 @@ def mark_owner(scratch: Path, token: str) -> None:
     (scratch / OWNER_FILE).write_text(json.dumps(owner))
 
 
-def reap(token: str) -> None:
-    """End every process that carries ``token``, gently first; returns when there is none, or after `_GIVE_UP_S`."""
+def reap(token: str, scratch: Path) -> None:
+    """End every process of the run, gently first; returns when there is none, or after `_GIVE_UP_S`."""
     began_s = time.monotonic()
-    while (left := find_marked(token)) and time.monotonic() - began_s < _GIVE_UP_S:
+    while (left := find_marked(token, scratch)) and time.monotonic() - began_s < _GIVE_UP_S:
         gently = time.monotonic() - began_s < _GRACE_S
         for process in left:
             _signal(process, signal.SIGCONT)
@@ -74,19 +76,53 @@ def reap(token: str) -> None:
         psutil.wait_procs(left, timeout=0.3)
 
 
-def find_marked(token: str) -> list[psutil.Process]:
-    """Return the processes whose environment carries ``token``, as far as this user may see; never the caller."""
+def find_marked(token: str, scratch: Path) -> list[psutil.Process]:
+    """Return the processes of a run, as far as this user may see; never the caller.
+
+    They carry ``token`` in their environment. In a container not even root may read that of another user's process; a server,
+    which runs as one, is known by the run's ``scratch`` folder in its command line.
+    """
     marker = f"{TOKEN_VARIABLE}={token}".encode()
     found = []
     for path in Path("/proc").iterdir():
         if not path.name.isdigit() or int(path.name) == os.getpid():
             continue
         try:
-            if marker in (path / "environ").read_bytes().split(b"\0"):
+            if marker in _read_environment(path) or any(_is_below(word, scratch) for word in _read_words(path / "cmdline")):
                 found.append(psutil.Process(int(path.name)))
         except (OSError, psutil.NoSuchProcess):
             continue
     return [process for process in found if _is_alive(process)]
+
+
+def _read_environment(process: Path) -> list[bytes]:
+    try:
+        return _read_words(process / "environ")
+    except PermissionError:
+        return []
+
+
+def _read_words(path: Path) -> list[bytes]:
+    return path.read_bytes().split(b"\0")
+
+
+def _is_below(word: bytes, scratch: Path) -> bool:
+    """Whether a word of a command line names something in ``scratch``; the folder itself is also the reaper's own argument."""
+    return f"{scratch}/".encode() in word
+
+
+def remove_scratch(scratch: Path) -> None:
+    """Remove a dead run's folder, and the shared memory of servers that were killed, of which their pid files tell.
+
+    A PostgreSQL that is killed leaves a small System V segment behind; the kernel keeps only so many of them.
+    """
+    for pid_file in scratch.glob("*/postmaster.pid"):
+        try:
+            _, segment = pid_file.read_text().splitlines()[_SHARED_MEMORY_LINE].split()
+            subprocess.run(["ipcrm", "--shmem-id", segment], capture_output=True, check=False)
+        except (OSError, ValueError, IndexError):
+            continue  # it was killed before it had one, or it has removed it itself
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def mark_aborted(record: Path, reason: str) -> bool:
@@ -117,9 +153,9 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
         owner = _read_owner(scratch)
         if owner is None or is_bench_alive(owner):
             continue
-        marked = find_marked(owner["token"])
-        reap(owner["token"])
-        shutil.rmtree(scratch, ignore_errors=True)
+        marked = find_marked(owner["token"], scratch)
+        reap(owner["token"], scratch)
+        remove_scratch(scratch)
         done.append(f"removed {scratch} and {len(marked)} processes of a run whose bench is dead")
     for record in sorted(runs.glob("*/run.json")):
         if record.parent.is_symlink():
@@ -180,9 +216,9 @@ def main() -> None:
         signal.signal(signum, signal.SIG_IGN)
     while os.read(0, 4096):
         pass
-    reap(token)
+    reap(token, scratch)
     mark_aborted(record, "the bench was killed")
-    shutil.rmtree(scratch, ignore_errors=True)
+    remove_scratch(scratch)
 
 
 if __name__ == "__main__":

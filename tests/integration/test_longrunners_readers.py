@@ -62,6 +62,9 @@ def test_the_readers_begin_one_after_the_other(held: HeldDatabase) -> None:
 def test_a_reader_that_is_ended_by_the_server_says_so_and_comes_back(held: HeldDatabase, end: str, why: str) -> None:
     process, holder = held.start(held.document("overlapping_readers", readers=2, each="30s"))
     messages: list[dict[str, object]] = []
+    asleep = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
+    # A cancellation that reaches a session between two messages of its query is dropped.
+    wait_for(lambda: held.primary.execute(asleep, (holder["pid"],)).fetchone(), "the query itself")
     held.primary.execute(f"SELECT {end}(%s)", (holder["pid"],))
     (cancelled,) = wait_for(lambda: collect(process, messages, "cancelled"), "the cancelled query")
     assert (cancelled["reader"], cancelled["why"]) == (1, why)

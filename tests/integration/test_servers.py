@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from stallbench.connection import connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes import TOKEN_VARIABLE
+from stallbench.reaper import OWNER_FILE, find_marked
 from stallbench.scenario import Database
 from stallbench.servers.cluster import Cluster
 from stallbench.servers.ports import is_free
@@ -117,8 +118,28 @@ def test_a_cluster_with_a_slot_goes_up_and_leaves_nothing(tmp_path: Path) -> Non
         primary = started.cluster.server("primary").direct
         assert scalar(primary, "SELECT active FROM pg_replication_slots WHERE slot_name = 'replica_1'") is True
         pids = [process["pid"] for process in started.processes.records()]
-        assert all(TOKEN_VARIABLE in psutil.Process(pid).environ() for pid in pids)
+        token = json.loads((started.scratch / OWNER_FILE).read_text())["token"]
+        assert {process.pid for process in find_marked(token, started.scratch)} >= set(pids)
+        servers = {process["pid"] for process in started.processes.records() if process["role"] == "server"}
+        found_by_folder = {process.pid for process in find_marked("a token that none carries", started.scratch)}
+        assert found_by_folder >= servers, "as in a container, where root may not read the environment of another user's process"
         ports = [server.direct.port for server in started.cluster.servers]
     assert not any(psutil.pid_exists(pid) for pid in pids)
     assert not started.scratch.exists()
     assert all(is_free(port) for port in ports)
+
+
+def test_a_server_that_is_killed_leaves_no_shared_memory(tmp_path: Path) -> None:
+    with running_cluster(Database(settings={"fsync": False}), tmp_path) as started:
+        pid_file = (started.scratch / "primary" / "postmaster.pid").read_text().splitlines()
+        key, segment = pid_file[6].split()
+        assert segment in shared_memory_segments()
+        for process in started.processes.of_role("server"):
+            process.kill()
+    assert segment not in shared_memory_segments(), f"of key {key}"
+
+
+def shared_memory_segments() -> set[str]:
+    """Return the ids of System V's shared memory segments on this machine."""
+    _, *rows = Path("/proc/sysvipc/shm").read_text().splitlines()
+    return {row.split()[1] for row in rows}
