@@ -1,7 +1,6 @@
-"""What is sampled while a run goes on: one subject a file, all of them in a process of their own (``python -m
-stallbench.collectors``).
+"""What is sampled while a run goes on: one subject a file, all in a process of their own (``python -m stallbench.collectors``).
 
-A collector is added by adding a file here with a subclass of `Collector`.
+A collector is added by adding a file here with a subclass of `Collector`; `find_collectors` looks through the folder.
 """
 
 from __future__ import annotations

@@ -1,111 +1,64 @@
-"""What every collector offers, and what it is given: the servers, the queue, and connections of its own to them."""
+"""What every collector is: one subject, measured from outside, again and again."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import psycopg
-from pydantic import BaseModel, ConfigDict, Field
 
-from stallbench.connection import connect
-from stallbench.records.endpoint import Endpoint
+from stallbench.collectors.connections import Connection, Connections, NotMeasuredError, tell
+from stallbench.collectors.document import CollectorsDocument, WatchedServer
 from stallbench.records.samples import Sample
-
-Connection = psycopg.Connection[tuple[Any, ...]]
-APPLICATION = "collectors"
-_STATEMENT_TIMEOUT_MS = 5000
-_LOCK_TIMEOUT_MS = 100
-
-
-class WatchedServer(BaseModel):
-    """A server that is watched, by its direct address."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    role: Literal["primary", "replica"]
-    endpoint: Endpoint
-    log: Path | None = Field(default=None, description="its log, if this machine has it")
-
-
-class WatchedQueue(BaseModel):
-    """The queue under test."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: str
-    options: dict[str, object] = {}
-    tables: tuple[str, ...]
-    indexes: tuple[str, ...]
-
-
-class CollectorsDocument(BaseModel):
-    """The JSON document that the collectors are started with."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    run_folder: Path
-    interval_s: float = Field(gt=0)
-    servers: tuple[WatchedServer, ...]
-    queue: WatchedQueue
-
-
-class Watch:
-    """What collectors share: the document, and one connection to each server, opened when needed and again after it broke.
-
-    Statements are bounded in time and every connection is in autocommit, so that a collector neither hangs a run nor holds
-    its horizon.
-    """
-
-    def __init__(self, document: CollectorsDocument) -> None:
-        """Remember whom to ask; nothing is opened."""
-        self.document = document
-        self._connections: dict[str, Connection] = {}
-
-    @property
-    def primary(self) -> WatchedServer:
-        """The server that the queue lives on."""
-        return next(server for server in self.document.servers if server.role == "primary")
-
-    def connections(self) -> Iterator[tuple[WatchedServer, Connection]]:
-        """Go through all servers, each with its connection."""
-        for server in self.document.servers:
-            yield server, self.connection(server)
-
-    def connection(self, server: WatchedServer) -> Connection:
-        """Return the connection to ``server``; raises `psycopg.OperationalError` when it cannot be reached."""
-        connection = self._connections.get(server.name)
-        if connection is None or connection.closed:
-            connection = connect(server.endpoint, APPLICATION)
-            connection.execute(f"SET statement_timeout = {_STATEMENT_TIMEOUT_MS}")
-            connection.execute(f"SET lock_timeout = {_LOCK_TIMEOUT_MS}")
-            connection.execute("SET default_transaction_read_only = on")
-            self._connections[server.name] = connection
-        return connection
-
-    def close(self) -> None:
-        """Close all connections."""
-        for connection in self._connections.values():
-            connection.close()
 
 
 class Collector(ABC):
-    """One subject that is sampled at the run's cadence."""
+    """One subject that is sampled at the run's cadence, in a thread of its own."""
 
     name: ClassVar[str]
-    """Also the name of its file in ``samples/``."""
+    """Also the name of its file in ``samples/``, and part of its sessions' application name."""
+    shortest_interval_s: ClassVar[float] = 0.0
+    """It is asked no more often than this, however short the run's interval is: for what is dear to measure."""
 
-    def __init__(self, watch: Watch) -> None:
-        """Watch what ``watch`` knows of."""
-        self.watch = watch
+    def __init__(self, document: CollectorsDocument) -> None:
+        """Watch what ``document`` names; nothing is asked yet."""
+        self.document = document
+        self.connections = Connections(self.name)
 
     @abstractmethod
     def sample(self) -> Iterable[Sample]:
-        """Measure once. What it raises is recorded, and it is asked again at the next beat."""
+        """Measure once. Yields what could be measured, then raises for what could not; it is asked again at the next beat."""
+
+    def close(self) -> None:
+        """Close its connections."""
+        self.connections.close()
+
+
+class ServerCollector(Collector):
+    """A collector that asks one server after the other, each for itself, so that one that is down does not hide the others."""
+
+    roles: ClassVar[tuple[str, ...]] = ("primary",)
+    """Roles of the servers that it asks."""
+
+    def sample(self) -> Iterator[Sample]:
+        """Measure each server; raises `NotMeasuredError` at the end if one could not be."""
+        failures = []
+        for server in self.document.servers:
+            if server.role not in self.roles:
+                continue
+            try:
+                yield from self.sample_server(server, self.connections.to(server))
+            except NotMeasuredError as error:
+                failures.append(str(error))
+            except psycopg.Error as error:
+                failures.append(f"{server.name}: {tell(error)}")
+        if failures:
+            raise NotMeasuredError("; ".join(failures))
+
+    @abstractmethod
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterable[Sample]:
+        """Measure one server once."""
 
 
 def samples_of(source: str, subject: str, values: Mapping[str, float | int | str | None]) -> Iterator[Sample]:

@@ -8,13 +8,14 @@ feedback there is a backend on the replica, which is the one to talk to. With a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
 
-from stallbench.collectors.collector import APPLICATION, Collector, samples_of
+from stallbench.collectors.collector import Collector, samples_of
+from stallbench.collectors.connections import APPLICATION_PREFIX, Connection, NotMeasuredError
 from stallbench.records.samples import Sample
 
 WORTH_RECORDING_S = 1.0
@@ -136,30 +137,35 @@ class HorizonCollector(Collector):
 
     name = "horizon"
 
-    def sample(self) -> Iterable[Sample]:
-        """Return a set of samples for each holder, by rank, and the horizon's age."""
-        primary = self.watch.primary
-        connections = {server.name: connection for server, connection in self.watch.connections()}
-        replicas = {name: connection for name, connection in connections.items() if name != primary.name}
-        found = [
-            holder
-            for holder in read_horizon(connections[primary.name], replicas)
-            if holder.application != f"stallbench:{APPLICATION}"
-        ]
+    def sample(self) -> Iterator[Sample]:
+        """Yield a set of samples for each holder, by rank, and the horizon's age.
+
+        A replica that cannot be reached hides who is behind its feedback, not that there is somebody; that it could not be is told.
+        """
+        primary = self.document.primary
+        connection = self.connections.to(primary)
+        replicas: dict[str, Connection] = {}
+        failures = []
+        for server in self.document.servers:
+            if server.role == "replica":
+                try:
+                    replicas[server.name] = self.connections.to(server)
+                except NotMeasuredError as error:
+                    failures.append(str(error))
+        found = [holder for holder in read_horizon(connection, replicas) if not holder.application.startswith(APPLICATION_PREFIX)]
         holding = [holder for holder in found if not holder.catalog_only]
-        samples: list[Sample] = []
-        for rank, holder in enumerate(found):
+        for rank, holder in enumerate(found[:_MOST_RECORDED]):
             oldest = bool(holding) and holder is holding[0]
             if oldest or holder.age_s is None or holder.age_s >= WORTH_RECORDING_S:
-                samples += _samples_of_holder(rank, holder)
-            if rank + 1 >= _MOST_RECORDED:
-                break
+                yield from _samples_of_holder(rank, holder)
         values = {
             "holders": len(holding),
             "horizon_age_xids": holding[0].age_xids if holding else 0,
             "horizon_age_s": max((holder.age_s or 0.0 for holder in holding), default=0.0),
         }
-        return [*samples, *samples_of(primary.name, "server", values)]
+        yield from samples_of(primary.name, "server", values)
+        if failures:
+            raise NotMeasuredError("; ".join(failures))
 
 
 def _samples_of_holder(rank: int, holder: Holder) -> Iterable[Sample]:

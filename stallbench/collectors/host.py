@@ -9,7 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from stallbench.collectors.collector import Collector, Watch, samples_of
+from stallbench.collectors.collector import Collector, samples_of
+from stallbench.collectors.document import CollectorsDocument
 from stallbench.records.samples import Sample
 
 
@@ -18,10 +19,10 @@ class HostCollector(Collector):
 
     name = "host"
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, document: CollectorsDocument) -> None:
         """Begin to count processor time."""
-        super().__init__(watch)
-        self._record = watch.document.run_folder / "run.json"
+        super().__init__(document)
+        self._record = document.run_folder / "run.json"
         self._record_changed_ns = 0
         self._names: dict[int, str] = {}
         self._processes: dict[int, psutil.Process] = {}

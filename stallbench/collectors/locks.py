@@ -1,61 +1,84 @@
-"""Does somebody wait for somebody's lock, and who blocks whom? And has the server broken deadlocks or cancelled a
-replica's queries?
-"""
+"""Does somebody wait for somebody's lock, and who is at the head? Has the server broken deadlocks, or cancelled a replica's queries?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
-from stallbench.collectors.collector import Collector, samples_of
+from stallbench.collectors.collector import ServerCollector, samples_of
+from stallbench.collectors.connections import Connection
+from stallbench.collectors.document import WatchedServer
 from stallbench.records.samples import Sample
 
 _COUNTS = """
-SELECT
-  deadlocks, xact_rollback, conflicts,
+SELECT deadlocks, xact_rollback, conflicts,
   (SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid <> pg_backend_pid())
 FROM pg_stat_database
 WHERE datname = current_database()
 """
+_CONFLICTS = """
+SELECT confl_tablespace, confl_lock, confl_snapshot, confl_bufferpin, confl_deadlock
+FROM pg_stat_database_conflicts
+WHERE datname = current_database()
+"""
+_CONFLICT_KINDS = ("tablespace", "lock", "snapshot", "bufferpin", "deadlock")
+
+# Of several blockers one that does not wait itself is named: it is the one to talk to. A prepared transaction blocks as process 0;
+# it is found by the lock that it has on what is waited for.
 _BLOCKED = """
-SELECT blocked.pid, blocker.pid, blocker.application_name,
-  extract(epoch FROM clock_timestamp() - blocked.query_start)::float8, blocked.wait_event
-FROM pg_stat_activity AS blocked
-CROSS JOIN LATERAL (SELECT pid FROM unnest(pg_blocking_pids(blocked.pid)) AS pid LIMIT 1) AS first
-JOIN pg_stat_activity AS blocker ON blocker.pid = first.pid
-WHERE blocked.wait_event_type = 'Lock'
+SELECT wanted.pid, blocker.pid,
+  CASE WHEN blocker.pid = 0
+    THEN 'prepared transaction' || coalesce(' ' || (
+      SELECT gid FROM pg_locks AS held
+      JOIN pg_prepared_xacts AS prepared ON held.virtualtransaction = '-1/' || prepared.transaction
+      WHERE held.granted AND held.locktype = wanted.locktype
+      AND (held.database, held.relation, held.page, held.tuple, held.transactionid)
+        IS NOT DISTINCT FROM (wanted.database, wanted.relation, wanted.page, wanted.tuple, wanted.transactionid)
+      LIMIT 1), '')
+    ELSE coalesce(blocker.application_name, '') END,
+  extract(epoch FROM clock_timestamp() - wanted.waitstart)::float8,
+  concat_ws(' ', wanted.mode, 'on', wanted.locktype, pg_class.relname)
+FROM pg_locks AS wanted
+LEFT JOIN pg_class ON pg_class.oid = wanted.relation
+CROSS JOIN LATERAL (
+  SELECT blocking.pid, activity.application_name
+  FROM unnest(pg_blocking_pids(wanted.pid)) WITH ORDINALITY AS blocking (pid, place)
+  LEFT JOIN pg_stat_activity AS activity ON activity.pid = blocking.pid
+  ORDER BY activity.wait_event_type IS NOT DISTINCT FROM 'Lock', place
+  LIMIT 1
+) AS blocker
+WHERE NOT wanted.granted AND wanted.pid <> pg_backend_pid()
+ORDER BY wanted.waitstart
 LIMIT 20
 """
 
 
-class LocksCollector(Collector):
-    """Counts first; who blocks whom is asked only when somebody waits, for that question takes every lock's lock."""
+class LocksCollector(ServerCollector):
+    """Counts first; who blocks whom is asked only when somebody waits, for that question stops the lock manager for a moment."""
 
     name = "locks"
+    roles = ("primary", "replica")
 
-    def sample(self) -> Iterable[Sample]:
-        """Return the counters since the server's start and the number of blocked backends, and a set for each of these."""
-        samples: list[Sample] = []
-        for server, connection in self.watch.connections():
-            row = connection.execute(_COUNTS).fetchone()
-            assert row is not None
-            deadlocks, rollbacks, conflicts, blocked = row
-            values = {
-                "deadlocks": deadlocks,
-                "rollbacks": rollbacks,
-                "conflicts": conflicts,
-                "blocked_backends": blocked,
-            }
-            samples += samples_of(server.name, "server", values)
-            if blocked:
-                for pid, blocker, application, blocked_s, lock in connection.execute(_BLOCKED).fetchall():
-                    samples += samples_of(
-                        server.name,
-                        f"blocked:{pid}",
-                        {
-                            "blocker_pid": blocker,
-                            "blocker_application": application,
-                            "blocked_s": blocked_s,
-                            "lock": lock,
-                        },
-                    )
-        return samples
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield the counters since the server's start and the number of blocked backends, and a set for each of the first 20 of these.
+
+        On a replica, whose queries the replay of the primary's changes may cancel, also why they were (``conflicts_snapshot``: rows that
+        they could still see were vacuumed away), of each reason that there has been.
+        """
+        row = connection.execute(_COUNTS).fetchone()
+        assert row is not None
+        deadlocks, rollbacks, conflicts, blocked = row
+        values = {"deadlocks": deadlocks, "blocked_backends": blocked, "rollbacks": rollbacks, "conflicts": conflicts}
+        yield from samples_of(server.name, "server", values)
+        if conflicts:
+            counts = connection.execute(_CONFLICTS).fetchone() or ()
+            kinds = zip(_CONFLICT_KINDS, counts, strict=False)
+            yield from samples_of(server.name, "server", {f"conflicts_{kind}": count for kind, count in kinds if count})
+        if blocked:
+            for pid, blocker_pid, application, blocked_s, lock in connection.execute(_BLOCKED).fetchall():
+                values = {
+                    "blocker_pid": blocker_pid,
+                    "blocker_application": application,
+                    "blocked_s": blocked_s,
+                    "lock": lock,
+                }
+                yield from samples_of(server.name, f"blocked:{pid}", values)

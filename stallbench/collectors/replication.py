@@ -1,35 +1,78 @@
-"""How far behind is each replica, and how much WAL does the queue write?"""
+"""How far behind is each replica, does it stream at all, and how much WAL does the queue write?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+
+import psycopg
 
 from stallbench.collectors.collector import Collector, samples_of
+from stallbench.collectors.connections import NotMeasuredError, tell
+from stallbench.collectors.document import CollectorsDocument, WatchedServer
 from stallbench.records.samples import Sample
 
-_WAL = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint"
-_REPLICAS = """
-SELECT application_name, state, pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn)::bigint, extract(epoch FROM replay_lag)::float8
-FROM pg_stat_replication
-WHERE application_name = ANY(%s)
+ABSENT = "absent"
+"""State of a replica that the primary does not stream to."""
+
+_ON_PRIMARY = """
+SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, application_name, state,
+  pg_wal_lsn_diff(replay_lsn, '0/0')::bigint, extract(epoch FROM replay_lag)::float8
+FROM (VALUES (1)) AS always
+LEFT JOIN pg_stat_replication ON application_name = ANY(%s)
+"""
+_ON_REPLICA = """
+SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint,
+  extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8
 """
 
 
 class ReplicationCollector(Collector):
-    """Asks the primary; a replica that does not stream is missing in its answer, and so in the samples."""
+    """Asks the primary; a replica that it does not stream to is asked itself, and if it is silent its last known position counts.
+
+    So the lag of a replica that is cut off goes on growing in the record, as it does in truth.
+    """
 
     name = "replication"
 
-    def sample(self) -> Iterable[Sample]:
-        """Return the WAL position in bytes, and state and lag of each replica."""
-        primary = self.watch.primary
-        connection = self.watch.connection(primary)
-        row = connection.execute(_WAL).fetchone()
-        assert row is not None
-        samples = [Sample(primary.name, "server", "wal_bytes", row[0])]
-        replicas = [server.name for server in self.watch.document.servers if server.role == "replica"]
-        for name, state, lag_bytes, lag_s in connection.execute(_REPLICAS, (replicas,)).fetchall():
-            samples += samples_of(
-                primary.name, name, {"state": state, "lag_bytes": max(lag_bytes or 0, 0), "lag_s": lag_s or 0.0}
-            )
-        return samples
+    def __init__(self, document: CollectorsDocument) -> None:
+        """Know of no replica's position yet."""
+        super().__init__(document)
+        self._replayed_bytes: dict[str, int] = {}
+        """By replica: the last WAL position that it is known to have replayed."""
+
+    def sample(self) -> Iterator[Sample]:
+        """Yield the WAL position in bytes, and state and lag of each replica; the lag in seconds only where a server tells it."""
+        primary = self.document.primary
+        replicas = {server.name: server for server in self.document.servers if server.role == "replica"}
+        rows = self.connections.to(primary).execute(_ON_PRIMARY, (list(replicas),)).fetchall()
+        written_bytes = rows[0][0]
+        yield Sample(primary.name, "server", "wal_bytes", written_bytes)
+        for _, name, state, replayed_bytes, lag_s in rows:
+            if name is not None:
+                yield from self._tell_lag(primary, name, state, written_bytes, replayed_bytes, lag_s)
+        failures = []
+        for name in sorted(replicas.keys() - {row[1] for row in rows}):
+            replayed_bytes = lag_s = None
+            try:
+                row = self.connections.to(replicas[name]).execute(_ON_REPLICA).fetchone()
+                assert row is not None
+                replayed_bytes, lag_s = row
+            except NotMeasuredError as error:
+                failures.append(str(error))
+            except psycopg.Error as error:
+                failures.append(f"{name}: {tell(error)}")
+            yield from self._tell_lag(primary, name, ABSENT, written_bytes, replayed_bytes, lag_s)
+        if failures:
+            raise NotMeasuredError("; ".join(failures))
+
+    def _tell_lag(
+        self, primary: WatchedServer, name: str, state: str, written_bytes: int, replayed_bytes: int | None, lag_s: float | None
+    ) -> Iterator[Sample]:
+        if replayed_bytes is None:
+            replayed_bytes = self._replayed_bytes.get(name)
+        else:
+            self._replayed_bytes[name] = replayed_bytes
+        lag_bytes = None if replayed_bytes is None else max(written_bytes - replayed_bytes, 0)
+        if lag_bytes == 0:
+            lag_s = 0.0  # a replica that has everything tells no lag, or that of the last transaction, however long ago
+        yield from samples_of(primary.name, name, {"state": state, "lag_bytes": lag_bytes, "lag_s": lag_s})

@@ -1,52 +1,53 @@
-"""Do dead tuples pile up, and do table and index grow? The queue's tables as the primary's statistics have them."""
+"""Do dead tuples pile up, and do tables and indexes grow? The queue's tables as the primary's statistics have them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from stallbench.collectors.collector import Collector, samples_of
+from stallbench.collectors.collector import ServerCollector, samples_of
+from stallbench.collectors.connections import Connection
+from stallbench.collectors.document import WatchedServer
 from stallbench.records.samples import Sample
 
-_TABLES = """
-SELECT relname, n_dead_tup, n_live_tup, pg_relation_size(relid), n_tup_ins, n_tup_upd, n_tup_hot_upd, n_tup_del
-FROM pg_stat_user_tables
-WHERE relname = ANY(%s)
+_WATCHED = "SELECT name, to_regclass(name) AS id FROM unnest(%s::text[]) AS name"
+_STATISTICS = f"""
+SELECT name,
+  pg_stat_get_dead_tuples(id), pg_stat_get_live_tuples(id), pg_stat_get_tuples_inserted(id),
+  pg_stat_get_tuples_updated(id), pg_stat_get_tuples_hot_updated(id), pg_stat_get_tuples_deleted(id)
+FROM ({_WATCHED}) AS watched
+WHERE id IS NOT NULL
 """
-_INDEXES = """
-SELECT indexrelname, pg_relation_size(indexrelid)
-FROM pg_stat_user_indexes
-WHERE relname = ANY(%s)
+_SIZES = f"""
+WITH watched AS ({_WATCHED})
+SELECT 'table:' || name, 'table_bytes', pg_relation_size(id) FROM watched WHERE id IS NOT NULL
+UNION ALL
+SELECT 'index:' || relname, 'index_bytes', pg_relation_size(pg_class.oid)
+FROM watched
+JOIN pg_index ON indrelid = watched.id
+JOIN pg_class ON pg_class.oid = indexrelid
 """
 
 
-class TablesCollector(Collector):
-    """Reads the statistics of the queue's tables and of every index on them.
+class TablesCollector(ServerCollector):
+    """Reads the statistics of the queue's tables, and the size of these and of every index on them.
 
-    They reach the statistics up to a second after the transaction that made them.
+    Row operations reach the statistics up to a second after the transaction that made them.
     """
 
     name = "tables"
 
-    def sample(self) -> Iterable[Sample]:
-        """Return tuples, sizes and row operations of each table, and the size of each index."""
-        primary = self.watch.primary
-        connection = self.watch.connection(primary)
-        tables = list(self.watch.document.queue.tables)
-        samples: list[Sample] = []
-        for name, dead, live, size, inserts, updates, hot_updates, deletes in connection.execute(_TABLES, (tables,)):
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield tuples and row operations of each table, then the sizes, which cannot be had while a table is locked exclusively."""
+        tables = list(self.document.queue.tables)
+        for name, dead, live, inserts, updates, hot_updates, deletes in connection.execute(_STATISTICS, (tables,)).fetchall():
             values = {
                 "dead_tuples": dead,
                 "live_tuples": live,
-                "table_bytes": size,
                 "inserts": inserts,
                 "updates": updates,
                 "hot_updates": hot_updates,
                 "deletes": deletes,
             }
-            samples += samples_of(primary.name, f"table:{name}", values)
-        samples += self._index_sizes(connection.execute(_INDEXES, (tables,)).fetchall())
-        return samples
-
-    def _index_sizes(self, rows: list[tuple[str, int]]) -> Iterator[Sample]:
-        for name, size in rows:
-            yield Sample(self.watch.primary.name, f"index:{name}", "index_bytes", size)
+            yield from samples_of(server.name, f"table:{name}", values)
+        for subject, metric, size_bytes in connection.execute(_SIZES, (tables,)).fetchall():
+            yield from samples_of(server.name, subject, {metric: size_bytes})

@@ -5,10 +5,12 @@ from a late vacuum.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 
-from stallbench.collectors.collector import Collector, Watch, samples_of
+from stallbench.collectors.collector import ServerCollector, samples_of
+from stallbench.collectors.connections import Connection
+from stallbench.collectors.document import CollectorsDocument, WatchedServer
 from stallbench.records.samples import Sample
 
 _COUNTS = """
@@ -60,28 +62,24 @@ class AutovacuumLog:
             self.last[self._table]["oldest_xmin"] = int(cutoff["xmin"])
 
 
-class VacuumCollector(Collector):
+class VacuumCollector(ServerCollector):
     """Reads the primary's statistics and, where this machine has it, its log."""
 
     name = "vacuum"
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, document: CollectorsDocument) -> None:
         """Read the log from its beginning."""
-        super().__init__(watch)
-        self._log = AutovacuumLog(watch.primary.log) if watch.primary.log else None
+        super().__init__(document)
+        self._log = AutovacuumLog(document.primary.log) if document.primary.log else None
 
-    def sample(self) -> Iterable[Sample]:
-        """Return for each table how often autovacuum came, when it last did, and what it could and could not remove."""
-        primary = self.watch.primary
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield for each table how often autovacuum came, when it last did, and what it could and could not remove."""
         if self._log:
             self._log.read_on()
-        samples: list[Sample] = []
-        tables = list(self.watch.document.queue.tables)
-        for name, count, age_s in self.watch.connection(primary).execute(_COUNTS, (tables,)).fetchall():
+        for name, count, age_s in connection.execute(_COUNTS, (list(self.document.queue.tables),)).fetchall():
             values = {
                 "autovacuum_count": count,
                 "last_autovacuum_age_s": age_s,
                 **(self._log.last.get(name, {}) if self._log else {}),
             }
-            samples += samples_of(primary.name, f"table:{name}", values)
-        return samples
+            yield from samples_of(server.name, f"table:{name}", values)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
-from stallbench.collectors.collector import Collector
+from stallbench.collectors.collector import ServerCollector
+from stallbench.collectors.connections import APPLICATION_PREFIX, Connection
+from stallbench.collectors.document import WatchedServer
 from stallbench.records.samples import Sample
 
-_WAITS = """
+_WAITS = f"""
 SELECT coalesce(wait_event_type || ':' || wait_event, 'CPU'), count(*)
 FROM pg_stat_activity
-WHERE state = 'active' AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+WHERE state = 'active' AND backend_type = 'client backend' AND NOT starts_with(application_name, '{APPLICATION_PREFIX}')
 GROUP BY 1
 """
 
 
-class WaitsCollector(Collector):
-    """Counts active client backends by what they wait for."""
+class WaitsCollector(ServerCollector):
+    """Counts active client backends by what they wait for; the collectors' own are left out, `own_cost` has them."""
 
     name = "waits"
+    roles = ("primary", "replica")
 
-    def sample(self) -> Iterable[Sample]:
-        """Return a count for each wait event that somebody is in; ``CPU`` stands for none."""
-        return [
-            Sample(server.name, f"wait:{event}", "backends", count)
-            for server, connection in self.watch.connections()
-            for event, count in connection.execute(_WAITS).fetchall()
-        ]
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield a count for each wait event that somebody is in; ``CPU`` stands for none."""
+        for event, backends in connection.execute(_WAITS).fetchall():
+            yield Sample(server.name, f"wait:{event}", "backends", backends)

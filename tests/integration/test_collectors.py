@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import psycopg
 import pytest
 
 from stallbench.collectors import find_collectors
-from stallbench.collectors.collector import CollectorsDocument, Watch, WatchedQueue, WatchedServer
+from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.collectors.vacuum import AutovacuumLog
 from stallbench.connection import connect, open_queue
@@ -45,14 +46,14 @@ def document(database: TestDatabase, tmp_path: Path) -> CollectorsDocument:
 @pytest.fixture
 def sample(document: CollectorsDocument) -> Iterator[Callable[[str], dict[tuple[str, str, str], Any]]]:
     """Lets a collector measure once; returns values by source, subject and metric."""
-    watch = Watch(document)
+    with ExitStack() as stack:
 
-    def sample_once(name: str) -> dict[tuple[str, str, str], Any]:
-        collector = find_collectors()[name](watch)
-        return {(sample.source, sample.subject, sample.metric): sample.value for sample in collector.sample()}
+        def sample_once(name: str) -> dict[tuple[str, str, str], Any]:
+            collector = find_collectors()[name](document)
+            stack.callback(collector.close)
+            return {(sample.source, sample.subject, sample.metric): sample.value for sample in collector.sample()}
 
-    yield sample_once
-    watch.close()
+        yield sample_once
 
 
 def wait_for(find: Callable[[], Holder | None], within_s: float = 15) -> Holder:

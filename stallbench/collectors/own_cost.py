@@ -1,0 +1,39 @@
+"""What does watching cost, and can it be trusted? How long each collector took, how late it was, and what it left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from stallbench.records.samples import Sample, SampleLog
+
+NAME = "own_cost"
+
+
+class OwnCost:
+    """The record of the collectors' own cost, shared by all of them: each of its lines is one ``write``, whoever makes it."""
+
+    def __init__(self, samples: Path) -> None:
+        """Open its file in the folder ``samples``."""
+        self._log = SampleLog(samples / f"{NAME}.csv")
+
+    def record(self, collector: str, t_ns: int, *, sample_ms: float, late_ms: float, missed_beats: int, failures: int) -> None:
+        """Record one sample of ``collector``, taken at ``t_ns``.
+
+        ``sample_ms``: how long taking and writing it took. ``late_ms``: how far it was behind its beat. ``missed_beats`` and ``failures``:
+        how many of its beats were left out, and how many samples were not, or not wholly, measured, since the start.
+        """
+        values: dict[str, float | int] = {
+            "sample_ms": round(sample_ms, 3),
+            "late_ms": round(late_ms, 3),
+            "missed_beats": missed_beats,
+            "failures": failures,
+        }
+        subject = f"collector:{collector}"
+        self._log.write(t_ns, [Sample("collector", subject, metric, value) for metric, value in values.items()])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._log.close()

@@ -1,0 +1,149 @@
+"""Keeps one collector at its work: asks it at its beats, writes down what it says, and says when it breaks and when it is back.
+
+Each has a thread of its own, which mostly waits: one that hangs on a server keeps no other from its beat, and a server that is
+stopped does not hide what happens on the host. Measured, the threads cost no more than one loop over all collectors.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from stallbench.collectors.cadence import Cadence
+from stallbench.collectors.collector import Collector
+from stallbench.collectors.connections import STATEMENT_TIMEOUT_S, NotMeasuredError, tell
+from stallbench.collectors.own_cost import OwnCost
+from stallbench.records.samples import Sample, SampleLog
+from stallbench.role import Stop
+
+HANGING_S = STATEMENT_TIMEOUT_S + 3.0
+"""A sample that takes longer waits for a server that keeps none of its own time-outs."""
+
+
+class Sampler:
+    """One collector, its cadence and its file."""
+
+    def __init__(
+        self, collector: Collector, samples: Path, own_cost: OwnCost, *, interval_s: float, start_s: float, stop: Stop
+    ) -> None:
+        """Open its file in the folder ``samples``; ``start_s`` is the time of its first beat by the monotonic clock."""
+        self.name = collector.name
+        self.fatal: OSError | None = None
+        """Why its records could not be written."""
+        self.why = "it has not answered yet"
+        """Why the last sample was not wholly measured; empty if it was."""
+        self.measured_once = threading.Event()
+        """Set when a sample was wholly measured for the first time."""
+        self._collector = collector
+        self._path = samples / f"{collector.name}.csv"
+        self._log = SampleLog(self._path)
+        self._own_cost = own_cost
+        self._cadence = Cadence(max(interval_s, collector.shortest_interval_s), start_s)
+        self._stop = stop
+        self._failures = 0
+        self._asked_s: float | None = None
+        self._told = ""
+        self._broke_s = 0.0
+        self._thread = threading.Thread(target=self._run, name=collector.name, daemon=True)
+
+    def start(self) -> None:
+        """Begin with a first sample at once."""
+        self._thread.start()
+
+    def end(self, within_s: float) -> bool:
+        """Wait for the last sample and close everything; returns whether it came in time."""
+        self._thread.join(within_s)
+        if self._thread.is_alive():
+            self._collector.connections.abort()
+            self._thread.join(1.0)
+        if self._thread.is_alive():
+            return False
+        self._collector.close()
+        self._log.close()
+        return True
+
+    def break_off_if_hanging(self, now_s: float) -> None:
+        """Let a sample fail that has been waiting for longer than any time-out allows."""
+        asked_s = self._asked_s
+        if asked_s is not None and now_s - asked_s > HANGING_S:
+            self._collector.connections.abort()
+
+    def _run(self) -> None:
+        try:
+            now_s = time.monotonic()
+            next_s = self._sample(now_s)
+            while not self._stop.wait(max(0.0, next_s - time.monotonic())):
+                next_s = self._sample(next_s)
+            self._sample(time.monotonic())
+        except OSError as error:
+            self.fatal = OSError(
+                error.errno, f"{self._path.parent.name}/{self._path.name} cannot be written: {error.strerror or error}"
+            )
+            self._stop.event.set()
+
+    def _sample(self, beat_s: float) -> float:
+        """Ask once and write down the answer, also half of one; returns when the next beat is.
+
+        Raises `OSError` when it could not be written.
+        """
+        began_s, t_ns = time.monotonic(), time.time_ns()
+        self._asked_s = began_s
+        samples: list[Sample] = []
+        why = ""
+        try:
+            for sample in self._collector.sample():
+                samples.append(sample)
+        except Exception as error:  # noqa: BLE001 - whatever breaks one collector is told, and stops no other
+            why = _tell(error)
+        self._asked_s = None
+        self._log.write(t_ns, samples)
+        ended_s = time.monotonic()
+        self._failures += bool(why)
+        self._own_cost.record(
+            self.name,
+            t_ns,
+            sample_ms=(ended_s - began_s) * 1e3,
+            late_ms=(began_s - beat_s) * 1e3,
+            missed_beats=self._cadence.missed,
+            failures=self._failures,
+        )
+        self._note(why, began_s)
+        return self._cadence.next_s(began_s, ended_s)
+
+    def _note(self, why: str, now_s: float) -> None:
+        """Say on standard error why it broke, each reason once, and when it measures again."""
+        if why and not self.why:
+            self._broke_s = now_s
+        if why and why != self._told:
+            _say(f"{self.name}: {why}")
+        elif not why and self._told:
+            _say(f"{self.name}: measures again, after {now_s - self._broke_s:.1f} s")
+        self.why = self._told = why
+        if not why:
+            self.measured_once.set()
+
+
+def _tell(error: Exception) -> str:
+    """What went wrong in one line; with a traceback if it is something that only a fault in the collector can cause."""
+    match error:
+        case NotMeasuredError():
+            return str(error)
+        case psycopg.Error():
+            return tell(error)
+        case OSError() | psutil.Error():
+            return f"{type(error).__name__}: {error}"
+        case _:
+            return "".join(traceback.format_exception(error)).strip()
+
+
+def _say(text: str) -> None:
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    sys.stderr.write(f"{at} {text}\n")
+    sys.stderr.flush()
