@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from stallbench.connection import connect
+from stallbench.drivers.postgres import connect
 from stallbench.parts import require_postgres
 from stallbench.processes import Processes
 from stallbench.queues import find_queues

@@ -9,7 +9,7 @@ import psycopg
 from psycopg.pq import ExecStatus
 
 from longrunners.longrunner import Connection
-from stallbench.connection import CONNECT_TIMEOUT_S
+from stallbench.drivers.driver import CONNECT_TIMEOUT_S
 from stallbench.records.endpoint import Endpoint
 from stallbench.role import CannotGoOnError
 

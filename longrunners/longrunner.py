@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import psycopg
 from pydantic import BaseModel, ConfigDict, Field
 
-from stallbench.connection import connect
+from stallbench.drivers.postgres import connect
 from stallbench.records.endpoint import Endpoint
 from stallbench.role import Stop
 

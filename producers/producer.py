@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from pydantic import BaseModel, ConfigDict, Field
 
 from producers.schedule import Schedule
-from stallbench.connection import open_queue
+from stallbench.drivers import driver_of
+from stallbench.open_queue import open_queue
 from stallbench.queues import NewJob, Queue
 from stallbench.reconnection import reconnect
 from stallbench.records.endpoint import Endpoint
@@ -42,8 +42,9 @@ class Producer:
     """Enqueues by an open-loop schedule that starts when `run` is called."""
 
     def __init__(self, document: ProducerDocument, log: EventLog, stop: Stop) -> None:
-        """Connect; raises `psycopg.OperationalError` when the server cannot be reached."""
+        """Connect; raises an error of the engine's driver when the server cannot be reached."""
         self._document = document
+        self._driver = driver_of(document.endpoint.engine)
         self._log = log
         self._stop = stop
         self._schedule = Schedule(rate=document.rate, offset_s=document.offset_s)
@@ -68,9 +69,10 @@ class Producer:
             sent += wanted
             try:
                 self._enqueue(batch, start_wall_ns)
-            except psycopg.Error:
-                self._queue.connection.close()
-                self._queue = reconnect(self._open, self._stop)
+            except self._driver.errors as error:
+                if not self._queue.recover(error):
+                    self._driver.close(self._queue.connection)
+                    self._queue = reconnect(self._open, self._stop)
 
     def _open(self) -> Queue[Any]:
         document = self._document
@@ -81,8 +83,8 @@ class Producer:
         began_ns = time.monotonic_ns()
         try:
             ids = self._queue.enqueue(jobs)
-        except psycopg.Error as error:
-            detail = f"{error.sqlstate or type(error).__name__} in enqueue: {error}"
+        except self._driver.errors as error:
+            detail = f"{self._driver.code(error)} in enqueue: {self._driver.tell(error)}"
             for n in batch:
                 intended_ns = start_wall_ns + self._schedule.due_ns(n)
                 self._log.write(Event.ERROR, intended_ns=intended_ns, duration_ns=time.monotonic_ns() - began_ns, detail=detail)

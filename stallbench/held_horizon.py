@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from stallbench.collectors.horizon import Holder, read_horizon
-from stallbench.connection import connect
+from stallbench.drivers.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes import Process, Processes
 from stallbench.run_folder import RunFolder

@@ -13,6 +13,7 @@ from stallbench.duration import format_duration, parse_duration_s
 from stallbench.fault import Fault, KeyPath, find_value, show_key_path, show_value
 from stallbench.spelling import did_you_mean
 
+_MANY = 4
 _KEY_OF_A_TABLE = "[key]"
 """How pydantic ends the path of a table's key that is wrong itself."""
 
@@ -121,7 +122,8 @@ def _tell_expected(detail: Mapping[str, Any], found: object) -> str:
     if kind == "literal_error":
         allowed = _QUOTED.findall(context["expected"])
         near = did_you_mean(found, allowed) if isinstance(found, str) else ""
-        return " or ".join(f'"{one}"' for one in allowed) + near
+        quoted = " or ".join(f'"{one}"' for one in allowed)
+        return (quoted if len(allowed) < _MANY else f"one of {', '.join(allowed)}") + near
     if kind == "string_pattern_mismatch":
         return _PATTERNS.get(context["pattern"], f"text that matches {context['pattern']}")
     if kind in _EXPECTED:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-import psycopg
 from tenacity import (
     RetryError,
     Retrying,
@@ -16,6 +15,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from stallbench.drivers import loaded_errors
 from stallbench.role import CannotGoOnError, Stop
 
 RECONNECT_S = 60.0
@@ -30,7 +30,7 @@ def reconnect(open_connection: Callable[[], ConnectedT], stop: Stop) -> Connecte
     Raises `CannotGoOnError` after `RECONNECT_S`, or when the process is asked to end meanwhile.
     """
     retrying = Retrying(
-        retry=retry_if_exception_type(psycopg.OperationalError),
+        retry=retry_if_exception_type(loaded_errors()),
         wait=wait_random_exponential(multiplier=0.05, max=2),
         stop=stop_after_delay(RECONNECT_S) | stop_when_event_set(stop.event),
         sleep=sleep_using_event(stop.event),

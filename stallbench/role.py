@@ -16,11 +16,13 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
 
-import psycopg
 from pydantic import BaseModel, ValidationError
+
+from stallbench.drivers import loaded_errors
 
 EXIT_BAD_DOCUMENT = 2
 EXIT_CANNOT_GO_ON = 3
+_LOOK_FOR_STOP_S = 0.2
 
 DocumentT = TypeVar("DocumentT", bound=BaseModel)
 
@@ -59,6 +61,23 @@ def say(**message: object) -> None:
     print(json.dumps(message), flush=True)
 
 
+class Go:
+    """Whether the role may begin; set by SIGUSR1, so that processes that were made ready one by one begin at the same moment."""
+
+    def __init__(self) -> None:
+        """Take over the signal, for the main thread; until then it would end the process."""
+        self._event = threading.Event()
+        signal.signal(signal.SIGUSR1, self._set)
+
+    def wait(self, stop: Stop) -> None:
+        """Return when the role may begin, or is asked to end."""
+        while not stop.asked and not self._event.wait(_LOOK_FOR_STOP_S):
+            pass
+
+    def _set(self, signum: int, frame: FrameType | None) -> None:
+        self._event.set()
+
+
 class Stop:
     """Whether the role has been asked to end; set by SIGTERM and SIGINT."""
 
@@ -90,6 +109,8 @@ def run_role(main: Callable[[], None]) -> None:
     """Run ``main``; when its server or its disk fails it, say why in one line and end with `EXIT_CANNOT_GO_ON`."""
     try:
         main()
-    except (CannotGoOnError, OSError, psycopg.Error) as error:
+    except Exception as error:
+        if not isinstance(error, (CannotGoOnError, OSError, *loaded_errors())):
+            raise
         print(f"cannot go on: {error}", file=sys.stderr)
         sys.exit(EXIT_CANNOT_GO_ON)

@@ -8,17 +8,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-
-import psycopg
+from typing import Any
 
 from stallbench.census import take_census
-from stallbench.connection import open_queue
+from stallbench.drivers import loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.held_horizon import Longrunners
 from stallbench.live import read_live_figures
+from stallbench.open_queue import opened_queue
 from stallbench.processes import Process, Processes
+from stallbench.queues import Queue
 from stallbench.reaper import start_reaper
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
@@ -85,10 +86,13 @@ class Run:
         self.record.write()
 
     def _install_queue(self) -> None:
-        choice = self.scenario.queue
-        queue = open_queue(choice.kind, choice.options, self.cluster.server("primary").direct, "install")
-        with queue.connection:
+        with self._opened_queue("install") as queue:
             queue.install()
+
+    def _opened_queue(self, name: str) -> AbstractContextManager[Queue[Any]]:
+        """Open the queue on the primary, past the proxy."""
+        queue = self.record["queue"]
+        return opened_queue(queue["kind"], queue["options"], self.cluster.server("primary").direct, name)
 
     def _start_collectors(self) -> None:
         choice = self.scenario.collectors
@@ -216,8 +220,8 @@ class Run:
         self._check_processes()
 
     def _take_census(self) -> None:
-        primary = self.cluster.server("primary").direct
-        count = take_census(self.scenario.queue, primary, self.folder.census)
+        with self._opened_queue("census") as queue:
+            count = take_census(queue, self.folder.census)
         self._processes.stop(self._processes.of_role("collectors"), _STOP_S)
         self.view.say(f"the queue still holds {count:,} jobs")
 
@@ -266,7 +270,9 @@ def open_run(scenario: Scenario, runs: Path, view: RunView) -> Iterator[Run]:
         except KeyboardInterrupt:
             status, reason = "aborted", "interrupted"
             raise
-        except (StallbenchError, psycopg.Error, OSError) as error:
+        except Exception as error:
+            if not isinstance(error, (StallbenchError, OSError, *loaded_errors())):
+                raise
             reason = str(error).strip() or type(error).__name__
             raise NotCarriedOutError(f"the run could not be carried out: {reason}\nits records: {folder.path}") from error
         finally:

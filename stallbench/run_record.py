@@ -26,6 +26,7 @@ class RunRecord:
         self._path = path
         self._parts: dict[str, Callable[[], list[dict[str, Any]]]] = {}
         queue = find_queues()[scenario.queue.kind]
+        options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
         self._record: dict[str, Any] = {
             "format": 1,
             "id": path.parent.name,
@@ -40,7 +41,7 @@ class RunRecord:
             "scenario": scenario.model_dump(mode="json"),
             "queue": {
                 "kind": queue.kind,
-                "options": queue.options_type.model_validate(scenario.queue.options).model_dump(mode="json"),
+                "options": options.model_dump(mode="json"),
                 "promise": queue.promise,
                 "ordered": queue.ordered,
                 "tables": queue.tables,

@@ -5,11 +5,12 @@ Reading a file, overlaying a variant and telling the user what is wrong with it 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from stallbench.duration import Duration
+from stallbench.engines import Engine
 
 
 def _require_setting_value(value: object) -> object:
@@ -33,7 +34,7 @@ class Section(BaseModel):
 class Database(Section):
     """The servers that the queue lives on."""
 
-    engine: Literal["postgres"] = "postgres"
+    engine: Engine = "postgres"
     version: int | None = Field(default=None, ge=15, le=99, description="major version; the newest found if not given")
     port: int | None = Field(default=None, ge=1024, le=65535, description="of the primary; a free one if not given")
     replicas: int = Field(default=0, ge=0, le=3)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from stallbench.engines import ENGINES, EngineTraits
 from stallbench.expectation_faults import WHOLE_RUN, find_expectation_faults
 from stallbench.fault import Fault, show_value
 from stallbench.longrunner_faults import find_longrunner_faults
@@ -23,32 +24,6 @@ from stallbench.spelling import did_you_mean
 LONGEST_S = 24 * 3600
 """Phases of a day together: what a soak takes. A longer one is a typing error."""
 
-_OF_THE_BENCH = {
-    "port": "database.port",
-    "hot_standby_feedback": "database.hot_standby_feedback",
-    "primary_slot_name": "database.replication_slot",
-    **dict.fromkeys(
-        (
-            "cluster_name",
-            "config_file",
-            "data_directory",
-            "external_pid_file",
-            "hba_file",
-            "ident_file",
-            "lc_messages",
-            "listen_addresses",
-            "log_autovacuum_min_duration",
-            "log_destination",
-            "log_line_prefix",
-            "logging_collector",
-            "primary_conninfo",
-            "unix_socket_directories",
-        )
-    ),
-}
-"""Server settings without which the bench loses its servers or cannot read their logs, and what a scenario sets instead."""
-
-_DEFAULT_MAX_CONNECTIONS = 100
 _CONNECTIONS_BESIDES = 20
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -69,7 +44,7 @@ def find_faults(content: Mapping[str, Any]) -> list[Fault]:
         *unusable,
         *(fault for fault in of_models if fault.path not in places),
         *_find_phase_faults(phases),
-        *_find_setting_faults(database),
+        *_find_database_faults(database),
         *_find_connection_faults(content, database),
         *find_expectation_faults(_items(content, "expect"), measured),
         *([] if unusable else _find_longrunner_faults(phases, database)),
@@ -141,25 +116,45 @@ def _find_phase_faults(phases: list[dict[str, Any]]) -> Iterator[Fault]:
 def _find_connection_faults(content: Mapping[str, Any], database: Mapping[str, Any]) -> Iterator[Fault]:
     """Find more processes than the server takes connections; the bench's own, and a longrunner's, need some besides."""
     workers, producers = _sound(Workers, _table(content, "workers")), _sound(Producers, content.get("producers"))
-    limit = _table(database, "settings").get("max_connections", _DEFAULT_MAX_CONNECTIONS)
-    if workers and producers and isinstance(limit, int):
+    traits = _traits_of(database)
+    if workers and producers and traits and traits.connection_limit:
+        setting, default = traits.connection_limit
+        limit = _table(database, "settings").get(setting, default)
         needed = workers.count + producers.count + _CONNECTIONS_BESIDES
-        if needed > limit:
+        if isinstance(limit, int) and needed > limit:
             yield Fault(
                 ("workers", "count"),
                 f" is {workers.count}: with the other processes that is some {needed} connections, and the server takes {limit}; "
-                f"expected fewer, or database.settings.max_connections of at least {needed}",
+                f"expected fewer, or database.settings.{setting} of at least {needed}",
             )
 
 
-def _find_setting_faults(database: Mapping[str, Any]) -> Iterator[Fault]:
+def _traits_of(database: Mapping[str, Any]) -> EngineTraits | None:
+    """Return what is known of the scenario's engine; none if there is no such engine, which is told elsewhere."""
+    chosen = _sound(Database, {"engine": database.get("engine", Database().engine)})
+    return ENGINES[chosen.engine] if chosen else None
+
+
+def _find_database_faults(database: Mapping[str, Any]) -> Iterator[Fault]:
+    traits = _traits_of(database)
+    if traits is None:
+        return
+    if database.get("replicas") and not traits.has_replicas:
+        yield Fault(("database", "replicas"), f" is {database['replicas']}, but {traits.title} has no replicas; expected 0")
+    if database.get("engine", Database().engine) != "postgres":
+        for key in ("version", "replication_slot", "hot_standby_feedback"):
+            if database.get(key):
+                yield Fault(("database", key), f" is PostgreSQL's, and the engine is {traits.title}; leave it out")
     if database.get("replicas", 0) == 0:
         for key in ("replication_slot", "hot_standby_feedback", "replica_settings"):
             if database.get(key):
                 yield Fault(("database", key), " is given, but database.replicas is 0; it needs at least 1")
     for key in ("settings", "replica_settings"):
-        for name in _table(database, key):
-            if name in _OF_THE_BENCH:
-                instead = _OF_THE_BENCH[name]
+        names = _table(database, key)
+        if names and not traits.has_settings:
+            yield Fault(("database", key), f" is given, but {traits.title} has no settings that a scenario could change")
+        for name in names:
+            if name in traits.own_settings:
+                instead = traits.own_settings[name]
                 what_to_do = f"use {instead}" if instead else "leave it out"
                 yield Fault(("database", key, name), f" is the bench's own to set; {what_to_do}")

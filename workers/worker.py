@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from pydantic import BaseModel, ConfigDict, Field
 
-from stallbench.connection import open_queue
+from stallbench.drivers import driver_of
+from stallbench.open_queue import open_queue
 from stallbench.queues import Claim, LostRaceError, Queue
 from stallbench.reconnection import reconnect
 from stallbench.records.endpoint import Endpoint
@@ -30,38 +30,48 @@ class WorkerDocument(BaseModel):
     events: Path = Field(description="the event log to append to; its folder exists")
     work_s: float = Field(default=0.001, ge=0, description="how long a job takes")
     poll_s: float = Field(default=0.02, gt=0, description="mean pause after a claim found nothing; drawn from half to 1.5 of it")
-    seed: int = Field(default=1, description="of the drawn pauses")
+    seed: int = Field(default=1, description="of the drawn pauses, and of the queue's own choices")
+    wait_for_go: bool = Field(default=False, description="whether to claim nothing before SIGUSR1")
 
 
 class Worker:
     """Claims one job at a time and takes it to its end."""
 
     def __init__(self, document: WorkerDocument, log: EventLog, stop: Stop) -> None:
-        """Connect; raises `psycopg.OperationalError` when the server cannot be reached."""
+        """Connect; raises an error of the engine's driver when the server cannot be reached."""
         self._document = document
+        self._driver = driver_of(document.endpoint.engine)
         self._log = log
         self._stop = stop
         self._random = random.Random(document.seed)
+        self._in_hand: Claim | None = None
         self._queue: Queue[Any] = self._open()
 
     def run(self) -> None:
         """Work until asked to stop; the job in hand is finished first.
 
-        After an error of the driver the connection is given up and opened anew, so that no transaction and no lock of the
-        broken move lives on. Raises `CannotGoOnError` when the server stays away.
+        After an error of the driver the queue may make its connection fit again, as its own policy says. If it does not, the
+        connection is given up and opened anew, so that no transaction and no lock of the broken move lives on. Raises
+        `CannotGoOnError` when the server stays away.
         """
         while not self._stop.asked:
             try:
-                claim = self._claim()
-                if claim is not None:
-                    self._finish(claim)
-            except psycopg.Error:
-                self._queue.connection.close()
-                self._queue = reconnect(self._open, self._stop)
+                self._in_hand = self._claim()
+                if self._in_hand is not None:
+                    self._finish(self._in_hand)
+            except self._driver.errors as error:
+                if not self._queue.recover(error):
+                    self._driver.close(self._queue.connection)
+                    self._queue = reconnect(self._open, self._stop)
+            finally:
+                self._in_hand = None
 
     def _open(self) -> Queue[Any]:
         document = self._document
-        return open_queue(document.queue, document.queue_options, document.endpoint, document.name)
+        queue = open_queue(document.queue, document.queue_options, document.endpoint, document.name)
+        queue.random = self._random
+        queue.on_retry = self._record_retry
+        return queue
 
     def _claim(self) -> Claim | None:
         began_ns = time.monotonic_ns()
@@ -70,7 +80,7 @@ class Worker:
         except LostRaceError as lost:
             self._log.write(Event.LOST_RACE, job_id=lost.job_id, duration_ns=time.monotonic_ns() - began_ns)
             return None
-        except psycopg.Error as error:
+        except self._driver.errors as error:
             self._record_error(error, "claim", None, time.monotonic_ns() - began_ns)
             raise
         duration_ns = time.monotonic_ns() - began_ns
@@ -90,17 +100,30 @@ class Worker:
         began_ns = time.monotonic_ns()
         try:
             self._queue.complete(claim)
-        except psycopg.Error as error:
+        except self._driver.errors as error:
             self._record_error(error, "complete", claim, time.monotonic_ns() - began_ns)
             raise
         duration_ns = time.monotonic_ns() - began_ns
         self._log.write(Event.COMPLETED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=duration_ns)
 
-    def _record_error(self, error: psycopg.Error, move: str, claim: Claim | None, duration_ns: int) -> None:
+    def _record_error(self, error: Exception, move: str, claim: Claim | None, duration_ns: int) -> None:
         self._log.write(
             Event.ERROR,
             job_id=claim.job_id if claim else None,
             attempt=claim.attempt if claim else None,
             duration_ns=duration_ns,
-            detail=f"{error.sqlstate or type(error).__name__} in {move}: {error}",
+            detail=self._tell(error, move),
         )
+
+    def _record_retry(self, error: Exception) -> None:
+        """Record what the queue answers by trying again: with a job in hand that is in its completion."""
+        claim = self._in_hand
+        self._log.write(
+            Event.RETRIED,
+            job_id=claim.job_id if claim else None,
+            attempt=claim.attempt if claim else None,
+            detail=self._tell(error, "complete" if claim else "claim"),
+        )
+
+    def _tell(self, error: Exception, move: str) -> str:
+        return f"{self._driver.code(error)} in {move}: {self._driver.tell(error)}"

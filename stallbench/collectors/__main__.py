@@ -28,7 +28,8 @@ def main() -> None:
     stop = Stop()
     samples = document.run_folder / "samples"
     with OwnCost(samples) as own_cost:
-        collectors = [kind(document) for kind in find_collectors().values()]
+        engine = document.primary.endpoint.engine
+        collectors = [kind(document) for kind in find_collectors().values() if kind.engines is None or engine in kind.engines]
         start_s = time.monotonic()
         # Their beats are spread over the interval, so that they do not all fall on the servers at once.
         spread_s = min(document.interval_s, _SPREAD_S) / len(collectors)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from stallbench.collectors.collector import ServerCollector, samples_of
-from stallbench.collectors.connections import Connection
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
 from stallbench.queues import Queue, find_queues
 from stallbench.records.samples import Sample
@@ -22,7 +21,7 @@ class BacklogCollector(ServerCollector):
         super().__init__(document)
         self._queue: Queue[Any] | None = None
 
-    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+    def sample_server(self, server: WatchedServer, connection: Any) -> Iterator[Sample]:
         """Yield depth and age of the oldest job; an empty queue's oldest job is 0 s old."""
         if self._queue is None or self._queue.connection is not connection:
             chosen = self.document.queue

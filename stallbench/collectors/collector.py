@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import psycopg
-
-from stallbench.collectors.connections import Connection, Connections, NotMeasuredError, tell
+from stallbench.collectors.connections import Connections, NotMeasuredError
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
+from stallbench.drivers import driver_of
 from stallbench.records.samples import Sample
 
 
@@ -18,6 +17,8 @@ class Collector(ABC):
 
     name: ClassVar[str]
     """Also the name of its file in ``samples/``, and part of its sessions' application name."""
+    engines: ClassVar[frozenset[str] | None] = None
+    """Engines that it knows how to ask; all if none."""
     shortest_interval_s: ClassVar[float] = 0.0
     """It is asked no more often than this, however short the run's interval is: for what is dear to measure."""
 
@@ -35,6 +36,10 @@ class Collector(ABC):
         self.connections.close()
 
 
+POSTGRES = frozenset({"postgres"})
+INNODB = frozenset({"mariadb", "mysql"})
+
+
 class ServerCollector(Collector):
     """A collector that asks one server after the other, each for itself, so that one that is down does not hide the others."""
 
@@ -47,17 +52,18 @@ class ServerCollector(Collector):
         for server in self.document.servers:
             if server.role not in self.roles:
                 continue
+            driver = driver_of(server.endpoint.engine)
             try:
                 yield from self.sample_server(server, self.connections.to(server))
             except NotMeasuredError as error:
                 failures.append(str(error))
-            except psycopg.Error as error:
-                failures.append(f"{server.name}: {tell(error)}")
+            except driver.errors as error:
+                failures.append(f"{server.name}: {driver.tell(error)}")
         if failures:
             raise NotMeasuredError("; ".join(failures))
 
     @abstractmethod
-    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterable[Sample]:
+    def sample_server(self, server: WatchedServer, connection: Any) -> Iterable[Sample]:
         """Measure one server once."""
 
 

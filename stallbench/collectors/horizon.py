@@ -14,8 +14,9 @@ from typing import Any
 
 import psycopg
 
-from stallbench.collectors.collector import Collector, samples_of
-from stallbench.collectors.connections import APPLICATION_PREFIX, Connection, NotMeasuredError
+from stallbench.collectors.collector import POSTGRES, Collector, samples_of
+from stallbench.collectors.connections import APPLICATION_PREFIX, NotMeasuredError
+from stallbench.drivers.postgres import Connection
 from stallbench.records.samples import Sample
 
 WORTH_RECORDING_S = 1.0
@@ -136,6 +137,7 @@ class HorizonCollector(Collector):
     """Records the holders that have stayed for a while, and always the oldest."""
 
     name = "horizon"
+    engines = POSTGRES
 
     def sample(self) -> Iterator[Sample]:
         """Yield a set of samples for each holder, by rank, and the horizon's age.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stallbench.collectors.collector import ServerCollector, samples_of
-from stallbench.collectors.connections import Connection
+from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import WatchedServer
+from stallbench.drivers.postgres import Connection
 from stallbench.records.samples import Sample
 
 _COUNTS = """
@@ -56,6 +56,7 @@ class LocksCollector(ServerCollector):
     """Counts first; who blocks whom is asked only when somebody waits, for that question stops the lock manager for a moment."""
 
     name = "locks"
+    engines = POSTGRES
     roles = ("primary", "replica")
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:

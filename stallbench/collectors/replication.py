@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import psycopg
 
-from stallbench.collectors.collector import Collector, samples_of
-from stallbench.collectors.connections import NotMeasuredError, tell
+from stallbench.collectors.collector import POSTGRES, Collector, samples_of
+from stallbench.collectors.connections import NotMeasuredError
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
+from stallbench.drivers.postgres import DRIVER
 from stallbench.records.samples import Sample
 
 ABSENT = "absent"
@@ -33,6 +34,7 @@ class ReplicationCollector(Collector):
     """
 
     name = "replication"
+    engines = POSTGRES
 
     def __init__(self, document: CollectorsDocument) -> None:
         """Know of no replica's position yet."""
@@ -60,7 +62,7 @@ class ReplicationCollector(Collector):
             except NotMeasuredError as error:
                 failures.append(str(error))
             except psycopg.Error as error:
-                failures.append(f"{name}: {tell(error)}")
+                failures.append(f"{name}: {DRIVER.tell(error)}")
             yield from self._tell_lag(primary, name, ABSENT, written_bytes, replayed_bytes, lag_s)
         if failures:
             raise NotMeasuredError("; ".join(failures))

@@ -14,16 +14,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
-import psycopg
 
 from stallbench.collectors.cadence import Cadence
 from stallbench.collectors.collector import Collector
-from stallbench.collectors.connections import STATEMENT_TIMEOUT_S, NotMeasuredError, tell
+from stallbench.collectors.connections import NotMeasuredError
 from stallbench.collectors.own_cost import OwnCost
+from stallbench.drivers import loaded_errors
+from stallbench.drivers.driver import WATCH_TIMEOUT_S
 from stallbench.records.samples import Sample, SampleLog
 from stallbench.role import Stop
 
-HANGING_S = STATEMENT_TIMEOUT_S + 3.0
+HANGING_S = WATCH_TIMEOUT_S + 3.0
 """A sample that takes longer waits for a server that keeps none of its own time-outs."""
 
 
@@ -132,15 +133,11 @@ class Sampler:
 
 def _tell(error: Exception) -> str:
     """What went wrong in one line; with a traceback if it is something that only a fault in the collector can cause."""
-    match error:
-        case NotMeasuredError():
-            return str(error)
-        case psycopg.Error():
-            return tell(error)
-        case OSError() | psutil.Error():
-            return f"{type(error).__name__}: {error}"
-        case _:
-            return "".join(traceback.format_exception(error)).strip()
+    if isinstance(error, NotMeasuredError):
+        return str(error)
+    if isinstance(error, (OSError, psutil.Error, *loaded_errors())):
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return "".join(traceback.format_exception(error)).strip()
 
 
 def _say(text: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stallbench.collectors.collector import ServerCollector, samples_of
-from stallbench.collectors.connections import Connection
+from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import WatchedServer
+from stallbench.drivers.postgres import Connection
 from stallbench.records.samples import Sample
 
 _WATCHED = "SELECT name, to_regclass(name) AS id FROM unnest(%s::text[]) AS name"
@@ -35,6 +35,7 @@ class TablesCollector(ServerCollector):
     """
 
     name = "tables"
+    engines = POSTGRES
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
         """Yield tuples and row operations of each table, then the sizes, which cannot be had while a table is locked exclusively."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stallbench.collectors.collector import ServerCollector, samples_of
-from stallbench.collectors.connections import APPLICATION_PREFIX, Connection
+from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
+from stallbench.collectors.connections import APPLICATION_PREFIX
 from stallbench.collectors.document import WatchedServer
+from stallbench.drivers.postgres import Connection
 from stallbench.records.samples import Sample
 
 # The collectors' own statements are over in milliseconds. One that is not would be somebody who holds the server back, and is counted.
@@ -28,6 +29,7 @@ class TransactionsCollector(ServerCollector):
     """Reads the age of the oldest open or prepared transaction, autovacuum's own left out."""
 
     name = "transactions"
+    engines = POSTGRES
     roles = ("primary", "replica")
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:

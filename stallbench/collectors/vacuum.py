@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from stallbench.collectors.collector import ServerCollector, samples_of
-from stallbench.collectors.connections import Connection
+from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
+from stallbench.drivers.postgres import Connection
 from stallbench.records.samples import Sample
 
 _COUNTS = """
@@ -66,6 +66,7 @@ class VacuumCollector(ServerCollector):
     """Reads the primary's statistics and, where this machine has it, its log."""
 
     name = "vacuum"
+    engines = POSTGRES
 
     def __init__(self, document: CollectorsDocument) -> None:
         """Read the log from its beginning."""

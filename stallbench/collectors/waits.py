@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stallbench.collectors.collector import ServerCollector
-from stallbench.collectors.connections import APPLICATION_PREFIX, Connection
+from stallbench.collectors.collector import POSTGRES, ServerCollector
+from stallbench.collectors.connections import APPLICATION_PREFIX
 from stallbench.collectors.document import WatchedServer
+from stallbench.drivers.postgres import Connection
 from stallbench.records.samples import Sample
 
 _WAITS = f"""
@@ -21,6 +22,7 @@ class WaitsCollector(ServerCollector):
     """Counts active client backends by what they wait for; the collectors' own are left out, `own_cost` has them."""
 
     name = "waits"
+    engines = POSTGRES
     roles = ("primary", "replica")
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, TypeVar
@@ -68,6 +69,10 @@ class LostRaceError(Exception):
 OptionsT = TypeVar("OptionsT", bound=QueueOptions)
 
 
+def _ignore(error: Exception) -> None:
+    """Take no notice."""
+
+
 class Queue(ABC, Generic[OptionsT]):
     """A job queue under test. One instance serves one connection of one process."""
 
@@ -91,6 +96,15 @@ class Queue(ABC, Generic[OptionsT]):
         """Serve ``connection`` (the engine's driver connection, in autocommit)."""
         self.connection = connection
         self.options = options
+        self.random = random.Random()
+        """Where the queue takes its random choices from; a worker seeds it."""
+        self.on_retry: Callable[[Exception], None] = _ignore
+        """Called with an error of the driver that the queue's own policy answers by trying again, before it does."""
+
+    @classmethod
+    def resolve_options(cls, options: OptionsT, *, workers: int) -> OptionsT:
+        """Return ``options`` with what depends on the scenario put in numbers; ``workers``: how many there are."""
+        return options
 
     @abstractmethod
     def install(self) -> None:
@@ -112,6 +126,17 @@ class Queue(ABC, Generic[OptionsT]):
     def fail(self, claim: Claim, error: str) -> None:
         """Say that the job's work failed; the queue decides on what follows."""
 
+    def recover(self, error: Exception) -> bool:
+        """After an error of the driver in one of the moves: make the connection fit for the next one, if that can be done.
+
+        Returns whether it is; else the worker opens a new connection, which also ends what the broken move may have left open.
+        """
+        return False
+
+    def explain(self) -> str | None:
+        """Return, in one line, how the server would find the next job to claim; none if the engine cannot say."""
+        return None
+
     @abstractmethod
     def backlog(self) -> Backlog:
         """Measure what waits in the queue, as exactly as the queue allows."""
@@ -119,6 +144,10 @@ class Queue(ABC, Generic[OptionsT]):
     def depth(self) -> int:
         """Count the jobs that are ready and not claimed."""
         return self.backlog().depth
+
+    def is_drained(self) -> bool:
+        """Whether the queue holds no job at all, claimed ones included."""
+        return next(iter(self.job_ids()), None) is None
 
     @abstractmethod
     def job_ids(self) -> Iterator[tuple[int, bool]]:

@@ -55,6 +55,8 @@ class Event(StrEnum):
     """The queue offered a job that turned out to be taken or gone (Que's re-check after locking)."""
     EMPTY = "empty"
     """A claim found nothing to do."""
+    RETRIED = "retried"
+    """A call inside a move raised, and the queue's own policy tries again; ``detail`` as for an error. The move goes on."""
     ERROR = "error"
     """A call raised; ``detail`` starts with the kind of the error (the driver's class or SQLSTATE)."""
 

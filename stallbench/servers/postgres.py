@@ -16,13 +16,14 @@ from typing import Any
 import psycopg
 from pydantic import SecretStr
 
-from stallbench.connection import connect
+from stallbench.drivers.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.parts import PostgresPart
 from stallbench.processes import Process, Processes, unprivileged_user
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
+from stallbench.servers.starter import check_daemon
 
 USER = "stallbench"
 DATABASE = "stallbench"
@@ -146,8 +147,7 @@ class PostgresServer:
 
     def check(self) -> None:
         """Raise `NotCarriedOutError` if it has died uninvited."""
-        if self.process and self.process.ended_uninvited():
-            raise NotCarriedOutError(f"server {self.name} {self.process.tell_end()}{self.process.tail_log()}")
+        check_daemon(self.name, self.process)
 
     def _launch(self) -> Process:
         sockets = self._installation.own(_make(self._data.parent / f"{self.name}-socket"), 0o700)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from stallbench.connection import connect
+from stallbench.drivers.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import Database, SettingValue

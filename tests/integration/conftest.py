@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.connection import connect
+from stallbench.drivers.postgres import connect
 from stallbench.processes import Processes
 from stallbench.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.records.endpoint import Endpoint

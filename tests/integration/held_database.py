@@ -18,7 +18,7 @@ import pytest
 from psycopg.errors import Diagnostic
 
 from stallbench.collectors.horizon import Holder, read_horizon
-from stallbench.connection import connect
+from stallbench.drivers.postgres import connect
 from stallbench.processes import Process, Processes
 from stallbench.servers.cluster import Cluster, Server
 

@@ -18,7 +18,8 @@ from stallbench.collectors import find_collectors
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.collectors.vacuum import AutovacuumLog
-from stallbench.connection import connect, open_queue
+from stallbench.drivers.postgres import connect
+from stallbench.open_queue import open_queue
 from stallbench.queues import NewJob
 from tests.integration.conftest import Connection, TestDatabase
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from stallbench.connection import connect, open_queue
+from stallbench.drivers.postgres import connect
+from stallbench.open_queue import open_queue
 from stallbench.queues import Claim, LostRaceError, NewJob, Queue, find_queues
 from stallbench.queues.que import Que, QueOptions
 from stallbench.records.endpoint import Endpoint

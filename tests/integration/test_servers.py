@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 
-from stallbench.connection import connect
+from stallbench.drivers.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.reaper import OWNER_FILE, find_marked
 from stallbench.scenario import Database
@@ -97,6 +97,7 @@ def test_the_password_is_in_no_command_line_no_environment_and_no_log(started_cl
     primary = started_cluster.cluster.server("primary")
     password = primary.direct.password.get_secret_value()
     assert len(password) > 20
+    assert primary.log is not None
     shown = [primary.log.read_text(), repr(primary), str(started_cluster.cluster.records())]
     for process in psutil.process_iter():
         try:

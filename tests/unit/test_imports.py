@@ -10,8 +10,9 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 
 BESIDE_THE_PROCESSES = {
-    "stallbench.connection",
+    "stallbench.drivers",
     "stallbench.duration",
+    "stallbench.open_queue",
     "stallbench.queues",
     "stallbench.reconnection",
     "stallbench.records",

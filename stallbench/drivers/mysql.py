@@ -1,0 +1,71 @@
+"""MySQL, through PyMySQL."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+
+import pymysql
+
+from stallbench.drivers.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
+from stallbench.records.endpoint import Endpoint
+
+ANY_USER = ""
+"""User of an endpoint whose server lets everybody in who has the password; each process then takes its own name for the user's, which
+is the only name of it that InnoDB's reports show."""
+
+
+class MySQLDriver(Driver):
+    """PyMySQL's connections, in autocommit."""
+
+    errors = (pymysql.Error,)
+
+    def connect(self, endpoint: Endpoint, name: str) -> pymysql.Connection:
+        """Connect; raises `pymysql.OperationalError` when the server cannot be reached."""
+        return self._connect(endpoint, name)
+
+    def connect_to_watch(self, endpoint: Endpoint, name: str) -> pymysql.Connection:
+        """Connect with a time limit on every answer, and without waiting for anybody's locks."""
+        connection = self._connect(endpoint, name, read_timeout=WATCH_TIMEOUT_S)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_wait_timeout = 1, innodb_lock_wait_timeout = 1")
+        except BaseException:
+            self.close(connection)
+            raise
+        return connection
+
+    def is_closed(self, connection: pymysql.Connection) -> bool:
+        """Whether PyMySQL has closed its socket."""
+        return not connection.open
+
+    def abort(self, connection: pymysql.Connection) -> None:
+        """Shut its socket down."""
+        with suppress(OSError, AttributeError):
+            connection._sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
+
+    def code(self, error: Exception) -> str:
+        """Return the server's or the client library's error number, like ``1213``."""
+        number = error.args[0] if error.args else None
+        return str(number) if isinstance(number, int) and number else type(error).__name__
+
+    def tell(self, error: Exception) -> str:
+        """Return the words without the number."""
+        return " ".join(str(error.args[1]).split()) if len(error.args) > 1 else super().tell(error)
+
+    def _connect(self, endpoint: Endpoint, name: str, read_timeout: float | None = None) -> pymysql.Connection:
+        return pymysql.connect(
+            host=endpoint.host,
+            port=endpoint.port,
+            database=endpoint.database,
+            user=endpoint.user or name,
+            password=endpoint.password.get_secret_value(),
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=CONNECT_TIMEOUT_S,
+            read_timeout=read_timeout,
+            program_name=f"stallbench:{name}",
+        )
+
+
+DRIVER = MySQLDriver()

@@ -1,0 +1,91 @@
+"""PostgreSQL, through psycopg."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg.types.string import TextLoader
+
+from stallbench.drivers.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
+from stallbench.records.endpoint import Endpoint
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_TO_WATCH = f"""
+SET statement_timeout = '{WATCH_TIMEOUT_S:.0f}s';
+SET lock_timeout = '100ms';
+SET idle_session_timeout = 0;
+SET default_transaction_read_only = on;
+SET max_parallel_workers_per_gather = 0;
+SET jit = off
+"""
+
+
+def connect(endpoint: Endpoint, name: str) -> Connection:
+    """Connect in autocommit, known to the server as the application ``stallbench:<name>``.
+
+    JSON columns are handed over as text: a queue's payload is not the bench's to parse. Raises `psycopg.OperationalError` when
+    the server cannot be reached within `CONNECT_TIMEOUT_S`.
+    """
+    connection = psycopg.connect(
+        host=endpoint.host,
+        port=endpoint.port,
+        dbname=endpoint.database,
+        user=endpoint.user,
+        password=endpoint.password.get_secret_value(),
+        application_name=f"stallbench:{name}",
+        connect_timeout=CONNECT_TIMEOUT_S,
+        autocommit=True,
+    )
+    for kind in ("json", "jsonb"):
+        connection.adapters.register_loader(kind, TextLoader)
+    return connection
+
+
+class PostgresDriver(Driver):
+    """psycopg's connections, in autocommit."""
+
+    errors = (psycopg.Error,)
+
+    def connect(self, endpoint: Endpoint, name: str) -> Connection:
+        """Connect as `connect` does."""
+        return connect(endpoint, name)
+
+    def connect_to_watch(self, endpoint: Endpoint, name: str) -> Connection:
+        """Connect for reading only: no statement is spread over processors or compiled, for the servers need both themselves."""
+        connection = connect(endpoint, name)
+        try:
+            connection.execute(_TO_WATCH)
+            connection.prepare_threshold = 0  # every statement is sent again and again: prepare it the first time
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def is_closed(self, connection: Connection) -> bool:
+        """Whether psycopg says so."""
+        return connection.closed
+
+    def abort(self, connection: Connection) -> None:
+        """Shut its socket down."""
+        with (
+            suppress(OSError, psycopg.Error),  # closed in the meantime, which is all that is wanted
+            socket.socket(fileno=os.dup(connection.pgconn.socket)) as copy,
+        ):
+            copy.shutdown(socket.SHUT_RDWR)
+
+    def code(self, error: Exception) -> str:
+        """Return the SQLSTATE, if the server gave one."""
+        return getattr(error, "sqlstate", None) or type(error).__name__
+
+    def tell(self, error: Exception) -> str:
+        """Return the server's own words, if it gave any."""
+        words = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+        return words or super().tell(error)
+
+
+DRIVER = PostgresDriver()

@@ -1,0 +1,84 @@
+"""The engines that a queue can live on, and what a scenario may ask of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Engine = Literal["postgres", "mariadb", "mysql", "sqlite", "redis", "beanstalkd"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineTraits:
+    """What is known of an engine before a server runs."""
+
+    title: str
+    """How it writes its name."""
+    has_replicas: bool = False
+    has_settings: bool = True
+    connection_limit: tuple[str, int] | None = None
+    """The setting that limits connections, and its default; none if there is no limit that a run would reach."""
+    own_settings: Mapping[str, str | None] = field(default_factory=dict)
+    """Settings without which the bench loses its server or cannot read its log, and what a scenario sets instead, if anything."""
+
+
+def _none_of(*names: str) -> dict[str, str | None]:
+    return dict.fromkeys(names)
+
+
+_OF_MYSQL = {
+    "port": "database.port",
+    **_none_of(
+        "basedir",
+        "bind_address",
+        "datadir",
+        "init_file",
+        "log_error",
+        "pid_file",
+        "server_id",
+        "skip_networking",
+        "socket",
+        "tmpdir",
+        "user",
+    ),
+}
+
+ENGINES: Mapping[Engine, EngineTraits] = {
+    "postgres": EngineTraits(
+        title="PostgreSQL",
+        has_replicas=True,
+        connection_limit=("max_connections", 100),
+        own_settings={
+            "port": "database.port",
+            "hot_standby_feedback": "database.hot_standby_feedback",
+            "primary_slot_name": "database.replication_slot",
+            **_none_of(
+                "cluster_name",
+                "config_file",
+                "data_directory",
+                "external_pid_file",
+                "hba_file",
+                "ident_file",
+                "lc_messages",
+                "listen_addresses",
+                "log_autovacuum_min_duration",
+                "log_destination",
+                "log_line_prefix",
+                "logging_collector",
+                "primary_conninfo",
+                "unix_socket_directories",
+            ),
+        },
+    ),
+    "mariadb": EngineTraits(
+        title="MariaDB", has_replicas=True, connection_limit=("max_connections", 151), own_settings=_OF_MYSQL
+    ),
+    "mysql": EngineTraits(title="MySQL", has_replicas=True, connection_limit=("max_connections", 151), own_settings=_OF_MYSQL),
+    "sqlite": EngineTraits(title="SQLite", has_settings=False),
+    "redis": EngineTraits(
+        title="Redis",
+        own_settings={"port": "database.port", **_none_of("bind", "daemonize", "dir", "logfile", "requirepass", "unixsocket")},
+    ),
+    "beanstalkd": EngineTraits(title="Beanstalkd", has_settings=False),
+}

@@ -1,0 +1,27 @@
+"""Opens the queue under test on a connection of its own, the same way for every process of the bench."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from stallbench.drivers import driver_of
+from stallbench.queues import Queue, find_queues
+from stallbench.records.endpoint import Endpoint
+
+
+def open_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, name: str) -> Queue[Any]:
+    """Connect as the process ``name`` and return the queue of that kind; kind and options were validated with the scenario."""
+    queue_type = find_queues()[kind]
+    return queue_type(driver_of(endpoint.engine).connect(endpoint, name), queue_type.options_type.model_validate(options))
+
+
+@contextmanager
+def opened_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, name: str) -> Iterator[Queue[Any]]:
+    """Open the queue as `open_queue` does, for as long as the block lasts."""
+    queue = open_queue(kind, options, endpoint, name)
+    try:
+        yield queue
+    finally:
+        driver_of(endpoint.engine).close(queue.connection)

@@ -1,0 +1,62 @@
+"""Brings up PostgreSQL: a primary on a fresh data folder, and replicas that are copies of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stallbench.parts import require_postgres
+from stallbench.scenario import Database, SettingValue
+from stallbench.servers.postgres import PostgresServer, choose_installation, create_data_folder, create_database
+from stallbench.servers.replica import copy_primary, replica_settings, wait_until_streaming
+from stallbench.servers.starter import Daemon, Ground, Starter
+
+
+class PostgresStarter(Starter):
+    """Private PostgreSQL servers, run by an unprivileged user."""
+
+    engines = frozenset({"postgres"})
+
+    def __init__(self, ground: Ground, database: Database) -> None:
+        """Choose the installation."""
+        super().__init__(ground, database)
+        self._installation = choose_installation(require_postgres(database.version))
+        self._installation.own(ground.scratch, 0o711)
+
+    def primary(self) -> PostgresServer:
+        """Start the primary and create the bench's database."""
+        data = self.ground.scratch / "primary"
+        create_data_folder(self._installation, data, self.ground.password)
+        server = self._serve("primary", data, dict(self.database.settings), self.database.port, first_database="postgres")
+        create_database(server.endpoint)
+        return server
+
+    def replica(self, name: str, primary: Daemon, proxy_port: int) -> PostgresServer:
+        """Copy the primary and stream from it."""
+        data = self.ground.scratch / name
+        copy_primary(
+            self._installation,
+            data,
+            self.ground.password,
+            name=name,
+            proxy_port=proxy_port,
+            slot=self.database.replication_slot,
+        )
+        server = self._serve(name, data, replica_settings(self.database), None)
+        wait_until_streaming(primary.endpoint, name)
+        return server
+
+    def _serve(
+        self, name: str, data: Path, settings: dict[str, SettingValue], port: int | None, first_database: str | None = None
+    ) -> PostgresServer:
+        server = PostgresServer(
+            name,
+            self._installation,
+            data,
+            self.ground.password,
+            processes=self.ground.processes,
+            logs=self.ground.logs,
+            settings=settings,
+            port=port,
+        )
+        server.start(first_database)
+        return server

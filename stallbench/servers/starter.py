@@ -1,0 +1,78 @@
+"""What the bench does to bring up the servers of an engine: one subclass for each, and what it hands back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from pydantic import SecretStr
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.processes import Process, Processes
+from stallbench.records.endpoint import Endpoint
+from stallbench.scenario import Database
+
+
+class Daemon(Protocol):
+    """A server that the bench has started, or what stands for one."""
+
+    name: str
+    process: Process | None
+    """None where the engine is a library."""
+    version: str
+    settings_in_force: dict[str, str]
+    """Those that are not default, without secrets."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Its own address, behind no proxy."""
+
+    @property
+    def log(self) -> Path | None:
+        """What it logs, as text; none if it does not."""
+
+    def stop(self) -> None:
+        """Stop it in an orderly way."""
+
+    def check(self) -> None:
+        """Raise `NotCarriedOutError` if it has died uninvited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where servers are brought up, and by what."""
+
+    scratch: Path
+    """Folder for their data, gone with the run."""
+    logs: Path
+    processes: Processes
+    password: SecretStr
+
+
+class Starter(ABC):
+    """Brings up the servers of one engine."""
+
+    engines: ClassVar[frozenset[str]]
+    has_network: ClassVar[bool] = True
+    """Whether clients reach it over a network, and so through a proxy."""
+
+    def __init__(self, ground: Ground, database: Database) -> None:
+        """Look for the engine's programs; raises `MissingPartError` if they are not there."""
+        self.ground = ground
+        self.database = database
+
+    @abstractmethod
+    def primary(self) -> Daemon:
+        """Start the server that the queue will live on, with an empty database; raises `NotCarriedOutError` if it does not come up."""
+
+    def replica(self, name: str, primary: Daemon, proxy_port: int) -> Daemon:
+        """Start a replica that follows ``primary`` through the proxy on ``proxy_port``, and return it proven to follow."""
+        raise NotCarriedOutError(f"{self.database.engine} has no replicas")
+
+
+def check_daemon(name: str, process: Process | None) -> None:
+    """Raise `NotCarriedOutError` if a server's process has died uninvited."""
+    if process and process.ended_uninvited():
+        raise NotCarriedOutError(f"server {name} {process.tell_end()}{process.tail_log()}")
