@@ -60,7 +60,11 @@ KEYS_AND_TYPES = [
 ]
 
 DATABASE = [
-    ("replicas = 1", 'engine = "oracle"\nreplicas = 1', 'database.engine is "oracle"; expected one of postgres, mariadb, mysql, sqlite, redis, beanstalkd'),
+    (
+        "replicas = 1",
+        'engine = "oracle"\nreplicas = 1',
+        'database.engine is "oracle"; expected one of postgres, mariadb, mysql, sqlite, redis, beanstalkd',
+    ),
     ("replicas = 1", "replicas = 9", "database.replicas is 9; expected at most 3"),
     ("replicas = 1", "version = 14", "database.version is 14; expected at least 15"),
     ("replicas = 1", "port = 80", "database.port is 80; expected at least 1,024"),
