@@ -120,7 +120,7 @@ def remove_scratch(scratch: Path) -> None:
         try:
             _, segment = pid_file.read_text().splitlines()[_SHARED_MEMORY_LINE].split()
             # As its owner: in a container not even root may remove another user's.
-            owner = {"user": pid_file.stat().st_uid} if os.geteuid() == 0 else {}
+            owner: dict[str, Any] = {"user": pid_file.stat().st_uid} if os.geteuid() == 0 else {}
             subprocess.run(["ipcrm", "--shmem-id", segment], capture_output=True, check=False, **owner)
         except (OSError, ValueError, IndexError):
             continue  # it was killed before it had one, or it has removed it itself
