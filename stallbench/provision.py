@@ -35,15 +35,22 @@ from stallbench.packages import (
     may_install,
     run,
     succeeds,
+    unpack_debian,
 )
 from stallbench.parts import (
+    BEANSTALKD_COMMAND,
     CACHE,
     JAVA_COMMAND,
     JAVA_MINIMUM,
+    MARIADB_COMMAND,
     POSTGRES_COMMAND,
     PROJECT,
+    REDIS_COMMAND,
+    find_beanstalkd,
     find_java,
+    find_mariadb,
     find_postgres,
+    find_redis,
     find_toxiproxy,
 )
 from stallbench.toxiproxy_program import INSTALL_COMMAND as TOXIPROXY_COMMAND
@@ -77,6 +84,8 @@ class Step:
     """Raises `NotHadError`."""
     command: str
     """What installs it by hand."""
+    is_needed: bool = True
+    """Whether nothing works without it; else only scenarios on its engine do not."""
 
 
 def steps() -> tuple[Step, ...]:
@@ -98,7 +107,32 @@ def steps() -> tuple[Step, ...]:
             install=install_toxiproxy,
             command=TOXIPROXY_COMMAND,
         ),
+        Step(
+            name="MariaDB",
+            is_there=lambda: find_mariadb() is not None,
+            install=lambda: _unpack("mariadb", "mariadb-server-core"),
+            command=MARIADB_COMMAND,
+            is_needed=False,
+        ),
+        Step(
+            name="Redis",
+            is_there=lambda: find_redis() is not None,
+            install=lambda: _unpack("redis", "redis-server"),
+            command=REDIS_COMMAND,
+            is_needed=False,
+        ),
+        Step(
+            name="Beanstalkd",
+            is_there=lambda: find_beanstalkd() is not None,
+            install=lambda: _unpack("beanstalkd", "beanstalkd"),
+            command=BEANSTALKD_COMMAND,
+            is_needed=False,
+        ),
     )
+
+
+def _unpack(part: str, package: str) -> None:
+    unpack_debian(part, package)
 
 
 def main() -> None:
@@ -106,7 +140,11 @@ def main() -> None:
     began_s = time.monotonic()
     try:
         with _one_at_a_time():
-            missing = [f"  {step.name}: {why}\n    {step.command}" for step in steps() if (why := _set_up(step)) is not None]
+            missing: list[str] = []
+            without: list[str] = []
+            for step in steps():
+                if (why := _set_up(step)) is not None:
+                    (missing if step.is_needed else without).append(f"  {step.name}: {why}\n    {step.command}")
             if not missing:
                 _prepare_spark()
     except KeyboardInterrupt:
@@ -118,6 +156,9 @@ def main() -> None:
     if missing:
         print("set-up: these are missing; beside each is the command that installs it:", *missing, sep="\n", file=sys.stderr)
         sys.exit(_EXIT_MISSING)
+    if without:
+        print("set-up: these could not be had; scenarios on them will say so, all others run:", *without, sep="\n")
+        return
     print(f"set-up: everything is there ({time.monotonic() - began_s:.1f} s)")
 
 

@@ -15,6 +15,10 @@ ANY_USER = ""
 is the only name of it that InnoDB's reports show."""
 
 
+_LONGEST_USER = 32
+"""Characters of a user's name in MySQL; MariaDB takes more."""
+
+
 class MySQLDriver(Driver):
     """PyMySQL's connections, in autocommit."""
 
@@ -58,7 +62,7 @@ class MySQLDriver(Driver):
             host=endpoint.host,
             port=endpoint.port,
             database=endpoint.database,
-            user=endpoint.user or name,
+            user=endpoint.user or name[:_LONGEST_USER],
             password=endpoint.password.get_secret_value(),
             charset="utf8mb4",
             autocommit=True,

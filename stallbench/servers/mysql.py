@@ -1,0 +1,259 @@
+"""A private MariaDB or MySQL server: own data folder, own port on loopback, own password, gone with its run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from stallbench.drivers import driver_of
+from stallbench.drivers.mysql import ANY_USER
+from stallbench.engines import Engine
+from stallbench.errors import NotCarriedOutError
+from stallbench.parts import ServerPart
+from stallbench.processes import Process
+from stallbench.records.endpoint import Endpoint
+from stallbench.scenario import SettingValue
+from stallbench.servers.ports import LOOPBACK, find_free_port
+from stallbench.servers.starter import Ground, check_daemon
+
+DATABASE = "stallbench"
+_START_S = 60.0
+_BOOTSTRAP_S = 120.0
+_PORT_TRIES = 5
+_NOT_TOLD = re.compile("password|dir$|_file$|socket|plugin_load|hostname|report_")
+"""Settings that are secret, or places in a folder that is gone with the run."""
+_SYSTEM_TABLES = (
+    "mysql_system_tables.sql",
+    "mysql_performance_tables.sql",
+    "mysql_system_tables_data.sql",
+    "maria_add_gis_sp_bootstrap.sql",
+    "mysql_sys_schema.sql",
+)
+"""What MariaDB's own mariadb-install-db reads into a new data folder, but for the help texts and the test database."""
+
+# Whose source of settings can be asked, and where; neither product has the other's table.
+_CHANGED_SETTINGS = {
+    ("information_schema", "SYSTEM_VARIABLES"): (
+        "SELECT variable_name, global_value FROM information_schema.system_variables "
+        "WHERE global_value_origin NOT IN ('COMPILE-TIME', 'AUTO') AND global_value IS NOT NULL ORDER BY variable_name"
+    ),
+    ("performance_schema", "variables_info"): (
+        "SELECT variable_name, variable_value FROM performance_schema.variables_info "
+        "JOIN performance_schema.global_variables USING (variable_name) "
+        "WHERE variable_source <> 'COMPILED' ORDER BY variable_name"
+    ),
+}
+
+
+class MySQLServer:
+    """One server on a data folder of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        part: ServerPart,
+        ground: Ground,
+        *,
+        settings: Mapping[str, SettingValue],
+        port: int | None = None,
+    ) -> None:
+        """Describe it; nothing is made. ``port``: a free one if none."""
+        self.name = name
+        self.process: Process | None = None
+        self.version = ""
+        self.settings_in_force: dict[str, str] = {}
+        self.port = port or 0
+        self._fixed_port = port
+        self._engine: Engine = engine
+        self._part = part
+        self._ground = ground
+        self._data = ground.scratch / name
+        self._settings = settings
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Its own address, behind no proxy. Every process takes its own name for the user's."""
+        return Endpoint(
+            engine=self._engine,
+            host=LOOPBACK,
+            port=self.port,
+            database=DATABASE,
+            user=ANY_USER,
+            password=self._ground.password,
+        )
+
+    @property
+    def log(self) -> Path:
+        """What it logs, as text."""
+        return self._ground.logs / f"{self.name}.log"
+
+    def start(self) -> None:
+        """Make the data folder, start the server, and wait until it answers; raises `NotCarriedOutError` if it does not."""
+        self._data.mkdir(parents=True)
+        if self._engine == "mariadb":
+            self._bootstrap_mariadb()
+        else:
+            self._run("--initialize-insecure")
+        first_statements = self._data.parent / f"{self.name}-first.sql"
+        first_statements.touch(mode=0o600)
+        first_statements.write_text(_first_statements(self._engine, self._ground.password))
+        try:
+            for attempt in range(1, _PORT_TRIES + 1):
+                if self._fixed_port is None:
+                    self.port = find_free_port()
+                self.process = self._launch(first_statements)
+                try:
+                    self._wait_until_it_answers(self.process)
+                except NotCarriedOutError as error:
+                    if self._fixed_port is None and attempt < _PORT_TRIES and "Address already in use" in str(error):
+                        continue
+                    raise
+                break
+        finally:
+            first_statements.unlink()
+        self._read_facts()
+
+    def stop(self) -> None:
+        """Stop it in an orderly way."""
+        if self.process:
+            self.process.stop(_START_S)
+
+    def check(self) -> None:
+        """Raise `NotCarriedOutError` if it has died uninvited."""
+        check_daemon(self.name, self.process)
+
+    def _command(self, *arguments: str) -> list[str]:
+        base = self._part.path.parent.parent
+        command = [str(self._part.path), "--no-defaults", f"--basedir={base}", f"--datadir={self._data}"]
+        if self._engine == "mariadb":
+            command.append(f"--lc-messages-dir={_share(base)}")
+        if os.geteuid() == 0:
+            # It serves loopback only, under a password that dies with the run; its files are the run's own.
+            command.append("--user=root")
+        return [*command, *arguments]
+
+    def _bootstrap_mariadb(self) -> None:
+        share = _share(self._part.path.parent.parent)
+        opening = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\nSET @skip_auth_anonymous = 1;\n"
+        try:
+            statements = opening + "\n".join((share / name).read_text() for name in _SYSTEM_TABLES)
+        except OSError as error:
+            raise NotCarriedOutError(f"MariaDB's installation is not whole: {error.filename}: {error.strerror}") from error
+        self._run("--bootstrap", "--enforce-storage-engine=", "--log-warnings=0", text=statements)
+
+    def _run(self, *arguments: str, text: str = "") -> None:
+        """Run the server's program to its end; raises `NotCarriedOutError` with what it printed if it fails."""
+        ended = subprocess.run(
+            self._command(*arguments),
+            cwd="/",
+            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", **self._part.environment},
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_BOOTSTRAP_S,
+            check=False,
+        )
+        if ended.returncode != 0:
+            raise NotCarriedOutError(f"{self._part.path.name} {arguments[0]} failed: {_last_errors(ended.stderr)}")
+
+    def _launch(self, first_statements: Path) -> Process:
+        sockets = self._data.parent / f"{self.name}-socket"
+        sockets.mkdir(exist_ok=True)
+        own: dict[str, SettingValue] = {
+            "bind_address": LOOPBACK,
+            "port": self.port,
+            "socket": str(sockets / "s"),
+            "pid_file": str(sockets / "pid"),
+            "secure_file_priv": str(sockets),
+            "skip_name_resolve": True,
+            "init_file": str(first_statements),
+        }
+        if self._engine == "mysql":
+            own["mysqlx"] = False
+        settings = {**own, **self._settings}
+        return self._ground.processes.start(
+            self.name,
+            "server",
+            self._command(*(f"--{key.replace('_', '-')}={_setting_text(value)}" for key, value in settings.items())),
+            log=self.log,
+            environment={"LC_ALL": "C.UTF-8", **self._part.environment},
+        )
+
+    def _wait_until_it_answers(self, process: Process) -> None:
+        driver = driver_of(self._engine)
+        until_s = time.monotonic() + _START_S
+        why = "it did not answer"
+        while time.monotonic() < until_s:
+            if process.poll() is not None:
+                raise NotCarriedOutError(f"server {self.name} {process.tell_end()} while starting{process.tail_log()}")
+            try:
+                driver.close(driver.connect(self.endpoint, "start"))
+                return
+            except driver.errors as error:
+                why = driver.tell(error)
+                time.sleep(0.05)
+        raise NotCarriedOutError(f"server {self.name} did not start within {_START_S:.0f} s: {why}{process.tail_log()}")
+
+    def _read_facts(self) -> None:
+        with driver_of(self._engine).connect(self.endpoint, "start") as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT version()")
+            self.version = str(cursor.fetchone()[0]).split("-")[0]
+            for place, query in _CHANGED_SETTINGS.items():
+                if has_table(cursor, *place):
+                    cursor.execute(query)
+                    rows = cursor.fetchall()
+                    self.settings_in_force = {name.lower(): value for name, value in rows if not _NOT_TOLD.search(name.lower())}
+
+
+def has_table(cursor: Any, schema: str, table: str) -> bool:
+    """Whether the server has a table or view; how the two products are told apart wherever they differ."""
+    cursor.execute(
+        "SELECT count(*) FROM information_schema.tables WHERE table_schema = %s AND lower(table_name) = lower(%s)",
+        (schema, table),
+    )
+    return bool(cursor.fetchone()[0])
+
+
+def _first_statements(engine: Engine, password: SecretStr) -> str:
+    """Let everybody in who has the password, under any name, and nobody else; replicas do the same for themselves."""
+    secret = password.get_secret_value()
+    away = (
+        ["DELETE FROM mysql.global_priv;", "FLUSH PRIVILEGES;"]
+        if engine == "mariadb"
+        else [f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{secret}';"]
+    )
+    return "\n".join(
+        [
+            "SET sql_log_bin = 0;",
+            *away,
+            f"CREATE USER ''@'{LOOPBACK}' IDENTIFIED BY '{secret}';",
+            f"GRANT ALL ON *.* TO ''@'{LOOPBACK}' WITH GRANT OPTION;",
+            f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4;",
+            "",
+        ]
+    )
+
+
+def _share(base: Path) -> Path:
+    """Where an installation below ``base`` keeps its statements and messages: Debian's place, or that of MariaDB's own archive."""
+    return next((folder for folder in (base / "share" / "mysql", base / "share") if folder.is_dir()), base / "share")
+
+
+def _setting_text(value: SettingValue) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return str(value)
+
+
+def _last_errors(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " / ".join([line for line in lines if "ERROR" in line][-3:] or lines[-3:])

@@ -1,0 +1,101 @@
+"""Brings up MariaDB or MySQL: a primary, and replicas that apply its binary log from the beginning."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from stallbench.drivers import driver_of
+from stallbench.engines import ENGINES, Engine
+from stallbench.errors import NotCarriedOutError
+from stallbench.parts import require_server
+from stallbench.scenario import Database, SettingValue
+from stallbench.servers.mysql import MySQLServer
+from stallbench.servers.ports import LOOPBACK
+from stallbench.servers.starter import Daemon, Ground, Starter
+
+_FOLLOWING_S = 20.0
+
+_LOG_FOR_REPLICAS: Mapping[Engine, Mapping[str, SettingValue]] = {
+    "mariadb": {"log_bin": "binlog", "gtid_strict_mode": True},
+    "mysql": {"log_bin": "binlog", "gtid_mode": "ON", "enforce_gtid_consistency": "ON"},
+}
+_FOLLOW = {
+    "mariadb": (
+        f"CHANGE MASTER TO MASTER_HOST = '{LOOPBACK}', MASTER_PORT = %s, MASTER_USER = %s, MASTER_PASSWORD = %s, "
+        "MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1",
+        "START SLAVE",
+    ),
+    "mysql": (
+        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{LOOPBACK}', SOURCE_PORT = %s, SOURCE_USER = %s, SOURCE_PASSWORD = %s, "
+        "SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1",
+        "START REPLICA",
+    ),
+}
+
+
+class MySQLStarter(Starter):
+    """Private MariaDB or MySQL servers."""
+
+    engines = frozenset({"mariadb", "mysql"})
+
+    def __init__(self, ground: Ground, database: Database) -> None:
+        """Look for the program."""
+        super().__init__(ground, database)
+        self._part = require_server(database.engine, ENGINES[database.engine].title)
+        self._last_id = 0
+
+    def primary(self) -> MySQLServer:
+        """Start the primary; it writes a binary log only if somebody is to follow it."""
+        log = _LOG_FOR_REPLICAS[self.database.engine] if self.database.replicas else {}
+        return self._serve("primary", {**log, **self.database.settings}, self.database.port)
+
+    def replica(self, name: str, primary: Daemon, proxy_port: int) -> MySQLServer:
+        """Start an empty server that applies everything the primary has ever done."""
+        settings = {"read_only": True, **self.database.settings, **self.database.replica_settings}
+        server = self._serve(name, {**_LOG_FOR_REPLICAS[self.database.engine], **settings}, None)
+        change, begin = _FOLLOW[self.database.engine]
+        driver = driver_of(self.database.engine)
+        with driver.connect(server.endpoint, "start") as connection, connection.cursor() as cursor:
+            cursor.execute(change, (proxy_port, name, self.ground.password.get_secret_value()))
+            cursor.execute(begin)
+            _wait_until_following(cursor, name)
+        return server
+
+    def _serve(self, name: str, settings: Mapping[str, SettingValue], port: int | None) -> MySQLServer:
+        self._last_id += 1
+        server = MySQLServer(
+            name,
+            self.database.engine,
+            self._part,
+            self.ground,
+            settings={"server_id": self._last_id, **settings},
+            port=port,
+        )
+        server.start()
+        return server
+
+
+def read_replica_status(cursor: Any) -> dict[str, Any]:
+    """Return what a replica says of itself, by names in small letters in which ``slave`` and ``master`` stand as ``replica`` and
+    ``source``; empty if it follows nobody.
+    """
+    cursor.execute("SHOW REPLICA STATUS")
+    row = cursor.fetchone()
+    if row is None:
+        return {}
+    names = [column[0].lower().replace("slave", "replica").replace("master", "source") for column in cursor.description]
+    return dict(zip(names, row, strict=True))
+
+
+def _wait_until_following(cursor: Any, name: str) -> None:
+    until_s = time.monotonic() + _FOLLOWING_S
+    status: dict[str, Any] = {}
+    while time.monotonic() < until_s:
+        status = read_replica_status(cursor)
+        if status.get("replica_io_running") == "Yes" and status.get("replica_sql_running") == "Yes":
+            return
+        time.sleep(0.05)
+    why = status.get("last_io_error") or status.get("last_sql_error") or "it gives no reason"
+    raise NotCarriedOutError(f"{name} did not follow the primary within {_FOLLOWING_S:.0f} s: {why}")
