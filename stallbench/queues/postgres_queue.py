@@ -1,8 +1,4 @@
-"""What queues on PostgreSQL have in common: how a statement is sent, how many rows go in at once, how a large table is read.
-
-The moves of a job go through libpq's prepared statements directly, by psycopg's `psycopg.pq`: a cursor costs as much time as the
-server takes for a claim, and on a machine that client and server share that would be measured as the queue's.
-"""
+"""What queues on PostgreSQL alone have in common: statements by name, many rows at once, a large table read."""
 
 from __future__ import annotations
 
@@ -10,14 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import psycopg
-from psycopg import RawCursor, RawServerCursor, errors
-from psycopg.pq import ExecStatus
+from psycopg import RawCursor
 from psycopg.pq.abc import PGresult
 
+from stallbench.queues.postgres_session import PostgresSession
 from stallbench.queues.queue import Backlog, OptionsT, Queue
-
-_ROWS_A_FETCH = 10_000
-_GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 
 class PostgresQueue(Queue[OptionsT]):
@@ -25,27 +18,17 @@ class PostgresQueue(Queue[OptionsT]):
 
     engines = frozenset({"postgres"})
     statements: ClassVar[dict[str, str]]
-    """The queue's statements by name, as `read_statements` gives them."""
+    """The queue's statements by name, as `read_statements` gives them, with PostgreSQL's own placeholders."""
     connection: psycopg.Connection[tuple[Any, ...]]
 
     def __init__(self, connection: Any, options: OptionsT) -> None:
         """Serve ``connection``; statements are prepared on it when they are first used."""
         super().__init__(connection, options)
-        self._prepared: set[str] = set()
+        self.session = PostgresSession(connection)
 
     def execute(self, name: str, *parameters: bytes | None) -> PGresult:
-        """Run the statement ``name`` with ``parameters`` in text format and wait for its result.
-
-        Raises the `psycopg.Error` that belongs to the server's SQLSTATE, or `psycopg.OperationalError` when the connection
-        is gone.
-        """
-        pgconn = self.connection.pgconn
-        if name not in self._prepared:
-            self._check(pgconn.prepare(name.encode(), self.statements[name].encode()))
-            self._prepared.add(name)
-        result = pgconn.exec_prepared(name.encode(), parameters)  # type: ignore[arg-type] # None is SQL's null
-        self._check(result)
-        return result
+        """Run the statement ``name`` with ``parameters`` in text format and wait for its result; raises `psycopg.Error`."""
+        return self.session.execute(self.statements[name], parameters)
 
     def insert(self, name: str, rows: Sequence[Sequence[bytes | None]]) -> Sequence[int]:
         """Run an ``INSERT .. RETURNING`` of one id for each of ``rows``; several share one transaction and one round trip."""
@@ -61,18 +44,9 @@ class PostgresQueue(Queue[OptionsT]):
                 ids.append(int(row[0]))
         return ids
 
-    def stream(self, name: str) -> Iterator[tuple[Any, ...]]:
-        """Go through a result of any size by a server-side cursor."""
-        with (
-            self.connection.transaction(),
-            RawServerCursor(self.connection, "stallbench") as cursor,
-        ):
-            cursor.itersize = _ROWS_A_FETCH
-            yield from cursor.execute(self.statements[name])
-
-    def _check(self, result: PGresult) -> None:
-        if result.status not in _GOOD:
-            raise errors.error_from_result(result, encoding="utf-8")
+    def stream(self, name: str) -> Iterator[Sequence[Any]]:
+        """Go through a result of any size."""
+        return self.session.stream(self.statements[name])
 
 
 def read_text(result: PGresult, column: int) -> bytes:

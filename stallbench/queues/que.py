@@ -108,4 +108,5 @@ class Que(PostgresQueue[QueOptions]):
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
         """Go through the table and the advisory locks."""
-        yield from self.stream("job_ids")
+        for job_id, claimed in self.stream("job_ids"):
+            yield int(job_id), bool(claimed)

@@ -78,4 +78,5 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
         """Go through the table and its row locks."""
-        yield from self.stream("job_ids")
+        for job_id, claimed in self.stream("job_ids"):
+            yield int(job_id), bool(claimed)

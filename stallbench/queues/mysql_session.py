@@ -1,0 +1,65 @@
+"""Statements on MariaDB and MySQL, through PyMySQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pymysql
+from pymysql.cursors import SSCursor
+
+from stallbench.queues.sql_session import Outcome, SqlSession, Value, repeat_values
+
+_DEADLOCK, _LOCK_WAIT_TIMEOUT = 1213, 1205
+_LOST = (2006, 2013, 1053, 1927)
+"""The server has gone away, the connection was lost during a query, the server shuts down, the connection was killed."""
+
+
+class MySQLSession(SqlSession):
+    """PyMySQL writes parameters into the statement itself, as Laravel's PDO does for MySQL by default."""
+
+    engine_family = "mysql"
+
+    def __init__(self, connection: Any) -> None:
+        """Serve ``connection`` by one cursor."""
+        super().__init__(connection)
+        self._cursor = connection.cursor()
+
+    def run(self, statement: str, *parameters: Value) -> Outcome:
+        """Run a statement; see the base class."""
+        affected = self._cursor.execute(statement.replace("?", "%s"), parameters or None)
+        return Outcome(self._cursor.fetchall() or (), affected)
+
+    def insert(self, statement: str, rows: Sequence[Sequence[Value]]) -> Sequence[int]:
+        """Insert all rows by one statement: InnoDB gives the rows of one such statement consecutive ids."""
+        self.run(repeat_values(statement, len(rows)), *(value for row in rows for value in row))
+        first = self._cursor.lastrowid
+        return range(first, first + len(rows))
+
+    def stream(self, statement: str, *parameters: Value) -> Iterator[Sequence[Any]]:
+        """Fetch row by row."""
+        with SSCursor(self.connection) as cursor:
+            cursor.execute(statement.replace("?", "%s"), parameters or None)
+            yield from cursor
+
+    def explain(self, statement: str, *parameters: Value) -> str:
+        """Return access type, index, estimated rows and remarks of each table."""
+        rows = self.run(f"EXPLAIN {statement}", *parameters).rows
+        names = [column[0].lower() for column in self._cursor.description]
+        tables = [dict(zip(names, row, strict=True)) for row in rows]
+        return "; ".join(
+            f"{row['table']}: {row['type']} by {row['key'] or 'no index'}, {row['rows']} rows {row['extra'] or ''}".strip()
+            for row in tables
+        )
+
+    def is_conflict(self, error: Exception) -> bool:
+        """1213 or 1205."""
+        return isinstance(error, pymysql.Error) and error.args[:1] in ((_DEADLOCK,), (_LOCK_WAIT_TIMEOUT,))
+
+    def is_connection_lost(self, error: Exception) -> bool:
+        """Lost by its number, or closed by PyMySQL."""
+        number = error.args[0] if error.args else None
+        return number in _LOST or isinstance(error, pymysql.InterfaceError) or not self.connection.open
+
+
+SESSION = MySQLSession

@@ -1,0 +1,109 @@
+"""Statements on PostgreSQL, by libpq's prepared statements directly, through psycopg's `psycopg.pq`.
+
+A cursor costs as much time as the server takes for a claim, and on a machine that client and server share that would be measured as
+the queue's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import RawServerCursor, errors
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
+
+from stallbench.queues.sql_session import Outcome, SqlSession, Value, repeat_values
+
+_ROWS_A_FETCH = 10_000
+_GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
+_CONFLICTS = ("40P01", "40001", "55P03")
+"""Deadlock, serialization failure, lock not available."""
+
+
+class PostgresSession(SqlSession):
+    """A psycopg connection in autocommit; each statement is prepared when it is first used."""
+
+    engine_family = "postgres"
+    connection: psycopg.Connection[tuple[Any, ...]]
+
+    def __init__(self, connection: Any) -> None:
+        """Serve ``connection``."""
+        super().__init__(connection)
+        self._prepared: dict[str, bytes] = {}
+
+    def execute(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
+        """Run a statement with ``$1``.. for its parameters, which are in text format, and wait for its result.
+
+        Raises the `psycopg.Error` that belongs to the server's SQLSTATE, or `psycopg.OperationalError` when the connection is gone.
+        """
+        pgconn = self.connection.pgconn
+        name = self._prepared.get(statement)
+        if name is None:
+            name = b"stallbench_%d" % len(self._prepared)
+            _check(pgconn.prepare(name, statement.encode()))
+            self._prepared[statement] = name
+        result = pgconn.exec_prepared(name, parameters)  # type: ignore[arg-type] # None is SQL's null
+        _check(result)
+        return result
+
+    def run(self, statement: str, *parameters: Value) -> Outcome:
+        """Run a statement; see the base class. All values are text."""
+        result = self.execute(_numbered(statement), [None if value is None else str(value).encode() for value in parameters])
+        rows = [tuple(_text(result.get_value(row, column)) for column in range(result.nfields)) for row in range(result.ntuples)]
+        return Outcome(rows, result.command_tuples or 0)
+
+    def insert(self, statement: str, rows: Sequence[Sequence[Value]]) -> Sequence[int]:
+        """Insert all rows by one statement."""
+        repeated = repeat_values(statement, len(rows))
+        outcome = self.run(f"{repeated} RETURNING id", *(value for row in rows for value in row))
+        return [int(row[0]) for row in outcome.rows]
+
+    def stream(self, statement: str, *parameters: Value) -> Iterator[Sequence[Any]]:
+        """Fetch by a server-side cursor."""
+        with self.connection.transaction(), RawServerCursor(self.connection, "stallbench") as cursor:
+            cursor.itersize = _ROWS_A_FETCH
+            yield from cursor.execute(_numbered(statement), parameters)
+
+    def explain(self, statement: str, *parameters: Value) -> str:
+        """Return the plan's nodes without their costs, from the outermost in."""
+        literals = iter(
+            "NULL" if value is None else f"'{value}'" if isinstance(value, str) else str(value) for value in parameters
+        )
+        lines = self.run("EXPLAIN (COSTS OFF) " + re.sub(r"\?", lambda _: next(literals), statement)).rows
+        return "; ".join(str(line[0]).strip().removeprefix("->").strip() for line in lines)
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Deadlock, serialization failure, or a lock not had."""
+        return getattr(error, "sqlstate", None) in _CONFLICTS
+
+    def is_connection_lost(self, error: Exception) -> bool:
+        """As psycopg says."""
+        return self.connection.closed
+
+    def rollback(self) -> None:
+        """Roll back; outside of a transaction the server would only warn, which costs a round trip all the same."""
+        if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            self.run("ROLLBACK")
+
+
+def _numbered(statement: str) -> str:
+    """Write ``$1``, ``$2`` .. for each ``?``."""
+    if "?" not in statement:
+        return statement
+    parts = statement.split("?")
+    return "".join(part if number == 0 else f"${number}{part}" for number, part in enumerate(parts))
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
+
+
+def _check(result: PGresult) -> None:
+    if result.status not in _GOOD:
+        raise errors.error_from_result(result, encoding="utf-8")
+
+
+SESSION = PostgresSession

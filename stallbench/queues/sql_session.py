@@ -1,0 +1,89 @@
+"""How a queue that runs on several SQL engines sends its statements: one wording, each engine's own way of sending."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+Value = int | str | None
+
+_SESSIONS = {
+    "psycopg": "stallbench.queues.postgres_session",
+    "pymysql": "stallbench.queues.mysql_session",
+    "sqlite3": "stallbench.queues.sqlite_session",
+}
+"""By the library that a connection comes from; each is loaded when it is used."""
+
+
+class Outcome(NamedTuple):
+    """What a statement came to."""
+
+    rows: Sequence[Sequence[Any]]
+    """Values as the library gives them: PostgreSQL's are all text."""
+    affected: int
+    """How many rows it changed."""
+
+
+class SqlSession(ABC):
+    """One connection in autocommit. Statements have ``?`` for each parameter, whatever the engine's own placeholder is."""
+
+    engine_family: ClassVar[str]
+    """``postgres``, ``mysql`` or ``sqlite``: names the wording of what cannot be worded alike, like a table's creation."""
+    row_lock: ClassVar[str] = "FOR UPDATE"
+    """Clause by which a SELECT locks its rows; empty if the engine has none."""
+
+    def __init__(self, connection: Any) -> None:
+        """Serve ``connection``."""
+        self.connection = connection
+
+    @abstractmethod
+    def run(self, statement: str, *parameters: Value) -> Outcome:
+        """Run a statement and return what it came to; raises the library's errors."""
+
+    @abstractmethod
+    def insert(self, statement: str, rows: Sequence[Sequence[Value]]) -> Sequence[int]:
+        """Run an ``INSERT .. VALUES (..)`` with one group of values for all ``rows`` in one transaction; returns their ids in order."""
+
+    @abstractmethod
+    def stream(self, statement: str, *parameters: Value) -> Iterator[Sequence[Any]]:
+        """Go through a result of any size."""
+
+    @abstractmethod
+    def explain(self, statement: str, *parameters: Value) -> str:
+        """Return in one line how the server would run a statement, without running it."""
+
+    @abstractmethod
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether the server chose this transaction to give way: a deadlock, a lock not had in time, a busy database."""
+
+    @abstractmethod
+    def is_connection_lost(self, error: Exception) -> bool:
+        """Whether the connection cannot be used after the error."""
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self.run("BEGIN")
+
+    def commit(self) -> None:
+        """Commit it."""
+        self.run("COMMIT")
+
+    def rollback(self) -> None:
+        """Roll back; without a transaction it does nothing."""
+        self.run("ROLLBACK")
+
+
+def open_session(connection: Any) -> SqlSession:
+    """Return the session that fits the library which ``connection`` comes from."""
+    library = type(connection).__module__.split(".")[0]
+    session: SqlSession = importlib.import_module(_SESSIONS[library]).SESSION(connection)
+    return session
+
+
+def repeat_values(statement: str, times: int) -> str:
+    """Return an INSERT of one row with its group of values written ``times`` times."""
+    opening, keyword, rest = statement.partition("VALUES ")
+    group, closing, ending = rest.partition(")")
+    return f"{opening}{keyword}{', '.join([group + closing] * times)}{ending}"

@@ -1,0 +1,26 @@
+"""Brings up Beanstalkd, as its package starts it: in memory, without a binlog."""
+
+from __future__ import annotations
+
+from stallbench.parts import require_server
+from stallbench.scenario import Database
+from stallbench.servers.ports import LOOPBACK
+from stallbench.servers.single_server import SingleServer
+from stallbench.servers.starter import Ground, Starter
+
+
+class BeanstalkdStarter(Starter):
+    """A private Beanstalkd."""
+
+    engines = frozenset({"beanstalkd"})
+
+    def __init__(self, ground: Ground, database: Database) -> None:
+        """Look for the program."""
+        super().__init__(ground, database)
+        self._part = require_server("beanstalkd", "Beanstalkd")
+
+    def primary(self) -> SingleServer:
+        """Start it. The limit of a job's size is Beanstalkd's greatest, so that it takes what the other engines take."""
+        server = SingleServer("primary", "beanstalkd", self._part, self.ground, port=self.database.port, password=None)
+        server.start(lambda port: ["-l", LOOPBACK, "-p", str(port), "-z", str(2**21)])
+        return server

@@ -1,0 +1,49 @@
+"""Brings up Redis, with its own defaults but for where it listens and what it keeps."""
+
+from __future__ import annotations
+
+from stallbench.drivers import driver_of
+from stallbench.parts import require_server
+from stallbench.scenario import Database
+from stallbench.servers.ports import LOOPBACK
+from stallbench.servers.single_server import SingleServer
+from stallbench.servers.starter import Ground, Starter
+
+
+class RedisStarter(Starter):
+    """A private Redis."""
+
+    engines = frozenset({"redis"})
+
+    def __init__(self, ground: Ground, database: Database) -> None:
+        """Look for the program."""
+        super().__init__(ground, database)
+        self._part = require_server("redis", "Redis")
+
+    def primary(self) -> SingleServer:
+        """Start it on an empty folder; its password is in a file of its own, not on its command line."""
+        data = self.ground.scratch / "primary"
+        data.mkdir()
+        configuration = data / "redis.conf"
+        configuration.touch(mode=0o600)
+        settings = {
+            "bind": LOOPBACK,
+            "dir": str(data),
+            "daemonize": False,
+            "requirepass": self.ground.password.get_secret_value(),
+            **self.database.settings,
+        }
+        configuration.write_text("".join(f"{key} {_text(value)}\n" for key, value in settings.items()))
+        server = SingleServer("primary", "redis", self._part, self.ground, port=self.database.port, password=self.ground.password)
+        server.start(lambda port: [str(configuration), "--port", str(port)])
+        client = driver_of("redis").connect(server.endpoint, "start")
+        server.version = str(client.info("server")["redis_version"])
+        server.settings_in_force = {key: _text(value) for key, value in self.database.settings.items()}
+        driver_of("redis").close(client)
+        return server
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f'"{value}"' if value == "" or " " in str(value) else str(value)

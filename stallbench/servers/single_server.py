@@ -1,0 +1,94 @@
+"""A private server that is one program with a port, and nothing else to set up: Redis, Beanstalkd."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from stallbench.drivers import driver_of
+from stallbench.engines import Engine
+from stallbench.errors import NotCarriedOutError
+from stallbench.parts import ServerPart
+from stallbench.processes import Process
+from stallbench.records.endpoint import Endpoint
+from stallbench.servers.ports import LOOPBACK, find_free_port
+from stallbench.servers.starter import Ground, check_daemon
+
+_START_S = 20.0
+_PORT_TRIES = 5
+
+
+class SingleServer:
+    """One program that serves one port."""
+
+    def __init__(
+        self, name: str, engine: Engine, part: ServerPart, ground: Ground, *, port: int | None, password: SecretStr | None
+    ) -> None:
+        """Describe it; nothing is started. ``port``: a free one if none. ``password``: none if the engine knows none."""
+        self.name = name
+        self.process: Process | None = None
+        self.version = part.version
+        self.settings_in_force: dict[str, str] = {}
+        self._engine: Engine = engine
+        self._part = part
+        self._ground = ground
+        self._password = password or SecretStr("")
+        self._fixed_port = port
+        self._port = port or 0
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Its own address, behind no proxy."""
+        return Endpoint(engine=self._engine, host=LOOPBACK, port=self._port, database="0", user="", password=self._password)
+
+    @property
+    def log(self) -> Path:
+        """What it logs, as text."""
+        return self._ground.logs / f"{self.name}.log"
+
+    def start(self, arguments: Callable[[int], Sequence[str]]) -> None:
+        """Start it with ``arguments`` for a port and wait until it answers; raises `NotCarriedOutError` if it does not."""
+        for attempt in range(1, _PORT_TRIES + 1):
+            if self._fixed_port is None:
+                self._port = find_free_port()
+            self.process = self._ground.processes.start(
+                self.name,
+                "server",
+                [str(self._part.path), *arguments(self._port)],
+                log=self.log,
+                environment={"LC_ALL": "C.UTF-8", **self._part.environment},
+            )
+            try:
+                self._wait_until_it_answers(self.process)
+            except NotCarriedOutError as error:
+                if self._fixed_port is None and attempt < _PORT_TRIES and "in use" in str(error):
+                    continue
+                raise
+            return
+
+    def stop(self) -> None:
+        """Stop it in an orderly way."""
+        if self.process:
+            self.process.stop(_START_S)
+
+    def check(self) -> None:
+        """Raise `NotCarriedOutError` if it has died uninvited."""
+        check_daemon(self.name, self.process)
+
+    def _wait_until_it_answers(self, process: Process) -> None:
+        driver = driver_of(self._engine)
+        until_s = time.monotonic() + _START_S
+        why = "it did not answer"
+        while time.monotonic() < until_s:
+            if process.poll() is not None:
+                raise NotCarriedOutError(f"server {self.name} {process.tell_end()} while starting{process.tail_log()}")
+            try:
+                driver.close(driver.connect(self.endpoint, "start"))
+                return
+            except driver.errors as error:
+                why = driver.tell(error)
+                time.sleep(0.02)
+        raise NotCarriedOutError(f"server {self.name} did not start within {_START_S:.0f} s: {why}{process.tail_log()}")
