@@ -15,6 +15,7 @@ def main() -> None:
     stop = Stop()
     with EventLog(document.events, document.name) as log:
         producer = Producer(document, log, stop)
+        producer.fill()
         say(ready={})
         producer.run()
 

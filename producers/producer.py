@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from stallbench.records.events import Event, EventLog
 from stallbench.role import Stop
 
 _LONGEST_NAP_S = 0.2
+_JOBS_AT_ONCE = 1000
 
 
 class ProducerDocument(BaseModel):
@@ -31,7 +33,8 @@ class ProducerDocument(BaseModel):
     queue: str = Field(description="kind of the queue under test")
     queue_options: dict[str, object] = {}
     events: Path = Field(description="the event log to append to; its folder exists")
-    rate: float = Field(gt=0, description="jobs a second, of this producer alone")
+    rate: float = Field(ge=0, description="jobs a second, of this producer alone; 0 if it only fills the queue")
+    backlog: int = Field(default=0, ge=0, description="jobs to enqueue before anything else, as fast as the queue takes them")
     offset_s: float = Field(default=0, ge=0, description="when the first job is wanted, after the start")
     payload_bytes: int = Field(default=256, ge=16)
     max_batch: int = Field(default=1, ge=1, description="jobs that are due may share one enqueue call, up to this many")
@@ -47,9 +50,18 @@ class Producer:
         self._driver = driver_of(document.endpoint.engine)
         self._log = log
         self._stop = stop
-        self._schedule = Schedule(rate=document.rate, offset_s=document.offset_s)
+        self._schedule = Schedule(rate=document.rate, offset_s=document.offset_s) if document.rate else None
         self._filling = random.Random(document.seed).randbytes(document.payload_bytes).hex()
         self._queue: Queue[Any] = self._open()
+
+    def fill(self) -> None:
+        """Enqueue the backlog; raises an error of the driver if the queue does not take it: half a backlog is none."""
+        for begin in range(0, self._document.backlog, _JOBS_AT_ONCE):
+            batch = range(begin, min(begin + _JOBS_AT_ONCE, self._document.backlog))
+            wanted_ns = time.time_ns()
+            self._enqueue(batch, [wanted_ns] * len(batch))
+            if self._stop.asked:
+                return
 
     def run(self) -> None:
         """Enqueue until asked to stop.
@@ -57,18 +69,22 @@ class Producer:
         A job whose enqueue raised is recorded as an error and not tried again: whether it got in is not known, and a second
         copy would be a duplicate of the bench's making. Raises `CannotGoOnError` when the server stays away.
         """
+        schedule = self._schedule
+        if schedule is None:
+            self._stop.wait()
+            return
         start_mono_ns, start_wall_ns = time.monotonic_ns(), time.time_ns()
         sent = 0
         while not self._stop.asked:
             elapsed_ns = time.monotonic_ns() - start_mono_ns
-            wanted = min(self._schedule.due_count(elapsed_ns) - sent, self._document.max_batch)
+            wanted = min(schedule.due_count(elapsed_ns) - sent, self._document.max_batch)
             if wanted <= 0:
-                time.sleep(min((self._schedule.due_ns(sent) - elapsed_ns) / 1e9, _LONGEST_NAP_S))
+                time.sleep(min((schedule.due_ns(sent) - elapsed_ns) / 1e9, _LONGEST_NAP_S))
                 continue
             batch = range(sent, sent + wanted)
             sent += wanted
             try:
-                self._enqueue(batch, start_wall_ns)
+                self._enqueue(batch, [start_wall_ns + schedule.due_ns(n) for n in batch])
             except self._driver.errors as error:
                 if not self._queue.recover(error):
                     self._driver.close(self._queue.connection)
@@ -78,20 +94,18 @@ class Producer:
         document = self._document
         return open_queue(document.queue, document.queue_options, document.endpoint, document.name)
 
-    def _enqueue(self, batch: range, start_wall_ns: int) -> None:
+    def _enqueue(self, batch: range, wanted_ns: Sequence[int]) -> None:
         jobs = [NewJob(payload=self._payload(n)) for n in batch]
         began_ns = time.monotonic_ns()
         try:
             ids = self._queue.enqueue(jobs)
         except self._driver.errors as error:
             detail = f"{self._driver.code(error)} in enqueue: {self._driver.tell(error)}"
-            for n in batch:
-                intended_ns = start_wall_ns + self._schedule.due_ns(n)
+            for intended_ns in wanted_ns:
                 self._log.write(Event.ERROR, intended_ns=intended_ns, duration_ns=time.monotonic_ns() - began_ns, detail=detail)
             raise
         duration_ns = time.monotonic_ns() - began_ns
-        for n, job_id in zip(batch, ids, strict=True):
-            intended_ns = start_wall_ns + self._schedule.due_ns(n)
+        for intended_ns, job_id in zip(wanted_ns, ids, strict=True):
             self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns)
 
     def _payload(self, n: int) -> str:

@@ -31,6 +31,10 @@ _READY_S = 30.0
 _STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
 _SHOW_EVERY_S = 1.0
+_LOOK_IF_DRAINED_EVERY_S = 0.05
+_SLOWEST_FILL = 2000
+"""Jobs a second that a queue takes at the least when it is filled; one that is slower is given up."""
+_SEED_OF_BACKLOG = 999
 
 
 class Run:
@@ -59,6 +63,7 @@ class Run:
         self._start_servers()
         self._install_queue()
         self._start_collectors()
+        self._fill_queue()
         self._start_workers()
         self._start_producers()
         for index, phase in enumerate(self.scenario.phases):
@@ -124,6 +129,27 @@ class Run:
         )
         process.wait_ready(_READY_S)
 
+    def _fill_queue(self) -> None:
+        """Enqueue the backlog by a producer that is gone before the first worker comes."""
+        producers = self.scenario.producers
+        if producers.backlog == 0:
+            return
+        self._start_load(
+            "producer",
+            1,
+            lambda _: {
+                "rate": 0,
+                "backlog": producers.backlog,
+                "payload_bytes": producers.payload_bytes,
+                "seed": self.scenario.seed + _SEED_OF_BACKLOG,
+            },
+            name_of=lambda _: "backlog",
+            ready_s=_READY_S + producers.backlog / _SLOWEST_FILL,
+        )
+        self._processes.stop(self._processes.of_role("producer"), _STOP_S)
+        self._check_processes()
+        self.view.say(f"{producers.backlog:,} jobs are in the queue")
+
     def _start_workers(self) -> None:
         workers = self.scenario.workers
         self._start_load(
@@ -133,12 +159,20 @@ class Run:
                 "work_s": workers.work_s,
                 "poll_s": workers.poll_s,
                 "seed": self.scenario.seed + number,
+                "wait_for_go": self._workers_wait,
             },
         )
+
+    @property
+    def _workers_wait(self) -> bool:
+        """Whether workers begin with the first phase, all at once, and not as soon as they are there."""
+        return self.scenario.producers.backlog > 0
 
     def _start_producers(self) -> None:
         producers = self.scenario.producers
         if producers.rate == 0:
+            if producers.backlog:
+                return
             self.record.note("No load was asked for: producers.rate is 0.")
             return
         self._start_load(
@@ -153,12 +187,20 @@ class Run:
             },
         )
 
-    def _start_load(self, role: str, count: int, document: Callable[[int], dict[str, object]]) -> None:
+    def _start_load(
+        self,
+        role: str,
+        count: int,
+        document: Callable[[int], dict[str, object]],
+        *,
+        name_of: Callable[[int], str] | None = None,
+        ready_s: float = _READY_S,
+    ) -> None:
         """Start ``count`` processes of ``python -m <role>s`` and wait until each is connected."""
         queue = self.record["queue"]
         started = []
         for number in range(1, count + 1):
-            name = f"{role}-{number}"
+            name = name_of(number) if name_of else f"{role}-{number}"
             common = {
                 "name": name,
                 "endpoint": self.cluster.server("primary").proxied.with_password(),
@@ -177,7 +219,7 @@ class Run:
                 )
             )
         for process in started:
-            process.wait_ready(_READY_S)
+            process.wait_ready(ready_s)
         self.record.write()
 
     def _go_through(self, index: int, phase: Phase) -> None:
@@ -186,19 +228,35 @@ class Run:
         for longrunner in phase.longrunners:
             self.view.say(f"{longrunner.kind} on {longrunner.on} holds its snapshot: the server says so")
         self.record.begin_phase(index)
-        self._watch_until(time.monotonic() + phase.duration_s, phase.name)
+        if index == 0 and self._workers_wait:
+            for process in self._processes.of_role("worker"):
+                process.signal(signal.SIGUSR1)
+        if phase.until == "drained":
+            self._watch_until_drained(phase)
+        else:
+            self._watch_until(time.monotonic() + phase.duration_s, phase.name)
         self.record.end_phase(index)
         self._longrunners.end(phase.name)
         self.record.write()
 
-    def _watch_until(self, end_s: float, phase: str) -> None:
+    def _watch_until_drained(self, phase: Phase) -> None:
+        """Watch until the queue is empty; that it was not in time is noted, and expectations say whether it matters."""
+        with self._opened_queue("drained") as queue:
+            end_s = time.monotonic() + phase.duration_s
+            self._watch_until(end_s, phase.name, is_over=queue.is_drained, every_s=_LOOK_IF_DRAINED_EVERY_S)
+            if time.monotonic() >= end_s:
+                self.record.note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; the queue was not drained by then.")
+
+    def _watch_until(
+        self, end_s: float, phase: str, *, is_over: Callable[[], bool] = lambda: False, every_s: float = _WATCH_EVERY_S
+    ) -> None:
         show_at_s = time.monotonic()
-        while (now_s := time.monotonic()) < end_s:
+        while (now_s := time.monotonic()) < end_s and not is_over():
             self._check_processes()
             if now_s >= show_at_s:
                 show_at_s = now_s + _SHOW_EVERY_S
                 self.view.show(phase, end_s - now_s, read_live_figures(self.folder))
-            time.sleep(max(0.0, min(_WATCH_EVERY_S, end_s - time.monotonic())))
+            time.sleep(max(0.0, min(every_s, end_s - time.monotonic())))
 
     def _check_processes(self) -> None:
         """Take note of what ended uninvited; end the run when the load, or what it runs on, is no longer whole."""

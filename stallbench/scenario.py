@@ -5,7 +5,7 @@ Reading a file, overlaying a variant and telling the user what is wrong with it 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -62,6 +62,12 @@ class Producers(Section):
 
     count: int = Field(default=1, ge=1, le=64)
     rate: float = Field(ge=0, le=1_000_000, description="jobs a second, of all producers together", examples=[500])
+    backlog: int = Field(
+        default=0,
+        ge=0,
+        le=10_000_000,
+        description="jobs that are in the queue before the first phase; workers wait for it to begin",
+    )
     payload_bytes: int = Field(default=256, ge=16, le=1_048_576)
     max_batch: int = Field(
         default=1, ge=1, le=10_000, description="jobs that are due may share one enqueue call, up to this many"
@@ -96,6 +102,10 @@ class Phase(Section):
 
     name: Name = Field(examples=["baseline"])
     duration_s: Duration = Field(alias="duration", gt=0, le=86_400, examples=["20s"])
+    until: Literal["drained"] | None = Field(
+        default=None,
+        description="drained: the phase ends as soon as the queue holds no job, and after its duration at the latest",
+    )
     measured: bool = Field(default=True, description="false for warm-up: its figures are left out")
     longrunners: tuple[LongrunnerChoice, ...] = Field(default=(), strict=False)
 

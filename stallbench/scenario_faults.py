@@ -43,7 +43,7 @@ def find_faults(content: Mapping[str, Any]) -> list[Fault]:
     return [
         *unusable,
         *(fault for fault in of_models if fault.path not in places),
-        *_find_phase_faults(phases),
+        *_find_phase_faults(phases, _table(content, "producers").get("rate", 0)),
         *_find_database_faults(database),
         *_find_connection_faults(content, database),
         *find_expectation_faults(_items(content, "expect"), measured),
@@ -93,10 +93,15 @@ def _find_queue_faults(queue: QueueChoice | None, engine: object) -> Iterator[Fa
         engines = " and ".join(sorted(chosen.engines))
         problem = f' is "{queue.kind}", which runs on {engines} and not on {engine}; expected one of {", ".join(fit)}'
         yield Fault(("queue", "kind"), problem)
-    yield from find_model_faults(chosen.options_type, queue.options, under=("queue",), of=queue.kind, also_allowed=["kind"])
+    faults = find_model_faults(chosen.options_type, queue.options, under=("queue",), of=queue.kind, also_allowed=["kind"])
+    yield from faults
+    if not faults and isinstance(engine, str) and engine in chosen.engines:
+        fault = chosen.find_option_fault(chosen.options_type.model_validate(queue.options), engine)
+        if fault:
+            yield Fault(("queue", fault[0]), fault[1])
 
 
-def _find_phase_faults(phases: list[dict[str, Any]]) -> Iterator[Fault]:
+def _find_phase_faults(phases: list[dict[str, Any]], rate: object) -> Iterator[Fault]:
     times = Counter(phase["name"] for phase in phases if isinstance(phase.get("name"), str))
     for index, phase in enumerate(phases):
         name = phase.get("name")
@@ -105,6 +110,12 @@ def _find_phase_faults(phases: list[dict[str, Any]]) -> Iterator[Fault]:
         elif isinstance(name, str) and times[name] > 1:
             problem = f" is {show_value(name)}, as another phase's is; expected a name of its own for each phase"
             yield Fault(("phases", index, "name"), problem)
+    last_drained = next((index for index, phase in enumerate(phases) if phase.get("until") == "drained"), None)
+    if last_drained is not None and rate:
+        problem = (
+            f' is "drained", but producers.rate is {show_value(rate)}, and the queue is never empty for long; expected rate = 0'
+        )
+        yield Fault(("phases", last_drained, "until"), problem)
     if phases and all(phase.get("measured") is False for phase in phases):
         yield Fault(("phases",), ": none is measured; leave out `measured = false` in at least one")
     sound = [_sound(Phase, phase) for phase in phases]

@@ -24,7 +24,7 @@ class Promise(StrEnum):
 class QueueOptions(BaseModel):
     """Options of a queue, reachable as ``queue.<option>`` in a scenario. Subclass, with a description on every field."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +105,11 @@ class Queue(ABC, Generic[OptionsT]):
     def resolve_options(cls, options: OptionsT, *, workers: int) -> OptionsT:
         """Return ``options`` with what depends on the scenario put in numbers; ``workers``: how many there are."""
         return options
+
+    @classmethod
+    def find_option_fault(cls, options: OptionsT, engine: str) -> tuple[str, str] | None:
+        """Find an option that does not fit the engine or another one: its name, and the sentence that goes on from there."""
+        return None
 
     @abstractmethod
     def install(self) -> None:

@@ -1,0 +1,90 @@
+"""Laravel's database queue of 2017, pessimistic: a row lock while the first available job is reserved, another while it is deleted.
+
+On InnoDB the two locks are taken in opposite orders, through the queue's index here and the primary key there: workers deadlock, and a
+deletion that was rolled back leaves a finished job to be run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field
+
+from stallbench.queues.laravel_table import LaravelOptions, LaravelTableQueue, now_s
+from stallbench.queues.queue import Claim
+
+
+class LaravelPessimisticOptions(LaravelOptions):
+    """What can be chosen about the deletion: the article's mitigations."""
+
+    delete_retries: int = Field(
+        default=1,
+        ge=0,
+        le=100,
+        description="attempts at the transaction that deletes; 0 deletes without a transaction of its own",
+    )
+    delete_mark: bool = Field(default=False, description="whether a finished job is marked before it is deleted")
+    fetch_before_delete: bool = Field(default=True, description="whether the row is selected and locked before it is deleted")
+
+
+class Laravel(LaravelTableQueue[LaravelPessimisticOptions]):
+    """``SELECT .. FOR UPDATE``, then an ``UPDATE`` that reserves. A reservation that is not followed by a deletion expires."""
+
+    kind = "laravel"
+    summary = "locks the first available row, reserves it by time, and deletes it when the work is done"
+    source = "Laravel 5.5's DatabaseQueue, as quoted in 'Laravel queueing optimization' (2017)"
+    options_type = LaravelPessimisticOptions
+    ordered = True
+
+    def __init__(self, connection: Any, options: LaravelPessimisticOptions) -> None:
+        """Serve ``connection``."""
+        self.has_delete_mark = options.delete_mark
+        self.extra_column = "add_delete_mark" if options.delete_mark else ""
+        super().__init__(connection, options)
+
+    def claim(self, limit: int = 1) -> Sequence[Claim]:
+        """Reserve one job, as Laravel does whatever ``limit`` is; one that is marked as done is deleted on the way."""
+        while True:
+            self.session.begin()
+            rows = self.session.run(self.statements["next_jobs"], *self._when()).rows
+            if not rows:
+                self.session.commit()
+                return []
+            job_id, _, payload, attempts, *_, last = rows[0]
+            if self.has_delete_mark and int(last) == 1:
+                self.session.run(self.statements["delete"], int(job_id))
+                self.session.commit()
+                continue
+            self.session.run(self.statements["reserve"], now_s(), int(job_id))
+            self.session.commit()
+            return [Claim(job_id=int(job_id), attempt=int(attempts) + 1, payload=payload)]
+
+    def complete(self, claim: Claim) -> None:
+        """Delete the job.
+
+        A transaction that the server sacrificed is tried again as often as ``delete_retries`` says, then the error is raised and the
+        job will run again when its reservation has expired. One that is marked will not: whoever comes upon it deletes it.
+        """
+        if self.has_delete_mark:
+            self.session.run(self.statements["mark"], claim.job_id)
+        attempts = max(1, self.options.delete_retries)
+        for attempt in range(1, attempts + 1):
+            try:
+                self._delete(claim.job_id)
+            except Exception as error:
+                if not self.session.is_conflict(error) or (attempt == attempts and not self.has_delete_mark):
+                    raise
+                self.on_retry(error)
+                self.session.rollback()
+            else:
+                return
+
+    def _delete(self, job_id: int) -> None:
+        if self.options.delete_retries == 0 and not self.options.fetch_before_delete:
+            self.session.run(self.statements["delete"], job_id)
+            return
+        self.session.begin()
+        if not self.options.fetch_before_delete or self.session.run(self.statements["fetch"], job_id).rows:
+            self.session.run(self.statements["delete"], job_id)
+        self.session.commit()

@@ -1,0 +1,78 @@
+"""Laravel's queue with optimistic locking: read some available jobs without a lock, choose one, and reserve it if nobody was faster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from stallbench.queues.laravel_table import LaravelOptions, LaravelTableQueue, now_s
+from stallbench.queues.queue import Claim, LostRaceError
+
+_SHARES = {"N/2": 0.5, "N": 1.0, "2N": 2.0}
+_EXPONENTIAL_STOP = 3
+"""Each job of the window is taken with a chance of one in three, in turn; if none was, the first is."""
+
+
+class LaravelOptimisticOptions(LaravelOptions):
+    """What can be chosen about the choice."""
+
+    window: int | Literal["N/2", "N", "2N"] = Field(
+        default="N",
+        description="how many available jobs a worker chooses among: a number, or a multiple of N, the number of workers",
+    )
+    pick: Literal["first", "uniform", "exponential"] = Field(default="uniform", description="which of them it tries to reserve")
+
+
+class LaravelOptimistic(LaravelTableQueue[LaravelOptimisticOptions]):
+    """No transaction and no row lock is held: the ``version`` column tells who was first."""
+
+    kind = "laravel_optimistic"
+    summary = "reads a window of available rows, picks one, and reserves it if its version is still the same"
+    source = "the author's laravel-queue-database-ph4, as described in 'Laravel queueing optimization' (2017)"
+    options_type = LaravelOptimisticOptions
+    ordered = False
+    extra_column = "add_version"
+
+    def __init__(self, connection: Any, options: LaravelOptimisticOptions) -> None:
+        """Serve ``connection``; a window that is a multiple of the workers has been resolved before, or is that of one worker."""
+        super().__init__(connection, options)
+        self._window = options.window if isinstance(options.window, int) else _window_of(options.window, 1)
+        self.statements["next_jobs"] = (
+            self.statements["next_jobs"].replace("LIMIT 1", f"LIMIT {self._window}").removesuffix(self.session.row_lock).strip()
+        )
+
+    @classmethod
+    def resolve_options(cls, options: LaravelOptimisticOptions, *, workers: int) -> LaravelOptimisticOptions:
+        """Put the window in jobs."""
+        if isinstance(options.window, int):
+            return options
+        return options.model_copy(update={"window": _window_of(options.window, workers)})
+
+    def claim(self, limit: int = 1) -> Sequence[Claim]:
+        """Reserve one job of the window, whatever ``limit`` is; raises `LostRaceError` if another worker was faster."""
+        rows = self.session.run(self.statements["next_jobs"], *self._when()).rows
+        if not rows:
+            return []
+        job_id, _, payload, attempts, *_, version = rows[self._pick(len(rows))]
+        reserved = self.session.run(self.statements["reserve_version"], now_s(), int(job_id), int(version))
+        if reserved.affected == 0:
+            raise LostRaceError(int(job_id))
+        return [Claim(job_id=int(job_id), attempt=int(attempts) + 1, payload=payload)]
+
+    def complete(self, claim: Claim) -> None:
+        """Delete the job; a busy database is recorded and asked again by the worker's next move, as an error."""
+        self.session.run(self.statements["delete"], claim.job_id)
+
+    def _pick(self, count: int) -> int:
+        if self.options.pick == "uniform":
+            return self.random.randrange(count)
+        if self.options.pick == "exponential":
+            return next((place for place in range(count) if self.random.randrange(_EXPONENTIAL_STOP) == 0), 0)
+        return 0
+
+
+def _window_of(share: str, workers: int) -> int:
+    return max(1, math.ceil(_SHARES[share] * workers))

@@ -1,0 +1,140 @@
+"""What Laravel's database queue and its optimistic variant share: the table, and everything but the claim and the deletion."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar
+
+from pydantic import Field
+
+from stallbench.queues.queue import Backlog, Claim, NewJob, Promise, Queue, QueueOptions
+from stallbench.queues.sql_session import open_session
+from stallbench.queues.statements import read_statements
+
+_STATEMENTS = read_statements(Path(__file__).with_name("laravel.sql"))
+_OTHER_QUEUE = "other"
+_ROWS_AT_ONCE = 1000
+_HINTS = {"none": "", "queue_index": "FORCE INDEX ({index})", "primary": "FORCE INDEX (PRIMARY)"}
+_INDEX_NAMES = {"queue": "jobs_queue_index", "queue_reserved_at": "jobs_queue_reserved_at_index"}
+
+
+class LaravelOptions(QueueOptions):
+    """What can be chosen about the table and the reservation."""
+
+    index: Literal["queue", "queue_reserved_at", "none"] = Field(
+        default="queue", description="index besides the primary key: Laravel 5.5's, the one before 5.4, or none"
+    )
+    retry_after_s: int = Field(default=90, ge=1, alias="retry_after", description="seconds after which a reservation has expired")
+    hint: Literal["none", "queue_index", "primary"] = Field(
+        default="none",
+        description="index that the claim is made to read, on MariaDB and MySQL; none leaves the choice to the optimizer",
+    )
+    other_jobs: int = Field(
+        default=0, ge=0, description="jobs of another queue in the same table, of which nobody takes notice but the optimizer"
+    )
+
+
+LaravelOptionsT = TypeVar("LaravelOptionsT", bound=LaravelOptions)
+
+
+class LaravelTableQueue(Queue[LaravelOptionsT]):
+    """The ``jobs`` table. Times are whole seconds by the clock of the process, as Laravel's are."""
+
+    engines = frozenset({"mariadb", "mysql", "postgres", "sqlite"})
+    promise = Promise.AT_LEAST_ONCE
+    tables = ("jobs",)
+    indexes = ("jobs_queue_index", "jobs_queue_reserved_at_index")
+    queue_name: ClassVar[str] = "default"
+    extra_column: str = ""
+    """Statement that adds what this queue needs besides Laravel's own columns."""
+    has_delete_mark: bool = False
+
+    def __init__(self, connection: Any, options: LaravelOptionsT) -> None:
+        """Word the statements for the engine that ``connection`` leads to."""
+        super().__init__(connection, options)
+        self.session = open_session(connection)
+        hint = _HINTS[options.hint].format(index=_INDEX_NAMES.get(options.index, ""))
+        places = {
+            "index_hint": hint,
+            "row_lock": self.session.row_lock,
+            "not_done": "delete_mark = 0" if self.has_delete_mark else "1 = 1",
+            "limit": "1",
+        }
+        self.statements = {name: _fill(statement, places) for name, statement in _STATEMENTS.items()}
+
+    @classmethod
+    def find_option_fault(cls, options: LaravelOptionsT, engine: str) -> tuple[str, str] | None:
+        """Find a hint that the engine does not take, or that names an index that is not made."""
+        if options.hint != "none" and engine not in ("mariadb", "mysql"):
+            return "hint", f' is "{options.hint}", which {engine} does not know; expected "none"'
+        if options.hint == "queue_index" and options.index == "none":
+            return "hint", ' is "queue_index", but queue.index is "none"'
+        return None
+
+    def install(self) -> None:
+        """Create the table, its index, and the other queue's jobs."""
+        self.session.run(self.statements[f"create_table_{self.session.engine_family}"])
+        if self.options.index != "none":
+            self.session.run(self.statements[f"index_{self.options.index}"])
+        if self.extra_column:
+            self.session.run(self.statements[self.extra_column])
+        for begin in range(0, self.options.other_jobs, _ROWS_AT_ONCE):
+            rows = min(_ROWS_AT_ONCE, self.options.other_jobs - begin)
+            self.session.insert(self.statements["insert"], [(_OTHER_QUEUE, "{}", 2**31 - 1, now_s())] * rows)
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Insert the jobs; several share one transaction."""
+        created_at_s = now_s()
+        rows = [(self.queue_name, job.payload, created_at_s, created_at_s) for job in jobs]
+        return self.session.insert(self.statements["insert"], rows)
+
+    def fail(self, claim: Claim, error: str) -> None:
+        """Make the job available again at once.
+
+        Laravel deletes the row and inserts it anew, under another id; here it keeps its id, by which the bench follows it.
+        """
+        self.session.run(self.statements["release"], now_s(), claim.job_id)
+
+    def recover(self, error: Exception) -> bool:
+        """Roll back and go on, as Laravel's worker does after an exception, unless the connection itself is lost."""
+        if self.session.is_connection_lost(error):
+            return False
+        self.session.rollback()
+        return True
+
+    def explain(self) -> str:
+        """Ask the server how it would find the next job."""
+        return self.session.explain(self.statements["next_jobs"], *self._when())
+
+    def backlog(self) -> Backlog:
+        """Count what is available."""
+        count, oldest_at_s = self.session.run(self.statements["backlog"], *self._when()).rows[0]
+        return Backlog(depth=int(count), oldest_job_s=None if oldest_at_s is None else max(0.0, time.time() - int(oldest_at_s)))
+
+    def is_drained(self) -> bool:
+        """Whether the table holds no job of the queue that is not done."""
+        return not self.session.run(self.statements["any_job"], self.queue_name).rows
+
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        """Go through the table; a job is claimed if its reservation has not expired."""
+        expired_at_s = now_s() - self.options.retry_after_s
+        for job_id, reserved_at_s in self.session.stream(self.statements["job_ids"], self.queue_name):
+            yield int(job_id), reserved_at_s is not None and int(reserved_at_s) > expired_at_s
+
+    def _when(self) -> tuple[str, int, int]:
+        """Return the parameters by which a job is available: its queue, now, and when an expired reservation was made."""
+        at_s = now_s()
+        return self.queue_name, at_s, at_s - self.options.retry_after_s
+
+
+def now_s() -> int:
+    """Return the time by the clock of this process, in whole seconds since 1970."""
+    return int(time.time())
+
+
+def _fill(statement: str, places: dict[str, str]) -> str:
+    for name, text in places.items():
+        statement = statement.replace(f"{{{name}}}", text)
+    return " ".join(statement.split())
