@@ -18,9 +18,10 @@ from pydantic import TypeAdapter
 Server = Literal["mariadb", "mysql", ""]
 """Whose listing it is, by its own words; empty when it does not say."""
 
-LockKind = Literal["rec but not gap", "gap", "next-key", "insert intention", "table"]
+LockKind = Literal["rec but not gap", "gap", "next-key", "insert intention", "table", ""]
 """``rec but not gap``: the index entry alone. ``gap``: the space before an entry, or behind the last one. ``next-key``: both,
-which is what a locking read takes under REPEATABLE READ. ``insert intention``: asks for a gap in order to insert. ``table``."""
+which is what a locking read takes under REPEATABLE READ. ``insert intention``: asks for a gap in order to insert. ``table``.
+Empty: the text did not say."""
 
 _STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'" + r'|"(?:[^"\\]|\\.|"")*"')
 _NUMBER = re.compile(r"(?<![\w`.])-?\d+(?:\.\d+)?\b")
@@ -182,6 +183,6 @@ _ADAPTER: TypeAdapter[Deadlock] = TypeAdapter(Deadlock)
 
 
 def shape_of(sql: str) -> str:
-    """Return a statement with its constants as ``?`` and its white space as blanks, so that like statements are alike."""
-    constants = _NUMBER.sub("?", _STRING.sub("?", sql))
+    """Return a statement with its constants as ``?``, without quotes around names, so that like statements are alike."""
+    constants = _NUMBER.sub("?", _STRING.sub("?", sql)).replace("`", "")
     return " ".join(_LIST.sub("(?, ...)", constants).split())

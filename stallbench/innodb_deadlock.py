@@ -26,10 +26,10 @@ _LOG_PREFIX = re.compile(r"^\d{4}-\d\d-\d\d[T ]\s?\d{1,2}:\d\d:\d\d\S* \d+ \[\w+
 _WHEN = re.compile(r"^(?:\d{4}-\d\d-\d\d|\d{6})[T\s]+\d{1,2}:\d\d:\d\d")
 _RULE = re.compile(r"^[-=]{3,}$")
 _TITLE = re.compile(r"^[A-Z][A-Z0-9/ ,-]+$")
-_BEGIN = re.compile(r"^\*\*\* (?:\((?P<number>\d+)\) )?TRANSACTION:")
-_PART = re.compile(r"^\*\*\* (?:\((?P<number>\d+)\) )?(?P<part>HOLDS|WAITING FOR|CONFLICTING WITH)")
+_BEGIN = re.compile(r"^\*\*\* (?:\((?P<number>\d{1,9})\) )?TRANSACTION:")
+_PART = re.compile(r"^\*\*\* (?:\((?P<number>\d{1,9})\) )?(?P<part>HOLDS|WAITING FOR|CONFLICTING WITH)")
 _PARTS: dict[str, LockPart] = {"HOLDS": "holds", "WAITING FOR": "waits", "CONFLICTING WITH": "conflicts"}
-_VICTIM = re.compile(r"^\*\*\* WE ROLL BACK TRANSACTION \((?P<number>\d+)\)")
+_VICTIM = re.compile(r"^\*\*\* WE ROLL BACK TRANSACTION \((?P<number>\d{1,9})\)")
 _TOO_DEEP = "TOO DEEP OR LONG SEARCH"
 _MOST_SHOWN = 3
 """Entries of one lock that are kept in the text: a read through an index locks hundreds, and each is printed with all columns."""
@@ -50,7 +50,7 @@ def find_deadlocks(text: str) -> Iterator[Deadlock]:
     A status has only the latest; of a queue that deadlocks four times a second the others are in the log alone.
     """
     listing: _Listing | None = None
-    lines = text.splitlines()
+    lines = text.encode(errors="replace").decode().split("\n")  # half a surrogate pair would not go into JSON
     for place, raw in enumerate(lines):
         line = _LOG_PREFIX.sub("", raw).rstrip()
         logged = len(line) < len(raw.rstrip())

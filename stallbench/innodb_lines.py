@@ -11,14 +11,14 @@ from typing import Literal, Self
 from stallbench.deadlock import Lock, LockKind
 
 _ID = re.compile(r"^TRANSACTION \(?(?P<id>\w+)\)?")
-_WEIGHT = re.compile(r"(?P<structs>\d+) lock struct\(s\)(?:.*undo log entries (?P<undo>\d+))?")
-_THREAD = re.compile(r"^(?P<server>MySQL|MariaDB) thread id (?P<thread>\d+)(?:.*?query id (?P<query>\d+)(?P<who>.*))?")
+_WEIGHT = re.compile(r"(?P<structs>\d{1,20}) lock struct\(s\)(?:.*undo log entries (?P<undo>\d{1,20}))?")
+_THREAD = re.compile(r"^(?P<server>MySQL|MariaDB) thread id (?P<thread>\d{1,20})(?:.*?query id (?P<query>\d{1,20})(?P<who>.*))?")
 _RECORD_LOCKS = re.compile(
-    r"^RECORD LOCKS space id (?P<space>\d+) page no (?P<page>\d+)(?: n bits \d+)? index (?P<index>.+?) of table (?P<table>.+?)"
-    r"(?: trx id (?P<trx>\w+))?(?: lock[ _]mode (?P<mode>[\w-]+)(?P<rest>.*))?$"
+    r"^RECORD LOCKS space id (?P<space>\d{1,20}) page no (?P<page>\d{1,20})(?: n bits \d{1,20})? index (?P<index>.+?) of table (?P<table>.+?)"
+    r" trx id (?P<trx>\w+)(?: lock[ _]mode (?P<mode>[\w-]+)(?P<rest>.*))?"
 )
-_TABLE_LOCK = re.compile(r"^TABLE LOCK table (?P<table>.+?)(?: trx id (?P<trx>\w+))?(?: lock[ _]mode (?P<mode>[\w-]+).*)?$")
-_ENTRY = re.compile(r"^\s*Record lock, heap no (?P<heap_no>\d+)")
+_TABLE_LOCK = re.compile(r"^TABLE LOCK table (?P<table>.+?) trx id (?P<trx>\w+)(?: lock[ _]mode (?P<mode>[\w-]+))?")
+_ENTRY = re.compile(r"^\s*Record lock, heap no (?P<heap_no>\d{1,20})")
 _FIELD = re.compile(r"^\s*\d+: (?:len[ =]\d+;.*?hex[ =]\s*(?P<hex>[0-9a-f]*);|SQL NULL)")
 _QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 _CLUSTERED = ("PRIMARY", "GEN_CLUST_INDEX")
@@ -115,12 +115,12 @@ class LockLines:
                 index=_unquote(record["index"]),
                 mode=record["mode"] or "",
                 flags=record["rest"] or "",
-                transaction_id=record["trx"] or "",
+                transaction_id=record["trx"],
                 space=int(record["space"]),
                 page=int(record["page"]),
             )
         if table := _TABLE_LOCK.match(line):
-            name, mode, transaction_id = _unquote(table["table"]), table["mode"] or "", table["trx"] or ""
+            name, mode, transaction_id = _unquote(table["table"]), table["mode"] or "", table["trx"]
             return cls(number, part, table=name, index="", mode=mode, flags="", transaction_id=transaction_id)
         return None
 
@@ -158,7 +158,7 @@ class LockLines:
         # On the end of the index there is no entry to lock: the server says next-key, and means the gap before it.
         if "gap before rec" in self.flags or {entry.heap_no for entry in self.entries} == {_SUPREMUM}:
             return "gap"
-        return "next-key"
+        return "next-key" if self.mode and self.flags.strip() in {"", "waiting"} else ""
 
 
 def _unquote(name: str) -> str:
