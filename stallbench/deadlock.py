@@ -1,0 +1,188 @@
+"""A deadlock as the server describes it: who held what, who waited for what, and who paid for it.
+
+The server rolls back one transaction of the circle, and in a queue that is not harmless: a worker whose DELETE is rolled back
+has done its job and leaves it in the table, to be done again (seed 000). The listing names the statement that paid.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import TypeAdapter
+
+Server = Literal["mariadb", "mysql", ""]
+"""Whose listing it is, by its own words; empty when it does not say."""
+
+LockKind = Literal["rec but not gap", "gap", "next-key", "insert intention", "table", ""]
+"""``rec but not gap``: the index entry alone. ``gap``: the space before an entry, or behind the last one. ``next-key``: both,
+which is what a locking read takes under REPEATABLE READ. ``insert intention``: asks for a gap in order to insert. ``table``.
+Empty: the text did not say."""
+
+_STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'" + r'|"(?:[^"\\]|\\.|"")*"')
+_NUMBER = re.compile(r"(?<![\w`.])-?\d+(?:\.\d+)?\b")
+_LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)+\s*\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """A lock on entries of an index, or on a table."""
+
+    table: str
+    """With its database, unquoted: ``bench.jobs``; a partition follows a ``#``."""
+    index: str
+    """Empty for a lock on the table."""
+    mode: str
+    """``X``, ``S``, ``IX``, ``IS``, ``AUTO-INC``; empty when the text did not say."""
+    kind: LockKind
+    transaction_id: str
+    """Whose it is; ``0`` for a transaction that has only read so far."""
+    space: int | None = None
+    page: int | None = None
+    heap_nos: tuple[int, ...] = ()
+    """Entries on that page, by the number the server gives them; 1 is the end of the index."""
+    keys: tuple[str, ...] = ()
+    """What stands in those entries as far as it can be read, one for each of `heap_nos`: ``default, 209``."""
+
+    @property
+    def place(self) -> str:
+        """Table and index without the database, as an engineer calls it: ``jobs.PRIMARY``, or ``jobs`` alone."""
+        table = self.table.rpartition(".")[2]
+        return f"{table}.{self.index}" if self.index else table
+
+    def meets(self, other: Lock) -> bool:
+        """Say whether both lock the same thing, as far as the text tells: a listing without entries is compared by index."""
+        if (self.table, self.index) != (other.table, other.index):
+            return False
+        if not self.heap_nos or not other.heap_nos:
+            return True
+        same_page = (self.space, self.page) == (other.space, other.page)
+        return same_page and not set(self.heap_nos).isdisjoint(other.heap_nos)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """One of the transactions that the server lists."""
+
+    number: int
+    """Its number in the listing, from 1."""
+    transaction_id: str
+    thread_id: int | None = None
+    """The connection's id: what ``CONNECTION_ID()`` returns, so that a worker can be named by it."""
+    query_id: int | None = None
+    user: str = ""
+    host: str = ""
+    state: str = ""
+    """What the server was doing for it: ``Updating``, ``Sending data``."""
+    sql: str = ""
+    """The statement that waited, cut off by the server at 3000 bytes; earlier statements, which took the locks, are not told."""
+    waits_for: Lock | None = None
+    holds: tuple[Lock, ...] = ()
+    rolled_back: bool = False
+    lock_structs: int | None = None
+    undo_entries: int | None = None
+
+    @property
+    def weight(self) -> int | None:
+        """What the server compares to choose whom to roll back, the lightest: lock structures and undo log entries."""
+        if self.lock_structs is None:
+            return None
+        return self.lock_structs + (self.undo_entries or 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """One arrow of the circle: somebody waits for somebody's lock."""
+
+    waiter: Transaction
+    lock: Lock
+    """What is asked for."""
+    holder: Transaction | None
+    """Who has it; None when the listing does not say."""
+    held: Lock | None
+    """The lock that is in the way; None when the listing does not have it."""
+    strangers: int
+    """How many locks of transactions that are not listed are in the way, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlock:
+    """The latest deadlock that a server describes."""
+
+    when: str
+    """As the server wrote it, in its own time zone: ``2026-11-21 02:03:14``."""
+    server: Server
+    transactions: tuple[Transaction, ...]
+    other_locks: tuple[Lock, ...] = ()
+    """Locks in the way whose transactions are not listed."""
+    too_deep: bool = False
+    """The search for a circle was given up (over 200 transactions or a million locks), and the searcher rolled back."""
+    victim_said: int | None = None
+    """The number that the server named as rolled back; 0 is MariaDB's way of not knowing."""
+    victim_by: Literal["server", "weight", ""] = ""
+    """Who says who the victim is: the server, or, where it contradicts itself, the weights that it prints; or nobody."""
+    text: str = ""
+    """The listing; of each lock the first entries only."""
+
+    @property
+    def victim(self) -> Transaction | None:
+        """The transaction that was rolled back, if it is known and listed."""
+        return next((transaction for transaction in self.transactions if transaction.rolled_back), None)
+
+    def waits(self) -> Iterator[Wait]:
+        """Go along the circle: each transaction's wait, with whoever is in the way as far as the listing tells.
+
+        Both servers list the transactions in the order in which each waits for the next, and the last for the first. Where no
+        lock is listed that is in the way, MariaDB's order is believed, but not MySQL's: before 8.0.18 it listed two transactions
+        even of a longer circle.
+        """
+        for place, waiter in enumerate(self.transactions):
+            lock = waiter.waits_for
+            if lock is None:
+                continue
+            others = self.transactions[place + 1 :] + self.transactions[:place]
+            strangers = [held for held in self.other_locks if held.meets(lock)]
+            holder, held = next(((other, held) for other in others for held in other.holds if held.meets(lock)), (None, None))
+            if holder is None and strangers:
+                held = strangers[0]
+            elif holder is None and others and self.server == "mariadb":
+                holder = others[0]
+            yield Wait(waiter=waiter, lock=lock, holder=holder, held=held, strangers=len(strangers))
+
+    def to_json(self) -> str:
+        """Return everything on one line."""
+        return _ADAPTER.dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Deadlock:
+        """Return what `to_json` made; raises `ValueError` for anything else."""
+        return _ADAPTER.validate_json(text)
+
+    def to_sample_value(self) -> str:
+        """Return everything as the value of a sample: zlib's compression of `to_json` in URL-safe base64.
+
+        A sample file has neither quotes nor escapes and replaces commas, quotes and line breaks, all of which SQL is made of;
+        these letters, digits, ``-``, ``_`` and ``=`` come back as they were. Compressed, a listing takes one or two kilobytes.
+        """
+        return base64.urlsafe_b64encode(zlib.compress(self.to_json().encode())).decode()
+
+    @classmethod
+    def from_sample_value(cls, value: str) -> Deadlock:
+        """Return what `to_sample_value` made; raises `ValueError` when it is torn or something else."""
+        try:
+            return cls.from_json(zlib.decompress(base64.urlsafe_b64decode(value)).decode())
+        except zlib.error as error:
+            raise ValueError(f"not a deadlock's value: {error}") from error
+
+
+_ADAPTER: TypeAdapter[Deadlock] = TypeAdapter(Deadlock)
+
+
+def shape_of(sql: str) -> str:
+    """Return a statement with its constants as ``?``, without quotes around names, so that like statements are alike."""
+    constants = _NUMBER.sub("?", _STRING.sub("?", sql)).replace("`", "")
+    return " ".join(_LIST.sub("(?, ...)", constants).split())

@@ -1,0 +1,48 @@
+"""Like deadlocks are counted together, and the report shows each kind once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jinja2
+
+from stallbench.deadlock_groups import UNKNOWN, group_deadlocks
+from stallbench.report import TEMPLATES
+from tests.unit.innodb_listings import deadlock_of
+
+
+def render(**context: object) -> str:
+    loader = jinja2.FileSystemLoader(TEMPLATES)
+    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    return environment.get_template("deadlocks.html.j2").render(**context)
+
+
+def test_deadlocks_of_the_same_statements_are_one_group() -> None:
+    deletes = [replace(deadlock_of("mariadb_delete_is_victim"), when=f"2026-11-21 02:03:1{second}") for second in range(3)]
+    first, second = group_deadlocks([deadlock_of("mariadb_claim_is_victim"), *deletes])
+    assert (first.count, first.victim, first.repeats_job) == (3, "delete from jobs where id = ?", True)
+    assert (second.count, second.victim[:13], second.repeats_job) == (1, "select * from", False)
+
+
+def test_the_same_deadlock_read_twice_counts_once() -> None:
+    (group,) = group_deadlocks([deadlock_of("mariadb_two_rows")] * 5)
+    assert group.count == 1
+
+
+def test_an_unknown_victim_is_a_group_of_its_own() -> None:
+    deadlock = deadlock_of("mariadb_two_rows")
+    unknown = replace(deadlock, transactions=tuple(replace(t, rolled_back=False) for t in deadlock.transactions))
+    (group,) = group_deadlocks([unknown])
+    assert group.victim == UNKNOWN
+
+
+def test_the_report_shows_count_drawing_and_listing() -> None:
+    page = render(deadlocks=group_deadlocks([deadlock_of("mariadb_delete_is_victim")]), deadlock_count=117)
+    assert "The server counted 117; the listings of 1 were read." in page
+    assert "<svg class=" in page
+    assert "WE ROLL BACK TRANSACTION (1)" in page
+    assert "will be done again" in page
+
+
+def test_without_deadlocks_the_report_says_nothing_of_them() -> None:
+    assert render(deadlocks=[], deadlock_count=None).strip() == ""
