@@ -7,7 +7,7 @@ from typing import Any
 
 from stallbench.collectors.collector import ServerCollector, samples_of
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
-from stallbench.queues import Queue, find_queues
+from stallbench.collectors.watched_queue import QueueOnConnection
 from stallbench.records.samples import Sample
 
 
@@ -19,15 +19,11 @@ class BacklogCollector(ServerCollector):
     def __init__(self, document: CollectorsDocument) -> None:
         """Make the queue under test when it is first asked."""
         super().__init__(document)
-        self._queue: Queue[Any] | None = None
+        self._queue = QueueOnConnection(document.queue)
 
     def sample_server(self, server: WatchedServer, connection: Any) -> Iterator[Sample]:
         """Yield depth and age of the oldest job; an empty queue's oldest job is 0 s old."""
-        if self._queue is None or self._queue.connection is not connection:
-            chosen = self.document.queue
-            queue_type = find_queues()[chosen.kind]
-            self._queue = queue_type(connection, queue_type.options_type.model_validate(chosen.options))
-        backlog = self._queue.backlog()
+        backlog = self._queue.on(connection).backlog()
         yield from samples_of(
             server.name, "queue", {"depth": backlog.depth, "oldest_job_s": max(backlog.oldest_job_s or 0.0, 0.0)}
         )

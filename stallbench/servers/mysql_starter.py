@@ -10,6 +10,7 @@ from stallbench.drivers import driver_of
 from stallbench.engines import ENGINES, Engine
 from stallbench.errors import NotCarriedOutError
 from stallbench.parts import require_server
+from stallbench.replica_status import read_replica_status
 from stallbench.scenario import Database, SettingValue
 from stallbench.servers.mysql import MySQLServer
 from stallbench.servers.ports import LOOPBACK
@@ -75,18 +76,6 @@ class MySQLStarter(Starter):
         )
         server.start()
         return server
-
-
-def read_replica_status(cursor: Any) -> dict[str, Any]:
-    """Return what a replica says of itself, by names in small letters in which ``slave`` and ``master`` stand as ``replica`` and
-    ``source``; empty if it follows nobody.
-    """
-    cursor.execute("SHOW REPLICA STATUS")
-    row = cursor.fetchone()
-    if row is None:
-        return {}
-    names = [column[0].lower().replace("slave", "replica").replace("master", "source") for column in cursor.description]
-    return dict(zip(names, row, strict=True))
 
 
 def _wait_until_following(cursor: Any, name: str) -> None:

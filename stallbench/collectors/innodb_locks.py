@@ -1,0 +1,70 @@
+"""Does somebody wait for somebody's row, who is at the head, and how much time has gone by like that? How many deadlocks were broken?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pymysql
+
+from stallbench.collectors.collector import INNODB, ServerCollector, samples_of
+from stallbench.collectors.document import WatchedServer
+from stallbench.records.samples import Sample
+
+_COUNTERS = {
+    "innodb_deadlocks": "deadlocks",
+    "innodb_row_lock_current_waits": "blocked_backends",
+    "innodb_row_lock_time": "row_lock_wait_ms",
+    "innodb_row_lock_waits": "row_lock_waits",
+    "com_rollback": "rollbacks",
+}
+"""By the server's status variable: the metric. MySQL has no ``innodb_deadlocks``; its own counter is asked there."""
+_STATUS = f"SHOW GLOBAL STATUS WHERE variable_name IN ({', '.join(repr(name) for name in _COUNTERS)})"
+_DEADLOCKS = "SELECT count FROM information_schema.innodb_metrics WHERE name = 'lock_deadlocks'"
+# Both products have this view of the sys schema, each over its own tables.
+_BLOCKED = """
+SELECT waits.waiting_pid, waits.blocking_pid, coalesce(session.user, ''), waits.wait_age_secs,
+  concat_ws(' ', waits.waiting_lock_mode, 'on', waits.locked_table, waits.locked_index)
+FROM sys.x$innodb_lock_waits AS waits
+LEFT JOIN information_schema.processlist AS session ON session.id = waits.blocking_pid
+ORDER BY waits.wait_age_secs DESC
+LIMIT 20
+"""
+
+
+class InnoDBLocksCollector(ServerCollector):
+    """Counts first; who blocks whom is asked only when somebody waits."""
+
+    name = "innodb_locks"
+    engines = INNODB
+    roles = ("primary", "replica")
+
+    def sample_server(self, server: WatchedServer, connection: pymysql.Connection) -> Iterator[Sample]:
+        """Yield the counters since the server's start, the number of waiting sessions, and a set for each of the first 20 of these.
+
+        A counter that the user may not read is left out, with the reason in the collectors' log; those that need no privilege are read
+        first.
+        """
+        with connection.cursor() as cursor:
+            cursor.execute(_STATUS)
+            values: dict[str, Any] = {_COUNTERS[name.lower()]: int(value) for name, value in cursor.fetchall()}
+            yield from samples_of(server.name, "server", values)
+            if "deadlocks" not in values:
+                cursor.execute(_DEADLOCKS)
+                row = cursor.fetchone()
+                yield from samples_of(server.name, "server", {"deadlocks": int(row[0]) if row else None})
+            if values.get("blocked_backends"):
+                cursor.execute(_BLOCKED)
+                for pid, blocker_pid, user, blocked_s, lock in cursor.fetchall():
+                    of_one = {
+                        "blocker_pid": blocker_pid,
+                        "blocker_application": user,
+                        "blocked_s": blocked_s,
+                        "lock": _plain(lock),
+                    }
+                    yield from samples_of(server.name, f"blocked:{pid}", of_one)
+
+
+def _plain(lock: object) -> str:
+    text = lock.decode() if isinstance(lock, bytes) else str(lock)
+    return text.replace("`", "")
