@@ -30,6 +30,10 @@ def find_expectation_faults(expect: Sequence[Mapping[str, Any]], measured: Mappi
         phase, other = expectation.get("phase"), expectation.get("relative_to")
         if isinstance(phase, str) and phase == other:
             yield Fault((*path, "relative_to"), f" is {show_value(other)}, the phase itself; expected another phase")
+        measure = MEASURES.get(str(expectation.get("metric", "")).partition(".")[0])
+        for key in ("phase", "relative_to"):
+            if measure and measure.is_of_run and expectation.get(key):
+                yield Fault((*path, key), f" is given, but {measure.name} is of the whole run; leave it out")
         if expectation:
             yield from _find_bound_faults(path, expectation)
 

@@ -19,6 +19,8 @@ class Measure:
     statistics: tuple[str, ...]
     """`DISTRIBUTION`: of single calls. `SERIES`: of samples; ``slope`` is by least squares, per second. `COUNT`: ``rate`` is
     per second of the phase."""
+    is_of_run: bool = False
+    """Whether it is of the whole run only: an order has no phases."""
 
 
 MEASURES: dict[str, Measure] = {
@@ -45,6 +47,26 @@ MEASURES: dict[str, Measure] = {
         Measure(name="empty", meaning="claims that found nothing", statistics=COUNT),
         Measure(name="lost_race", meaning="claims that a re-check took back", statistics=COUNT),
         Measure(name="errors", meaning="calls that raised", statistics=COUNT),
+        Measure(name="retried", meaning="calls that raised and that the queue itself tried again", statistics=COUNT),
+        Measure(name="executions_again", meaning="executions of jobs that had been executed before", statistics=COUNT),
+        Measure(name="deadlocks_in_claim", meaning="claims that the server rolled back to break a deadlock", statistics=COUNT),
+        Measure(
+            name="deadlocks_in_complete", meaning="completions that the server rolled back to break a deadlock", statistics=COUNT
+        ),
+        Measure(
+            name="deadlocks_in_enqueue", meaning="enqueues that the server rolled back to break a deadlock", statistics=COUNT
+        ),
+        Measure(
+            name="order_diff",
+            meaning="places between an execution and its job's turn",
+            statistics=("mean", "p99", "max"),
+            is_of_run=True,
+        ),
+        Measure(
+            name="stalled_s",
+            meaning="seconds in which nothing was completed although jobs waited",
+            statistics=("total", "longest"),
+        ),
         Measure(name="duplicates", meaning="jobs with a second completion in the phase", statistics=("count",)),
         Measure(name="depth", meaning="jobs ready and not claimed", statistics=SERIES),
         Measure(name="oldest_job_s", meaning="age of the oldest job that is ready", statistics=SERIES),
@@ -57,6 +79,7 @@ MEASURES: dict[str, Measure] = {
         Measure(name="horizon_age_xids", meaning="the horizon's age in transactions", statistics=SERIES),
         Measure(name="blocked_backends", meaning="backends waiting for another's lock", statistics=SERIES),
         Measure(name="deadlocks", meaning="deadlocks that the server broke", statistics=("count",)),
+        Measure(name="row_lock_wait_ms", meaning="time that statements have waited for rows, of all sessions", statistics=COUNT),
         Measure(name="conflicts", meaning="queries of a replica that recovery cancelled", statistics=("count",)),
         Measure(name="replication_lag_bytes", meaning="bytes that the replica is behind", statistics=SERIES),
         Measure(name="wal_bytes", meaning="WAL written", statistics=COUNT),

@@ -84,11 +84,11 @@ def _find_queue_faults(queue: QueueChoice | None, engine: object) -> Iterator[Fa
         return
     queues = find_queues()
     chosen = queues.get(queue.kind)
+    fit = [kind for kind, other in queues.items() if isinstance(engine, str) and engine in other.engines]
     if chosen is None:
-        allowed = f"one of {', '.join(queues)}{did_you_mean(queue.kind, queues)}"
+        allowed = f"one of {', '.join(fit or queues)}{did_you_mean(queue.kind, fit or queues)}"
         yield Fault(("queue", "kind"), f" is {show_value(queue.kind)}; expected {allowed}")
         return
-    fit = [kind for kind, other in queues.items() if isinstance(engine, str) and engine in other.engines]
     if fit and queue.kind not in fit:
         engines = " and ".join(sorted(chosen.engines))
         problem = f' is "{queue.kind}", which runs on {engines} and not on {engine}; expected one of {", ".join(fit)}'

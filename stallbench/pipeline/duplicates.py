@@ -62,6 +62,12 @@ def find_executions(events: DataFrame, facts: RunFacts) -> DataFrame:
     return executions.filter(F.col("end") != Event.RELEASED)
 
 
+def executions_again(executions: DataFrame) -> DataFrame:
+    """Return those of ``executions`` that are not their job's first."""
+    of_one_job = Window.partitionBy("job_id").orderBy("claimed_ns", "process")
+    return executions.withColumn("number", F.row_number().over(of_one_job)).filter("number > 1").drop("number")
+
+
 def make_duplicates(jobs: DataFrame, executions: DataFrame, facts: RunFacts) -> DataFrame:
     """Return a row for each duplicate, with whether it is excused, and what the earlier executions came to.
 

@@ -10,14 +10,14 @@ from stallbench.records.events import Event
 
 
 def make_errors(events: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return a row for each phase, process, kind and move, with how often.
+    """Return a row for each phase, process, event (``error``, or ``retried`` by the queue itself), kind and move, with how often.
 
     ``kind``: the first word of the detail, an SQLSTATE or the driver's class. ``move``: ``claim``, ``complete`` or ``enqueue`` if the detail
     goes on with ``in <move>``, else empty.
     """
     detail = F.coalesce("detail", F.lit(""))
     return (
-        events.filter(F.col("event") == Event.ERROR)
+        events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED))
         .groupBy(
             axis.phase(F.col("t_ns")).alias("phase"),
             "process",

@@ -14,6 +14,7 @@ from stallbench.pipeline.conservation import make_conservation, may_have_missed_
 from stallbench.pipeline.disturbances import make_faults
 from stallbench.pipeline.duplicates import (
     events_of_duplicates,
+    executions_again,
     find_executions,
     is_duplicate,
     make_duplicates,
@@ -25,19 +26,22 @@ from stallbench.pipeline.holders import make_holders
 from stallbench.pipeline.java_errors import explain
 from stallbench.pipeline.jobs import make_jobs
 from stallbench.pipeline.measures import measure_events, measure_samples
-from stallbench.pipeline.order import choose_partitions, make_order
+from stallbench.pipeline.order import choose_partitions, make_order, make_order_metrics
 from stallbench.pipeline.phases import make_phases
 from stallbench.pipeline.places import name_folder, read_whole_text
 from stallbench.pipeline.points import (
     keep_places,
+    points_of_deadlocks,
     points_of_duplicates,
     points_of_events,
+    points_of_executions_again,
     points_of_jobs,
     points_of_samples,
 )
 from stallbench.pipeline.read import make_torn, read_records
 from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
 from stallbench.pipeline.session import LOCAL, fit_to, is_small, open_session
+from stallbench.pipeline.stalls import make_stalls
 from stallbench.pipeline.time_axis import make_time_axis
 from stallbench.pipeline.windows import make_windows
 from stallbench.pipeline.writing import Writing
@@ -79,21 +83,27 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         writing_jobs.result()
         jobs = writing.read_back(spark, "jobs")
         of_duplicates = events_of_duplicates(events, jobs, seen.get["duplicates"])
+        executions = find_executions(of_duplicates, facts)
         points = (
             points_of_events(events),
             points_of_jobs(jobs),
+            points_of_deadlocks(events),
             points_of_duplicates(second_completions(of_duplicates)),
+            points_of_executions_again(executions),
             keep_places(spark, axis, records.first_ns),
         )
         sampled = measure_samples(points_of_samples(samples), axis)
         measured = (
             measure_events(reduce(DataFrame.unionByName, points), axis).unionByName(sampled, allowMissingColumns=True).persist()
         )
-        writing.start("windows", lambda: make_windows(measured, axis))
-        writing.start("phases", lambda: make_phases(measured, axis))
+        windows = make_windows(measured, axis).persist()
+        writing.start("windows", lambda: windows)
         writing.start("conservation", lambda: make_conservation(jobs, may_miss_enqueues=may_have_missed_enqueues(records, facts)))
-        writing.start("duplicates", lambda: make_duplicates(jobs, find_executions(of_duplicates, facts), facts))
-        writing.start("order", lambda: make_order(jobs, choose_partitions(seen.get["claimed"])))
+        writing.start("duplicates", lambda: make_duplicates(jobs, executions, facts))
+        order = make_order(jobs, executions_again(executions), choose_partitions(seen.get["claimed"])).persist()
+        writing.start("order", lambda: order)
+        of_phases = (make_phases(measured, axis), make_order_metrics(order), make_stalls(windows, axis))
+        writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()
 
 

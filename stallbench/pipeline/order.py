@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 JOBS_PER_PARTITION = 2_000_000
@@ -22,19 +22,48 @@ def choose_partitions(claimed_jobs: int) -> int:
     return 1 + claimed_jobs // JOBS_PER_PARTITION
 
 
-def make_order(jobs: DataFrame, partitions: int) -> DataFrame:
-    """Return ``diff, claims``: how many jobs were claimed so many positions away from where they were enqueued.
+def make_order(jobs: DataFrame, again: DataFrame, partitions: int) -> DataFrame:
+    """Return ``diff, claims``: how many executions began so many positions away from where their job was enqueued.
 
-    Both positions are among the jobs that were claimed and whose enqueueing was recorded: i in the order of first claims, ``job_idx_i`` in the
-    order of enqueueing; of two at the same nanosecond, the job of the lower id is first.
+    i is the position of an execution among all executions, in the order of their claims; ``job_idx_i`` that of its job among the jobs
+    that were claimed and whose enqueueing was recorded, in the order of enqueueing. Of two at the same nanosecond, the job of the lower
+    id is first. ``again``: ``job_id, claimed_ns`` of each execution but a job's first. One that comes late moves all that follow it, as
+    in the article's protocol table.
     """
     both = jobs.filter("first_claimed_ns IS NOT NULL AND enqueue_recorded").select("job_id", "enqueued_ns", "first_claimed_ns")
-    placed = _place(
-        _place(both, "enqueued_ns", partitions, "enqueued_place"), "first_claimed_ns", partitions, "claimed_place"
-    ).persist()
-    job_idx = _position(F.col("enqueued_place"), _offsets(placed, "enqueued_place", partitions))
-    i = _position(F.col("claimed_place"), _offsets(placed, "claimed_place", partitions))
-    return placed.groupBy(F.abs(i - job_idx).alias("diff")).agg(F.count("*").alias("claims"))
+    enqueued = _place(both, "enqueued_ns", partitions, "enqueued_place").persist()
+    job_idx = _position(F.col("enqueued_place"), _offsets(enqueued, "enqueued_place", partitions))
+    indexed = enqueued.select("job_id", job_idx.alias("job_idx"), F.col("first_claimed_ns").alias("claimed_ns"))
+    further = again.select("job_id", "claimed_ns").join(indexed.select("job_id", "job_idx"), "job_id")
+    executions = indexed.unionByName(further)
+    claimed = _place(executions, "claimed_ns", partitions, "claimed_place").persist()
+    i = _position(F.col("claimed_place"), _offsets(claimed, "claimed_place", partitions))
+    return claimed.groupBy(F.abs(i - F.col("job_idx")).alias("diff")).agg(F.count("*").alias("claims"))
+
+
+def make_order_metrics(order: DataFrame) -> DataFrame:
+    """Return the histogram's mean, 99th percentile and maximum as rows of ``phases``, of the whole run: an order has no phases."""
+    total = F.sum("claims")
+    so_far = F.sum("claims").over(Window.orderBy("diff").rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    all_claims = F.sum("claims").over(Window.partitionBy())
+    ranked = order.select("diff", "claims", (so_far >= F.lit(0.99) * all_claims).alias("is_above"))
+    figures = ranked.agg(
+        total.alias("count"),
+        (F.sum(F.col("diff") * F.col("claims")) / total).alias("mean"),
+        F.min(F.when(F.col("is_above"), F.col("diff"))).alias("p99"),
+        F.max("diff").alias("max"),
+    ).filter("count IS NOT NULL")
+    rows = [
+        F.struct(
+            F.lit("run").alias("phase"),
+            F.lit("order_diff").alias("measure"),
+            F.lit(statistic).alias("statistic"),
+            F.col(statistic).cast("double").alias("value"),
+            F.col("count").cast("long").alias("count"),
+        )
+        for statistic in ("mean", "p99", "max")
+    ]
+    return figures.select(F.inline(F.array(*rows)))
 
 
 def _place(jobs: DataFrame, by: str, partitions: int, name: str) -> DataFrame:

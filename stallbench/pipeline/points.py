@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.duplicates import executions_again
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.records.events import Event
 
@@ -25,7 +26,12 @@ COUNTED = {
     "empty": "empty",
     "lost_race": "lost_race",
     "errors": "errors",
+    "retried": "retried",
     "duplicates": "duplicates",
+    "executions_again": "executions_again",
+    "deadlocks_in_claim": "deadlocks_in_claim",
+    "deadlocks_in_complete": "deadlocks_in_complete",
+    "deadlocks_in_enqueue": "deadlocks_in_enqueue",
 }
 """By name of the measure that counts events: the measure of which every such event is a point."""
 
@@ -46,6 +52,9 @@ class Source:
     """Whether it only grows, from its server's start."""
 
 
+_DEADLOCK_CODES = ("1213", "40P01")
+"""InnoDB's and PostgreSQL's names of a deadlock."""
+
 SAMPLED = {
     "depth": Source(subject="queue", metric="depth"),
     "oldest_job_s": Source(subject="queue", metric="oldest_job_s"),
@@ -58,6 +67,7 @@ SAMPLED = {
     "horizon_age_xids": Source(subject="server", metric="horizon_age_xids"),
     "blocked_backends": Source(subject="server", metric="blocked_backends", is_sum=True),
     "deadlocks": Source(subject="server", metric="deadlocks", is_sum=True, is_counter=True),
+    "row_lock_wait_ms": Source(subject="server", metric="row_lock_wait_ms", is_sum=True, is_counter=True),
     "conflicts": Source(subject="server", metric="conflicts", is_sum=True, is_counter=True),
     "replication_lag_bytes": Source(subject="", metric="lag_bytes"),
     "wal_bytes": Source(subject="server", metric="wal_bytes", is_sum=True, is_counter=True),
@@ -79,12 +89,32 @@ def points_of_events(events: DataFrame) -> DataFrame:
         Event.COMPLETED: {"complete_ms": ms},
         Event.FAILED: {"failed": None},
         Event.ERROR: {"errors": None},
+        Event.RETRIED: {"retried": None},
     }
     found = F.lit(None)
     for event, values in measures.items():
         here = F.array(*(F.struct(F.lit(name).alias("measure"), _double(value).alias("value")) for name, value in values.items()))
         found = F.when(F.col("event") == event, here).otherwise(found)
     return _as_points(events.filter(F.col("event").isin(list(measures))).select("t_ns", F.inline(found)))
+
+
+def points_of_deadlocks(events: DataFrame) -> DataFrame:
+    """Return a point for each call that the server rolled back to break a deadlock, whether the queue tried again or not."""
+    move = F.regexp_extract(
+        F.coalesce("detail", F.lit("")), rf"^(?:{'|'.join(_DEADLOCK_CODES)}) in (claim|complete|enqueue)\b", 1
+    )
+    victims = events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED)).select("t_ns", move.alias("move"))
+    measure = F.concat(F.lit("deadlocks_in_"), F.col("move"))
+    return _as_points(victims.filter("move <> ''").select("t_ns", measure.alias("measure"), _double(None).alias("value")))
+
+
+def points_of_executions_again(executions: DataFrame) -> DataFrame:
+    """Return a point for each execution of a job but its first, from the executions of jobs that have several."""
+    return _as_points(
+        executions_again(executions).select(
+            F.col("claimed_ns").alias("t_ns"), F.lit("executions_again").alias("measure"), _double(None).alias("value")
+        )
+    )
 
 
 def points_of_jobs(jobs: DataFrame) -> DataFrame:

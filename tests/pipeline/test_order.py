@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from stallbench.pipeline.order import JOBS_PER_PARTITION, choose_partitions, make_order
+from stallbench.pipeline.order import JOBS_PER_PARTITION, choose_partitions, make_order, make_order_metrics
 from tests.pipeline.conftest import ReadParts
 from tests.synthetic_run import SyntheticRun
 
@@ -17,6 +17,11 @@ def jobs_of(spark: SparkSession, rows: list[tuple[int, int, int]]) -> DataFrame:
     """Rows of ``jobs`` with their id, and when they were enqueued and claimed."""
     columns = "job_id long, enqueued_ns long, first_claimed_ns long, enqueue_recorded boolean"
     return spark.createDataFrame([(*row, True) for row in rows], columns)
+
+
+def none_again(jobs: DataFrame) -> DataFrame:
+    """No execution but each job's first."""
+    return jobs.selectExpr("job_id", "first_claimed_ns AS claimed_ns").filter("false")
 
 
 def histogram(order: DataFrame) -> dict[int, int]:
@@ -30,17 +35,32 @@ def test_the_example_of_the_source(read_parts: ReadParts, tmp_path: Path) -> Non
         run.enqueue(job, at_s=job / 10)
     for place, job in enumerate([1, 2, 4, 7, 3, 6, 5]):
         run.execute(job, at_s=2 + place / 10)
-    jobs = read_parts(run.write()).jobs
-    assert histogram(make_order(jobs, 1)) == {0: 3, 1: 1, 2: 2, 3: 1}
+    parts = read_parts(run.write())
+    assert histogram(make_order(parts.jobs, none_again(parts.jobs), 1)) == {0: 3, 1: 1, 2: 2, 3: 1}
 
 
-def test_only_first_claims_of_recorded_jobs_have_a_place(read_parts: ReadParts, tmp_path: Path) -> None:
+def test_only_claims_of_recorded_jobs_have_a_place(read_parts: ReadParts, tmp_path: Path) -> None:
     run = SyntheticRun(tmp_path / "run")
     run.enqueue(1, at_s=0.1).enqueue(2, at_s=0.2).enqueue(3, at_s=0.3)
     run.execute(99, at_s=1)  # nobody recorded its enqueueing
     run.execute(2, at_s=2).execute(1, at_s=3).execute(2, at_s=4)  # 3 is never claimed
-    jobs = read_parts(run.write()).jobs
-    assert histogram(make_order(jobs, 1)) == {1: 2}
+    parts = read_parts(run.write())
+    jobs = parts.jobs
+    assert histogram(make_order(jobs, none_again(jobs), 1)) == {1: 2}
+
+
+def test_an_execution_that_comes_late_moves_all_that_follow(spark: SparkSession) -> None:
+    """Job ID 1 2 1 3 4: the second execution of 1 is in the place of 3, as in the article's protocol table."""
+    jobs = jobs_of(spark, [(1, 1, 10), (2, 2, 20), (3, 3, 40), (4, 4, 50)])
+    again = spark.createDataFrame([(1, 30)], "job_id long, claimed_ns long")
+    assert histogram(make_order(jobs, again, 1)) == {0: 2, 2: 1, 1: 2}
+
+
+def test_the_metrics_of_the_order_are_those_of_its_histogram(spark: SparkSession) -> None:
+    order = spark.createDataFrame([(0, 90), (1, 9), (7, 1)], "diff long, claims long")
+    figures = {row["statistic"]: row["value"] for row in make_order_metrics(order).collect()}
+    assert figures == {"mean": 0.16, "p99": 1, "max": 7}
+    assert make_order_metrics(order.filter("diff > 7")).count() == 0, "without claims nothing is known"
 
 
 @pytest.mark.parametrize("partitions", [2, 7])
@@ -50,13 +70,14 @@ def test_the_histogram_does_not_depend_on_the_number_of_partitions(spark: SparkS
     draw.shuffle(claimed)
     # Many at the same nanosecond, so that ranges are uneven and ties have to be broken alike.
     jobs = jobs_of(spark, [(job, job // 5, claimed[job] // 3) for job in range(3000)])
-    alone = histogram(make_order(jobs, 1))
+    alone = histogram(make_order(jobs, none_again(jobs), 1))
     assert sum(alone.values()) == 3000
-    assert histogram(make_order(jobs, partitions)) == alone
+    assert histogram(make_order(jobs, none_again(jobs), partitions)) == alone
 
 
 def test_partitions_may_be_more_than_jobs(spark: SparkSession) -> None:
-    assert histogram(make_order(jobs_of(spark, [(1, 10, 20), (2, 11, 19)]), 5)) == {1: 2}
+    jobs = jobs_of(spark, [(1, 10, 20), (2, 11, 19)])
+    assert histogram(make_order(jobs, none_again(jobs), 5)) == {1: 2}
 
 
 def test_large_runs_are_sorted_in_more_than_one_partition() -> None:

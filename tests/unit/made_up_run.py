@@ -113,7 +113,7 @@ EMPTY = {
         "longrunner",
     ],
     "faults": ["name", "kind", "target", "phase", "from_s", "to_s"],
-    "errors": ["phase", "process", "event", "kind", "count"],
+    "errors": ["phase", "process", "event", "kind", "move", "count"],
 }
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.queues import find_queues
 from tests.unit.scenario_text import SMALL, find_lines, longrunners_here
 
 __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
@@ -16,6 +17,7 @@ NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
 DURATION = 'a number with us, ms, s, m or h, like "90s"'
 IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
 LONGRUNNER = "phases[2].longrunners[0]"
+ON_POSTGRES = ", ".join(kind for kind, queue in find_queues().items() if "postgres" in queue.engines)
 
 KEYS_AND_TYPES = [
     ('summary = "A small one."\n', "", 'summary is missing; write it like summary = "What happens, in one sentence."'),
@@ -97,9 +99,9 @@ QUEUE = [
     (
         'kind = "que"',
         'kind = "skip-locked"',
-        'queue.kind is "skip-locked"; expected one of que, skip_locked; did you mean "skip_locked"?',
+        f'queue.kind is "skip-locked"; expected one of {ON_POSTGRES}; did you mean "skip_locked"?',
     ),
-    ('kind = "que"', 'kind = "sqs"', 'queue.kind is "sqs"; expected one of que, skip_locked'),
+    ('kind = "que"', 'kind = "sqs"', f'queue.kind is "sqs"; expected one of {ON_POSTGRES}'),
     ('kind = "que"', 'kind = "que"\nrecheck = "no"', 'queue.recheck is "no"; expected true or false'),
     ('kind = "que"', 'kind = "que"\npriority = 40_000', "queue.priority is 40000; expected at most 32,767"),
     (
@@ -125,7 +127,7 @@ PHASES = [
         'duraton = "5s"',
         [
             'phases[1].duration is missing; write it like duration = "20s"',
-            'phases[1].duraton: unknown key; allowed are name, duration, measured, longrunners; did you mean "duration"?',
+            'phases[1].duraton: unknown key; allowed are name, duration, until, measured, longrunners; did you mean "duration"?',
         ],
     ),
     ('work = "1ms"', 'work = "2h"', 'workers.work is "2h"; expected at most 1h'),

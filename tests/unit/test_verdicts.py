@@ -94,9 +94,21 @@ def test_a_further_execution_needs_a_reason(tmp_path: Path, excused: bool, resul
 @pytest.mark.parametrize(("faulty_phase", "result"), [("longtx", "pass"), (None, "fail")])
 def test_an_error_needs_a_fault_in_its_phase(tmp_path: Path, faulty_phase: str | None, result: str) -> None:
     faults = [{"phase": faulty_phase}] if faulty_phase else []
-    errors = pd.DataFrame([["longtx", "worker-1", "error", "40P01", 3]], columns=EMPTY["errors"])
+    errors = pd.DataFrame([["longtx", "worker-1", "error", "40P01", "claim", 3]], columns=EMPTY["errors"])
     verdict = judge(make_run(tmp_path, make_record(faults=faults), errors=errors))
-    assert result_of(verdict, "errors") == (result, "calls raised: 3 x 40P01")
+    assert result_of(verdict, "errors") == (result, "calls raised: 3 x 40P01 in claim")
+
+
+def test_errors_of_which_an_expectation_says_how_many_are_judged_by_it(tmp_path: Path) -> None:
+    errors = pd.DataFrame([["longtx", "worker-1", "error", "1213", "complete", 3]], columns=EMPTY["errors"])
+    record = with_expectation(metric="deadlocks_in_complete.count", phase="longtx", at_least=4)
+    assert result_of(judge(make_run(tmp_path, record, errors=errors)), "errors")[0] == "pass"
+
+
+def test_what_the_queue_tried_again_is_told(tmp_path: Path) -> None:
+    errors = pd.DataFrame([["longtx", "worker-1", "retried", "1213", "complete", 3]], columns=EMPTY["errors"])
+    found = result_of(judge(make_run(tmp_path, errors=errors)), "errors")
+    assert found == ("pass", "calls raised: 3 x 1213 in complete, tried again")
 
 
 @pytest.mark.parametrize(
