@@ -20,6 +20,10 @@ _WINDOW_S = 2.0
 _FRESH_S = 10.0
 _BRIEF_S = 1.0
 """Whoever holds the horizon for less is a worker at its work."""
+_SHOWN = {"backlog", "tables", "transactions", "horizon", "locks"} | {
+    f"innodb_{name}" for name in ("transactions", "horizon", "locks", "purge")
+}
+"""Collectors whose latest samples the view shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,11 @@ class LiveFigures:
     claim_ms_p95: float | None
     depth: int | None
     dead_tuples: int | None
+    """PostgreSQL's."""
+    history_list_length: int | None
+    """InnoDB's."""
+    deadlocks: int | None
+    """Since the server's start."""
     oldest_transaction_s: float | None
     holder: str | None
     """Who holds the horizon: application, pid and state of the oldest."""
@@ -59,8 +68,10 @@ def read_live_figures(folder: RunFolder) -> LiveFigures:
         completed_rate += len(times_ns[Event.COMPLETED]) / span_s
     claims_ns.sort()
     latest = _read_latest_samples(folder.samples, now_ns)
-    dead = [float(value) for (_, subject, metric), value in latest.items() if metric == "dead_tuples"]
-    oldest = [float(value) for (_, _, metric), value in latest.items() if metric == "oldest_transaction_s"]
+    dead, history, deadlocks, oldest = (
+        [float(value) for (_, _, metric), value in latest.items() if metric == wanted]
+        for wanted in ("dead_tuples", "history_list_length", "deadlocks", "oldest_transaction_s")
+    )
     depth = latest.get(("primary", "queue", "depth"))
     return LiveFigures(
         enqueued_rate=enqueued_rate,
@@ -68,6 +79,8 @@ def read_live_figures(folder: RunFolder) -> LiveFigures:
         claim_ms_p95=claims_ns[int(len(claims_ns) * 0.95)] / 1e6 if claims_ns else None,
         depth=int(float(depth)) if depth else None,
         dead_tuples=int(sum(dead)) if dead else None,
+        history_list_length=int(max(history)) if history else None,
+        deadlocks=int(sum(deadlocks)) if deadlocks else None,
         oldest_transaction_s=max(oldest) if oldest else None,
         holder=_name_holder(latest),
     )
@@ -86,9 +99,8 @@ def _read_tail(path: Path, columns: int) -> list[list[str]]:
 
 def _read_latest_samples(samples: Path, now_ns: int) -> dict[tuple[str, str, str], str]:
     latest: dict[tuple[str, str, str], str] = {}
-    for name in ("backlog", "tables", "transactions", "horizon"):
-        path = samples / f"{name}.csv"
-        if not path.exists():
+    for path in samples.glob("*.csv"):
+        if path.stem not in _SHOWN:
             continue
         rows = _read_tail(path, len(SAMPLE_COLUMNS))
         newest = rows[-1][0] if rows else ""

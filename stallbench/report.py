@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ import jinja2
 import pandas as pd
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
+from stallbench.deadlock import Deadlock
+from stallbench.deadlock_groups import DeadlockGroup, group_deadlocks
 from stallbench.metrics import MEASURES
 from stallbench.run_folder import PROJECT
 from stallbench.verdicts import RunTables, Verdict
@@ -27,10 +29,28 @@ _PHASE_METRICS = (
     ("latency_ms.p95", "latency p95, ms"),
     ("depth.last", "depth at its end"),
     ("dead_tuples.max", "dead tuples, most"),
+    ("deadlocks.count", "deadlocks"),
+    ("deadlocks_in_claim.count", "deadlocks, claim rolled back"),
+    ("deadlocks_in_complete.count", "deadlocks, delete rolled back"),
+    ("executions_again.count", "executions of jobs done before"),
+    ("row_lock_wait_ms.rate", "waiting for rows, ms a second"),
+    ("stalled_s.longest", "longest stall, s"),
     ("lost_race.count", "lost races"),
     ("lag_ms.p99", "schedule lag p99, ms"),
     ("cpu_percent.mean", "host CPU, %"),
 )
+_ONLY_IF_ANY = {
+    "dead_tuples.max",
+    "deadlocks.count",
+    "deadlocks_in_claim.count",
+    "deadlocks_in_complete.count",
+    "executions_again.count",
+    "row_lock_wait_ms.rate",
+    "stalled_s.longest",
+    "lost_race.count",
+    "lag_ms.p99",
+}
+"""Rows that are left out where nothing of the kind happened, or could."""
 _CHART_COLUMNS = (
     "oldest_transaction_s",
     "depth",
@@ -44,6 +64,7 @@ _CHART_COLUMNS = (
 )
 _MOST_POINTS = 5000
 _MOST_BARS = 12
+_FEW = 3
 
 
 def make_report(run: RunTables, verdict: Verdict) -> Path:
@@ -74,10 +95,13 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
         conservation=run["conservation"].to_dict("records"),
         duplicates=run["duplicates"].head(20).to_dict("records"),
         duplicate_count=len(run["duplicates"]),
-        errors=run["errors"].to_dict("records"),
+        errors=_add_up_errors(run["errors"]),
         chart_data=_chart_data(run, verdict),
         command=_command(run.record),
         vacuum=_read_vacuum(run.folder / "samples" / "vacuum.csv"),
+        deadlocks=_read_deadlocks(run.folder / "samples" / "innodb_deadlocks.csv"),
+        deadlock_count=run.metric("deadlocks", "count", None),
+        plans=_read_plans(run.folder / "samples" / "plan.csv"),
     )
 
 
@@ -88,6 +112,8 @@ def _phase_rows(run: RunTables) -> list[dict[str, Any]]:
     for metric, label in _PHASE_METRICS:
         measure, _, statistic = metric.partition(".")
         values = [run.metric(measure, statistic, name) for name in names]
+        if metric in _ONLY_IF_ANY and not any(values):
+            continue
         rows.append({"label": label, "meaning": MEASURES[measure].meaning, "values": values})
     return rows
 
@@ -104,6 +130,8 @@ def _find_highlights(run: RunTables) -> list[dict[str, Any]]:
         ("dead_tuples.max", "dead tuples", ""),
         ("depth.max", "queue depth", "jobs"),
     )
+    if len(measured) == 1:
+        return _find_totals(run, measured[0])
     highlights = []
     for metric, label, unit in shown:
         measure, _, statistic = metric.partition(".")
@@ -112,6 +140,34 @@ def _find_highlights(run: RunTables) -> list[dict[str, Any]]:
             {"label": label, "unit": unit, "before": before, "after": after, "baseline": measured[0], "phase": worst}
         )
     return highlights
+
+
+def _add_up_errors(errors: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a row for each phase, kind, move and outcome; the processes are named while they are few."""
+    if errors.empty:
+        return []
+    keys = ["phase", "kind", "move", "event"]
+    rows = errors.fillna({"phase": ""}).groupby(keys, as_index=False).agg(count=("count", "sum"), names=("process", "unique"))
+    rows["process"] = [", ".join(names) if len(names) <= _FEW else f"{len(names)} processes" for names in rows["names"]]
+    return [dict(zip(rows.columns, row, strict=True)) for row in rows.sort_values("count", ascending=False).to_numpy().tolist()]
+
+
+def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
+    """Return the figures of a run of one phase, which has nothing to be compared with."""
+    shown = (
+        ("completed.rate", "completed", "jobs/s"),
+        ("deadlocks.count", "deadlocks", ""),
+        ("executions_again.count", "executed again", ""),
+        ("stalled_s.longest", "longest stall", "s"),
+        ("order_diff.max", "farthest from its turn", "places"),
+    )
+    totals = []
+    for metric, label, unit in shown:
+        measure, _, statistic = metric.partition(".")
+        value = run.metric(measure, statistic, None if MEASURES[measure].is_of_run else phase)
+        if value is not None:
+            totals.append({"label": label, "unit": unit, "before": None, "after": value, "baseline": "", "phase": phase})
+    return totals
 
 
 def _chart_data(run: RunTables, verdict: Verdict) -> str:
@@ -150,11 +206,8 @@ def _chart_data(run: RunTables, verdict: Verdict) -> str:
 
 def _read_vacuum(path: Path) -> list[dict[str, Any]]:
     """Return what is known of each table's autovacuum at the end, and the most that one could not remove."""
-    if not path.exists() or path.stat().st_size == 0:
-        return []
-    samples = pd.read_csv(path, names=["t_ns", "source", "subject", "metric", "value"], on_bad_lines="skip")
     rows = []
-    for subject, of_table in samples.groupby("subject"):
+    for subject, of_table in _read_samples(path).groupby("subject"):
         values = of_table.assign(value=pd.to_numeric(of_table["value"], errors="coerce"))
         most = values.groupby("metric")["value"].max()
         rows.append(
@@ -166,6 +219,33 @@ def _read_vacuum(path: Path) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _read_samples(path: Path) -> pd.DataFrame:
+    """Return a collector's samples, those of a torn last line left out; empty if there are none."""
+    names = ["t_ns", "source", "subject", "metric", "value"]
+    if not path.exists() or path.stat().st_size == 0:
+        return pd.DataFrame(columns=names)
+    return pd.read_csv(path, names=names, on_bad_lines="skip")
+
+
+def _read_deadlocks(path: Path) -> Sequence[DeadlockGroup]:
+    """Return the deadlocks whose listings were read, by kind; one that is torn is left out."""
+    deadlocks = []
+    for value in _read_samples(path)["value"]:
+        try:
+            deadlocks.append(Deadlock.from_sample_value(str(value)))
+        except ValueError:
+            continue
+    # On the bench's own servers every process is a user of its own name.
+    names = {one.thread_id: one.user for deadlock in deadlocks for one in deadlock.transactions if one.thread_id and one.user}
+    return group_deadlocks(deadlocks, names)
+
+
+def _read_plans(path: Path) -> list[dict[str, Any]]:
+    """Return each plan by which a claim found its job, without the estimates of rows, and how often it was seen."""
+    plans = _read_samples(path)["value"].astype(str).str.replace(r"[;,] \d+ rows", "", regex=True)
+    return [{"plan": plan, "times": times} for plan, times in plans.value_counts().items()]
 
 
 def _command(record: Mapping[str, Any]) -> str:

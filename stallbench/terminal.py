@@ -58,19 +58,30 @@ def _panel(phase: str, left_s: float, figures: LiveFigures) -> Table:
     table.add_row("completed", _figure(figures.completed_rate, "{:,.0f} jobs/s"))
     table.add_row("depth", _figure(figures.depth, "{:,}"))
     table.add_row("claim time p95", _figure(figures.claim_ms_p95, "{:.2f} ms"))
-    table.add_row("dead tuples", _figure(figures.dead_tuples, "{:,}"))
-    table.add_row("oldest transaction", _figure(figures.oldest_transaction_s, "{:.0f} s"))
+    for label, value, form in _of_engine(figures):
+        table.add_row(label, form.format(value))
     table.add_row("horizon held by", escape(figures.holder or "nobody for long"))
     return table
 
 
+def _of_engine(figures: LiveFigures) -> list[tuple[str, float, str]]:
+    """Return what only some engines tell, as far as this one does: label, value, how to write it."""
+    told = (
+        ("dead tuples", figures.dead_tuples, "{:,}"),
+        ("history list", figures.history_list_length, "{:,}"),
+        ("deadlocks", figures.deadlocks, "{:,}"),
+        ("oldest transaction", figures.oldest_transaction_s, "{:.0f} s"),
+    )
+    return [(label, value, form) for label, value, form in told if value is not None]
+
+
 def _line(phase: str, left_s: float, figures: LiveFigures) -> str:
+    of_engine = "".join(f"{label} {form.format(value)}  " for label, value, form in _of_engine(figures))
     return (
         f"{phase:<10} {left_s:3.0f} s left  "
         f"in {_figure(figures.enqueued_rate, '{:5.0f}/s')}  out {_figure(figures.completed_rate, '{:5.0f}/s')}  "
         f"depth {_figure(figures.depth, '{:6d}')}  claim p95 {_figure(figures.claim_ms_p95, '{:7.2f} ms')}  "
-        f"dead {_figure(figures.dead_tuples, '{:6d}')}  oldest tx {_figure(figures.oldest_transaction_s, '{:3.0f} s')}  "
-        f"held by {figures.holder or '-'}"
+        f"{of_engine}held by {figures.holder or '-'}"
     )
 
 

@@ -119,7 +119,10 @@ def test_a_changed_queue_and_its_options_go_together_in_any_order(order: int, tm
 VARIANT_FAULTS = [
     ("workers.count = -1", "variants.x.workers.count is -1; expected at least 0"),
     ("workers = 3", "variants.x.workers is 3; expected a table"),
-    ('queue.kind = "quue"', 'variants.x.queue.kind is "quue"; expected one of que, skip_locked; did you mean "que"?'),
+    (
+        'queue.kind = "quue"',
+        'variants.x.queue.kind is "quue"; expected one of laravel, laravel_optimistic, que, skip_locked; did you mean "que"?',
+    ),
     (
         "queue.rechek = true",
         'variants.x.queue.rechek: unknown key of que; allowed are kind, recheck, queue, priority; did you mean "recheck"?',
