@@ -67,7 +67,7 @@ def attribute(run: RunTables) -> Attribution:
     """Read who held the horizon and how claim time followed it."""
     holders = _read_holders(run["holders"])
     effect = _measure_effect(run["windows"], run.record)
-    sentence = " ".join([_tell_holders(holders), _tell_effect(run, effect)]).strip()
+    sentence = " ".join([_tell_deadlocks(run), _tell_holders(holders), _tell_effect(run, effect)]).strip()
     return Attribution(sentence=sentence, holders=holders, effect=effect)
 
 
@@ -120,6 +120,20 @@ def _measure_effect(windows: pd.DataFrame, record: Mapping[str, Any]) -> DeadTup
         slope_low_us=float(low),
         slope_high_us=float(high),
     )
+
+
+def _tell_deadlocks(run: RunTables) -> str:
+    """Say how many deadlocks there were, whose calls were rolled back, and what came of it; nothing if there were none."""
+    count = run.metric("deadlocks", "count", None) or 0
+    if not count:
+        return ""
+    moves = {"claim": "claims", "complete": "completions", "enqueue": "enqueues"}
+    rolled_back = [
+        f"{victims:,.0f} {name}" for move, name in moves.items() if (victims := run.metric(f"deadlocks_in_{move}", "count", None))
+    ]
+    again = run.metric("executions_again", "count", None) or 0
+    told = f"The server broke {count:,.0f} deadlocks, rolling back {' and '.join(rolled_back) or 'calls that nobody recorded'}"
+    return told + (f"; {again:,.0f} executions were of jobs that had been done before." if again else ".")
 
 
 def _tell_holders(holders: tuple[HolderStay, ...]) -> str:

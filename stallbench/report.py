@@ -57,6 +57,9 @@ _CHART_COLUMNS = (
     "claim_ms_p50",
     "claim_ms_p95",
     "dead_tuples",
+    "deadlocks_in_claim",
+    "deadlocks_in_complete",
+    "executions_again",
     "enqueued",
     "completed",
     "latency_ms_p50",
@@ -177,7 +180,9 @@ def _chart_data(run: RunTables, verdict: Verdict) -> str:
     ends_ns = [phase["end_ns"] for phase in run.record["phases"] if phase["end_ns"]]
     windows = windows[(windows["t_s"] >= 0) & (windows["t_ns"] + 10**9 <= max(ends_ns, default=2**63 - 1))]
     step = 1 + len(windows) // _MOST_POINTS
-    columns = {name: [None if pd.isna(v) else float(v) for v in windows[name].iloc[::step]] for name in _CHART_COLUMNS}
+    columns = {
+        name: [None if pd.isna(v) else float(v) for v in windows[name].iloc[::step]] for name in _CHART_COLUMNS if name in windows
+    }
     start_ns = next((phase["start_ns"] for phase in run.record["phases"] if phase["start_ns"]), 0)
     data = {
         "t_s": [int(t) for t in windows["t_s"].iloc[::step]],

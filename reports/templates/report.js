@@ -20,9 +20,14 @@
     { title: "Queue depth, jobs", series: [["depth", "ready and not claimed", "orange"]] },
     { title: "Claim time (lock time), ms", series: [["claim_ms_p95", "p95", "red"], ["claim_ms_p50", "p50", "blue"]] },
     { title: "Dead tuples", series: [["dead_tuples", "in the queue's tables", "violet"]] },
+    { title: "History list length", series: [["history_list_length", "undo that purge may not remove", "violet"]] },
+    { title: "Rolled back to break a deadlock, calls/s", series: [["deadlocks_in_complete", "deletes", "red"], ["deadlocks_in_claim", "claims", "blue"]] },
+    { title: "Executed again, jobs/s", series: [["executions_again", "done before", "orange"]] },
     { title: "Throughput, jobs/s", series: [["enqueued", "enqueued", "blue"], ["completed", "completed", "green"]] },
     { title: "Latency from the intended time, ms", series: [["latency_ms_p95", "p95", "red"], ["latency_ms_p50", "p50", "blue"]], log: true },
   ];
+
+  const OPTIONAL = new Set(["dead_tuples", "history_list_length", "deadlocks_in_complete", "executions_again"]);
 
   // Phases and what held the database back, drawn behind the curves.
   const drawBands = (u, named) => {
@@ -60,7 +65,11 @@
   const sync = uPlot.sync("run");
   const widthOf = () => Math.max(280, box.clientWidth);
 
-  CHARTS.forEach((chart, index) => {
+  // What an engine does not have, or what never happened, takes no room.
+  const isWorthShowing = (chart) => chart.series.some(([name]) => (data.columns[name] || []).some((value) => value !== null))
+    && (!OPTIONAL.has(chart.series[0][0]) || chart.series.some(([name]) => data.columns[name].some((value) => value > 0)));
+  const shown = CHARTS.filter(isWorthShowing);
+  shown.forEach((chart, index) => {
     const figure = document.createElement("figure");
     figure.className = "chart";
     const title = document.createElement("h3");
@@ -76,11 +85,7 @@
     figure.append(title);
     box.append(figure);
     const columns = chart.series.map(([name]) => data.columns[name]);
-    if (!columns.some((column) => column.some((value) => value !== null))) {
-      figure.append("no data");
-      return;
-    }
-    const last = index === CHARTS.length - 1;
+    const last = index === shown.length - 1;
     const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, font: "11px system-ui, sans-serif" };
     const show = (u) => keys.forEach((key, n) => {
       const at = u.cursor.idx;

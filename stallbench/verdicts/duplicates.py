@@ -35,8 +35,6 @@ class Duplicates(Check):
                 reason=found,
                 expected="0 without a reason",
                 found=found,
-                examples=tuple(
-                    f"{row['job_id']} ({' '.join(row['processes'])})" for row in wrong.head(_EXAMPLES).to_dict("records")
-                ),
+                examples=tuple(f"{row['job_id']} ({row['processes']})" for row in wrong.head(_EXAMPLES).to_dict("records")),
             )
         ]

@@ -57,7 +57,7 @@ def test_a_run_that_broke_off_still_has_a_report(tmp_path: Path, status: str) ->
 
 
 def test_junit_has_a_case_for_each_finding_with_its_reason(tmp_path: Path) -> None:
-    row = [7, 2, 2, ["worker-1", "worker-2"], False, "why"]
+    row = [7, 2, 2, "worker-1, worker-2", False, "why"]
     make_pages(tmp_path, tables={"duplicates": pd.DataFrame([row], columns=EMPTY["duplicates"])})
     suite = ET.parse(tmp_path / "junit.xml").getroot()
     failures = [failure.get("message") for failure in suite.iter("failure")]

@@ -86,7 +86,7 @@ def test_every_job_must_be_accounted_for(tmp_path: Path, state: str, result: str
 
 @pytest.mark.parametrize(("excused", "result"), [(True, "pass"), (False, "fail")])
 def test_a_further_execution_needs_a_reason(tmp_path: Path, excused: bool, result: str) -> None:
-    row = [7, 2, 2, ["worker-1", "worker-2"], excused, "why"]
+    row = [7, 2, 2, "worker-1, worker-2", excused, "why"]
     run = make_run(tmp_path, duplicates=pd.DataFrame([row], columns=EMPTY["duplicates"]))
     assert result_of(judge(run), "duplicates")[0] == result
 
