@@ -44,7 +44,7 @@ class MySQLSession(SqlSession):
 
     def explain(self, statement: str, *parameters: Value) -> str:
         """Return access type, index, estimated rows and remarks of each table."""
-        rows = self.run(f"EXPLAIN {statement}", *parameters).rows
+        rows = self.run(f"EXPLAIN FORMAT=TRADITIONAL {statement}", *parameters).rows
         names = [column[0].lower() for column in self._cursor.description]
         tables = [dict(zip(names, row, strict=True)) for row in rows]
         return "; ".join(

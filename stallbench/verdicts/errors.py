@@ -27,10 +27,12 @@ class Errors(Check):
         if errors.empty:
             return [Finding(check=self.name, subject="errors by kind", result="pass", reason="no call raised", found="none")]
         expectations = run.record["scenario"]["expect"]
-        explained = {fault["phase"] for fault in run.record["faults"]}
-        judged = [one["phase"] for one in expectations if one["metric"].partition(".")[0] in _JUDGED_BY]
+        faulty = {fault["phase"] for fault in run.record["faults"]}
+        judged = {one["phase"] for one in expectations if one["metric"].partition(".")[0] in _JUDGED_BY}
         raised = errors[errors["event"] == "error"]
-        unexplained = raised[~raised["phase"].isin(explained | set(judged))] if None not in judged else raised.head(0)
+        # What goes on when the last phase ends still ends in errors, after it.
+        is_explained = raised["phase"].isin(faulty | judged) | (raised["phase"].isna() & bool(faulty | judged))
+        unexplained = raised[~is_explained] if None not in judged else raised.head(0)
         found = ", ".join(_tell_kinds(errors))
         return [
             Finding(
