@@ -47,6 +47,12 @@ MEASURES: dict[str, Measure] = {
         Measure(name="empty", meaning="claims that found nothing", statistics=COUNT),
         Measure(name="lost_race", meaning="claims that a re-check took back", statistics=COUNT),
         Measure(name="errors", meaning="calls that raised", statistics=COUNT),
+        Measure(
+            name="claim_round",
+            meaning="round in which a job is claimed where workers choose among the first N, N picks a round",
+            statistics=("mean", "max"),
+            is_of_run=True,
+        ),
         Measure(name="retried", meaning="calls that raised and that the queue itself tried again", statistics=COUNT),
         Measure(name="executions_again", meaning="executions of jobs that had been executed before", statistics=COUNT),
         Measure(name="deadlocks_in_claim", meaning="claims that the server rolled back to break a deadlock", statistics=COUNT),

@@ -14,6 +14,7 @@ from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
 from stallbench.deadlock import Deadlock
 from stallbench.deadlock_groups import DeadlockGroup, group_deadlocks
+from stallbench.expected_round import expected_round
 from stallbench.metrics import MEASURES
 from stallbench.run_folder import PROJECT
 from stallbench.verdicts import RunTables, Verdict
@@ -104,6 +105,7 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
         vacuum=_read_vacuum(run.folder / "samples" / "vacuum.csv"),
         deadlocks=_read_deadlocks(run.folder / "samples" / "innodb_deadlocks.csv"),
         deadlock_count=run.metric("deadlocks", "count", None),
+        expected_round=_find_expected_round(run),
         plans=_read_plans(run.folder / "samples" / "plan.csv"),
     )
 
@@ -204,6 +206,7 @@ def _chart_data(run: RunTables, verdict: Verdict) -> str:
             {"name": stay.name, "server": stay.server, "from_s": stay.from_s, "to_s": stay.to_s, "about": stay.description}
             for stay in sorted(verdict.attribution.holders, key=lambda stay: stay.from_s)[:_MOST_BARS]
         ],
+        "rounds": run["rounds"].to_numpy().tolist(),
         "order": run["order"].sort_values("diff")[["diff", "claims"]].to_numpy().tolist(),
     }
     return json.dumps(data).replace("<", "\\u003c")
@@ -245,6 +248,12 @@ def _read_deadlocks(path: Path) -> Sequence[DeadlockGroup]:
     # On the bench's own servers every process is a user of its own name.
     names = {one.thread_id: one.user for deadlock in deadlocks for one in deadlock.transactions if one.thread_id and one.user}
     return group_deadlocks(deadlocks, names)
+
+
+def _find_expected_round(run: RunTables) -> float | None:
+    """Return the article's expected round for the queue's window; none if it has none."""
+    window = run.record["queue"]["options"].get("window")
+    return expected_round(window) if isinstance(window, int) and window > 1 else None
 
 
 def _read_plans(path: Path) -> list[dict[str, Any]]:

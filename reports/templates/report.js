@@ -140,6 +140,12 @@
     box.append(title, bars);
   }
 
+  const addBar = (row, share) => {
+    const bar = document.createElement("span");
+    bar.className = "share";
+    bar.style.width = Math.max(1, Math.round(160 * share)) + "px";
+    row.insertCell().append(bar);
+  };
   const order = document.getElementById("order");
   if (order && data.order.length) {
     const total = data.order.reduce((sum, [, claims]) => sum + claims, 0);
@@ -155,9 +161,27 @@
       row.append(head);
       row.insertCell().textContent = claims.toLocaleString("en");
       row.insertCell().textContent = (100 * claims / total).toFixed(claims === total ? 0 : 2) + " %";
+      addBar(row, claims / total);
     });
     order.append(table);
   } else if (order) order.textContent = "no claim was recorded";
+
+  const rounds = document.getElementById("rounds");
+  if (rounds && data.rounds.length) {
+    const total = data.rounds.reduce((sum, [, jobs]) => sum + jobs, 0);
+    const table = document.createElement("table");
+    table.className = "numbers";
+    data.rounds.forEach(([number, jobs]) => {
+      const row = table.insertRow();
+      const head = document.createElement("th");
+      head.textContent = "round " + number;
+      row.append(head);
+      row.insertCell().textContent = jobs.toLocaleString("en");
+      row.insertCell().textContent = (100 * jobs / total).toFixed(2) + " %";
+      addBar(row, jobs / total);
+    });
+    rounds.append(table);
+  }
 
   addEventListener("resize", () => plots.forEach((plot) => plot.setSize({ width: widthOf(), height: plot.height })));
 })();

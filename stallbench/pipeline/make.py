@@ -39,9 +39,11 @@ from stallbench.pipeline.points import (
     points_of_samples,
 )
 from stallbench.pipeline.read import make_torn, read_records
+from stallbench.pipeline.rounds import MOST_JOBS, make_round_metrics, make_rounds
 from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
 from stallbench.pipeline.session import LOCAL, fit_to, is_small, open_session
 from stallbench.pipeline.stalls import make_stalls
+from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import make_time_axis
 from stallbench.pipeline.windows import make_windows
 from stallbench.pipeline.writing import Writing
@@ -102,7 +104,15 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         writing.start("duplicates", lambda: make_duplicates(jobs, executions, facts))
         order = make_order(jobs, executions_again(executions), choose_partitions(seen.get["claimed"])).persist()
         writing.start("order", lambda: order)
-        of_phases = (make_phases(measured, axis), make_order_metrics(order), make_stalls(windows, axis))
+        window = facts.queue.window if seen.get["claimed"] <= MOST_JOBS else None
+        rounds = (make_rounds(events, jobs, window) if window else spark.createDataFrame([], TABLES["rounds"])).persist()
+        writing.start("rounds", lambda: rounds)
+        of_phases = (
+            make_phases(measured, axis),
+            make_order_metrics(order),
+            make_round_metrics(rounds),
+            make_stalls(windows, axis),
+        )
         writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()
 

@@ -58,6 +58,13 @@ class QueueFacts(_Part):
     """What the queue says of itself."""
 
     promise: str
+    options: dict[str, Any] = {}
+
+    @property
+    def window(self) -> int | None:
+        """Among how many available jobs a worker chooses; none if it takes the first."""
+        window = self.options.get("window")
+        return window if isinstance(window, int) and window > 1 else None
 
 
 class RunFacts(_Part):

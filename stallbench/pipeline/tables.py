@@ -35,6 +35,7 @@ TABLES = {
     "conservation": "state string, jobs long, examples array<long>",
     "duplicates": ("job_id long, executions long, completions long, processes string, excused boolean, reason string"),
     "order": "diff long, claims long",
+    "rounds": "round long, jobs long",
     "holders": (
         "server string, holder string, kind string, pid long, application string, state string, via string, catalog_only boolean, "
         "from_ns long, to_ns long, from_s double, to_s double, max_age_s double, max_age_xids long, oldest_s double, longrunner string"
@@ -59,6 +60,7 @@ _ORDER = {
     "conservation": ["state"],
     "duplicates": ["job_id"],
     "order": ["diff"],
+    "rounds": ["round"],
     "holders": ["from_ns", "server", "holder"],
     "faults": ["start_ns", "name"],
     "errors": ["phase", "process", "kind", "move"],

@@ -113,6 +113,7 @@ EMPTY = {
         "longrunner",
     ],
     "faults": ["name", "kind", "target", "phase", "from_s", "to_s"],
+    "rounds": ["round", "jobs"],
     "errors": ["phase", "process", "event", "kind", "move", "count"],
 }
 

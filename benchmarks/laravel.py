@@ -1,0 +1,142 @@
+"""``python -m benchmarks.laravel [ROUNDS]``: Laravel's queue on MariaDB, worked by the bench and by sysbench, in turns.
+
+Both claim by the primary key, so that no deadlock disturbs the comparison, and both go through Toxiproxy. sysbench is Debian's,
+unpacked into the project's cache.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from stallbench.open_queue import opened_queue
+from stallbench.packages import CACHE, unpack_debian
+from stallbench.processes import Processes
+from stallbench.queues import NewJob
+from stallbench.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.scenario import Database
+from stallbench.servers.cluster import Cluster, start_cluster
+
+CLIENTS = 10
+MEASURED_S = 10.0
+_SETTLE_S = 2.0
+_JOBS = 30_000
+_OPTIONS: dict[str, object] = {"hint": "primary", "retry_after": 90}
+_SCRIPT = Path(__file__).with_name("laravel.lua")
+
+
+@dataclass(frozen=True, slots=True)
+class LaravelRig:
+    """A MariaDB with the queue installed."""
+
+    cluster: Cluster
+    processes: Processes
+    folder: Path
+
+    def fill(self) -> None:
+        """Leave exactly `_JOBS` jobs in a fresh table."""
+        with opened_queue("laravel", _OPTIONS, self.cluster.server("primary").direct, "benchmark") as queue:
+            with queue.connection.cursor() as cursor:
+                cursor.execute("DROP TABLE IF EXISTS jobs")
+            queue.install()
+            for _ in range(0, _JOBS, 1000):
+                queue.enqueue([NewJob(payload='{"n":1}')] * 1000)
+
+    def run_workers(self) -> float:
+        """Let `CLIENTS` workers of the bench work for `MEASURED_S`; returns jobs a second."""
+        self.fill()
+        run = self.folder / secrets.token_hex(4)
+        run.mkdir()
+        started = []
+        for number in range(CLIENTS):
+            name = f"worker-{number}"
+            document = {
+                "name": name,
+                "endpoint": self.cluster.server("primary").proxied.with_password(),
+                "queue": "laravel",
+                "queue_options": _OPTIONS,
+                "events": str(run / f"{name}.csv"),
+                "work_s": 0,
+            }
+            argv = [sys.executable, "-m", "workers"]
+            started.append(self.processes.start(name, "worker", argv, log=run / "log", document=document, ready=True))
+        for process in started:
+            process.wait_ready(30)
+        time.sleep(_SETTLE_S)
+        from_ns = time.time_ns()
+        time.sleep(MEASURED_S)
+        to_ns = time.time_ns()
+        self.processes.stop(started, 10)
+        rows = [line.split(",") for path in run.glob("*.csv") for line in path.read_text().splitlines()]
+        return sum(row[3] == "completed" and from_ns <= int(row[0]) < to_ns for row in rows) / MEASURED_S
+
+    def run_sysbench(self) -> float:
+        """Let sysbench run the same statements with as many threads; returns jobs a second."""
+        self.fill()
+        endpoint = self.cluster.server("primary").proxied
+        root = CACHE / "sysbench"
+        libraries = ":".join(str(folder) for folder in sorted(root.glob("**/lib/*-linux-gnu")))
+        ended = subprocess.run(
+            [
+                str(root / "usr" / "bin" / "sysbench"),
+                str(_SCRIPT),
+                *("--db-driver=mysql", f"--mysql-host={endpoint.host}", f"--mysql-port={endpoint.port}"),
+                *("--mysql-user=sysbench", f"--mysql-password={endpoint.password.get_secret_value()}"),
+                *(f"--mysql-db={endpoint.database}", f"--threads={CLIENTS}", f"--warmup-time={_SETTLE_S:.0f}"),
+                *(f"--time={MEASURED_S:.0f}", "run"),
+            ],
+            env={**os.environ, "LD_LIBRARY_PATH": libraries},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        match = re.search(r"total number of events:\s+(\d+)", ended.stdout)
+        assert match is not None, ended.stdout + ended.stderr
+        return int(match[1]) / MEASURED_S
+
+
+@contextmanager
+def open_laravel_rig() -> Iterator[LaravelRig]:
+    """Start a MariaDB, and take everything down afterwards."""
+    token = secrets.token_hex(8)
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
+    with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as folder:
+        processes = Processes(token)
+        try:
+            logs = Path(folder)
+            database = Database(engine="mariadb")
+            cluster = start_cluster(database, scratch=scratch, logs=logs, processes=processes, progress=lambda _: None)
+            yield LaravelRig(cluster, processes, logs)
+        finally:
+            processes.stop_all()
+
+
+def main() -> None:
+    """Measure in turns and print the ratio with its spread."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    if not (CACHE / "sysbench" / "usr" / "bin" / "sysbench").exists():
+        unpack_debian("sysbench", "sysbench")
+    ratios = []
+    with open_laravel_rig() as rig:
+        for number in range(1, rounds + 1):
+            bench, native = rig.run_workers(), rig.run_sysbench()
+            ratios.append(bench / native)
+            print(f"round {number}: bench {bench:,.0f} jobs/s, sysbench {native:,.0f}", flush=True)
+    print(
+        f"\n{CLIENTS} clients, {MEASURED_S:.0f} s each, {rounds} rounds, through Toxiproxy:\n"
+        f"  throughput, bench to sysbench: median {statistics.median(ratios):.3f} (from {min(ratios):.3f} to {max(ratios):.3f})"
+    )
+
+
+if __name__ == "__main__":
+    main()

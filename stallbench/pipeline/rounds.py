@@ -1,0 +1,58 @@
+"""In which round is a job claimed, where workers choose among the first N available ones? The ``X`` of seed 000.
+
+A round is N *picks*: tries of any worker to reserve a job, whether it got it or lost the race. A job's first round begins when it comes
+into the window, that is when fewer than N earlier jobs are unclaimed. The article gives ``E[X] = 1 / (1 - ((N-1)/N)^N)``, about 1.6.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from stallbench.records.events import Event
+
+WINDOWS_BACK = 20
+"""How many windows of earlier jobs are looked at; those before them are taken to have been claimed. In one window a job is left over with a
+probability of about 1/e, so that one in 500 million is."""
+MOST_JOBS = 1_000_000
+"""A job's place among all is counted in one partition: runs of more jobs than this have no rounds."""
+
+
+def make_rounds(events: DataFrame, jobs: DataFrame, window: int) -> DataFrame:
+    """Return ``round, jobs``: how many jobs were claimed in their first round, their second, ...; ``window`` is N."""
+    in_time = Window.partitionBy().orderBy("t_ns", "process")
+    picks = events.filter(F.col("event").isin(Event.CLAIMED, Event.LOST_RACE)).withColumn("pick", F.row_number().over(in_time))
+    first_claims = picks.filter(F.col("event") == Event.CLAIMED).groupBy("job_id").agg(F.min("pick").alias("pick"))
+    in_turn = Window.partitionBy().orderBy("enqueued_ns", "job_id")
+    placed = jobs.filter("first_claimed_ns IS NOT NULL AND enqueue_recorded").join(first_claims, "job_id")
+    earlier = F.array_sort(F.collect_list("pick").over(in_turn.rowsBetween(-WINDOWS_BACK * window, -1)))
+    with_earlier = placed.select("pick", earlier.alias("earlier"))
+    picks_in_window = F.col("pick") - _entered_after(F.col("earlier"), window)
+    round_number = F.greatest(F.ceil(picks_in_window / window), F.lit(1))
+    return with_earlier.groupBy(round_number.alias("round")).agg(F.count("*").alias("jobs"))
+
+
+def make_round_metrics(rounds: DataFrame) -> DataFrame:
+    """Return the mean and the maximum as rows of ``phases``, of the whole run."""
+    figures = rounds.agg(
+        F.sum("jobs").alias("count"),
+        (F.sum(F.col("round") * F.col("jobs")) / F.sum("jobs")).alias("mean"),
+        F.max("round").alias("max"),
+    ).filter("count IS NOT NULL")
+    rows = [
+        F.struct(
+            F.lit("run").alias("phase"),
+            F.lit("claim_round").alias("measure"),
+            F.lit(statistic).alias("statistic"),
+            F.col(statistic).cast("double").alias("value"),
+            F.col("count").cast("long").alias("count"),
+        )
+        for statistic in ("mean", "max")
+    ]
+    return figures.select(F.inline(F.array(*rows)))
+
+
+def _entered_after(earlier: Column, window: int) -> Column:
+    """After which pick a job came into the window: when all but N - 1 of the earlier ones were claimed; 0 if it was there at once."""
+    place = F.size(earlier) + 1 - window
+    return F.when(place > 0, F.element_at(earlier, place)).otherwise(0)
