@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 DISTRIBUTION = ("p50", "p95", "p99", "max", "mean")
 SERIES = ("first", "last", "min", "max", "mean", "slope")
@@ -19,6 +20,8 @@ class Measure:
     statistics: tuple[str, ...]
     """`DISTRIBUTION`: of single calls. `SERIES`: of samples; ``slope`` is by least squares, per second. `COUNT`: ``rate`` is
     per second of the phase."""
+    better: Literal["higher", "lower"] = "lower"
+    """Which of two values a user would rather have, all else being equal."""
 
 
 MEASURES: dict[str, Measure] = {
@@ -38,9 +41,9 @@ MEASURES: dict[str, Measure] = {
             meaning="how late the enqueue began behind its schedule",
             statistics=DISTRIBUTION,
         ),
-        Measure(name="enqueued", meaning="jobs enqueued", statistics=COUNT),
-        Measure(name="completed", meaning="completions", statistics=COUNT),
-        Measure(name="claimed", meaning="claims that got a job", statistics=COUNT),
+        Measure(name="enqueued", meaning="jobs enqueued", statistics=COUNT, better="higher"),
+        Measure(name="completed", meaning="completions", statistics=COUNT, better="higher"),
+        Measure(name="claimed", meaning="claims that got a job", statistics=COUNT, better="higher"),
         Measure(name="failed", meaning="executions that failed", statistics=COUNT),
         Measure(name="empty", meaning="claims that found nothing", statistics=COUNT),
         Measure(name="lost_race", meaning="claims that a re-check took back", statistics=COUNT),
