@@ -17,7 +17,7 @@ from stallbench.scenario_overlay import Overlay, parse_changes
 from stallbench.scenario_toml import ScenarioError, read_toml, show_path
 from stallbench.spelling import did_you_mean
 
-__all__ = ["ScenarioError", "find_scenarios", "read_scenario", "read_variants"]
+__all__ = ["ScenarioError", "find_scenario", "find_scenarios", "read_scenario", "read_variants"]
 
 SCENARIOS = PROJECT / "scenarios"
 _NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
@@ -33,7 +33,7 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
 
     Every variant of the file is validated, not only the one that is asked for. Raises `ScenarioError` with all faults.
     """
-    path = _find(name_or_path)
+    path = find_scenario(name_or_path)
     shown = show_path(path, PROJECT)
     content = read_toml(path, shown)
     variants = content.pop("variants", {})
@@ -82,7 +82,8 @@ def _resolve(
     return resolved, [*(f"{overlay.prefix}{fault}" for fault in misfits), *(overlay.tell(f, resolved) for f in own_faults)]
 
 
-def _find(name_or_path: str) -> Path:
+def find_scenario(name_or_path: str) -> Path:
+    """Return the file of a scenario by its name or path; raises `ScenarioError` if there is none."""
     known = find_scenarios()
     if name_or_path in known:
         return known[name_or_path]

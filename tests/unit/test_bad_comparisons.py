@@ -74,8 +74,7 @@ TABLE = [
     (
         "skip_locked = 120.5",
         "skip_locke = 120.5",
-        f"{PUBLISHED}.skip_locke: there is no such variant; there are control, skip_locked, reader;"
-        ' did you mean "skip_locked"?',
+        f'{PUBLISHED}.skip_locke: there is no such variant; there are control, skip_locked, reader; did you mean "skip_locked"?',
     ),
     ("skip_locked = 120.5", 'skip_locked = "fast"', f'{PUBLISHED}.skip_locked is "fast"; expected a number'),
     ("skip_locked = 120.5", "skip_locked = nan", f"{PUBLISHED}.skip_locked is nan; expected a finite number"),
