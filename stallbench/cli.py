@@ -21,7 +21,7 @@ from stallbench.errors import (
     NotCarriedOutError,
     StallbenchError,
 )
-from stallbench.run_folder import RUNS, RunFolder, find_run_folder
+from stallbench.run_folder import RUNS, RunFolder, find_comparison_folder, find_run_folder
 
 app = typer.Typer(
     help="A chaos and degradation test bench for job queues that live in a database.",
@@ -88,18 +88,61 @@ def run(
 
 
 @app.command()
+def compare(
+    scenario: ScenarioArgument,
+    variants: Annotated[
+        str | None,
+        typer.Option(
+            "--variants",
+            metavar="A,B,..",
+            help="Which variants, with commas between; `control` is the scenario without one. All of them if not given.",
+        ),
+    ] = None,
+    repeat: Annotated[int, typer.Option("--repeat", metavar="N", min=1, max=1000, help="How often each is run.")] = 3,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", metavar="S", min=0, max=2**31 - 1, help="Of the order and of all runs; the scenario's if not given."
+        ),
+    ] = None,
+    set_: SetOption = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Run variants of a scenario by turns and say which is better, by how much, and whether that is real.
+
+    Exit codes: 0 every run passes, 1 one fails (or could not be decided), 2 bad input, 3 a run could not be carried out, 130 interrupted
+    (what was done until then is compared).
+
+    Examples:
+        stallbench compare longtx
+
+        stallbench compare longtx --variants control,skip_locked --repeat 5
+    """
+    from stallbench.compare import carry_out_runs
+    from stallbench.comparison.plan import make_plan
+
+    plan = make_plan(scenario, variants=variants, rounds=repeat, seed=seed, overrides=set_ or [])
+    _conclude_comparison_and_exit(carry_out_runs(plan, runs, say=print).path)
+
+
+@app.command()
 def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or its name; `latest` is the newest.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's or comparison's folder, or its name; `latest` is the newest run.")
+    ],
     master: Annotated[str, typer.Option(help="Spark master to compute the tables on.")] = "local[*]",
     runs: RunsOption = RUNS,
 ) -> None:
-    """Make tables, verdict and report of a run again, from its folder alone.
+    """Make tables, verdict and report of a run again, from its folder alone; of a comparison its report, from its runs' tables.
 
     Examples:
         stallbench report latest
 
         stallbench report reports/runs/20261120T101500Z-longtx
     """
+    comparison = find_comparison_folder(run, runs)
+    if comparison is not None:
+        _conclude_comparison_and_exit(comparison)
     _conclude_and_exit(find_run_folder(run, runs).path, master)
 
 
@@ -196,6 +239,16 @@ def _conclude_and_exit(folder: Path, master: str = "local[*]") -> NoReturn:
     if verdict.status != "completed":
         sys.exit(EXIT_INTERRUPTED if verdict.status == "aborted" else NotCarriedOutError.exit_code)
     sys.exit(EXIT_PASS if verdict.verdict == "pass" else EXIT_FAIL)
+
+
+def _conclude_comparison_and_exit(path: Path) -> NoReturn:
+    from stallbench.comparison.conclusion import conclude_comparison
+    from stallbench.comparison.record import ComparisonFolder
+    from stallbench.comparison.screen import print_comparison
+
+    record, results = conclude_comparison(ComparisonFolder(path))
+    print_comparison(record, results, _short(path / "report.html"))
+    sys.exit(record.exit_code)
 
 
 def _keep_servers(lines: list[str]) -> None:

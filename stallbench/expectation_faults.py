@@ -20,22 +20,31 @@ def find_expectation_faults(expect: Sequence[Mapping[str, Any]], measured: Mappi
     """
     for index, expectation in enumerate(expect):
         path: KeyPath = ("expect", index)
-        metric = expectation.get("metric")
-        if isinstance(metric, str) and metric not in metric_names():
-            yield Fault((*path, "metric"), f" is {show_value(metric)}; expected {_tell_allowed_metrics(metric)}")
-        for key in ("phase", "relative_to"):
-            name = expectation.get(key)
-            if isinstance(name, str) and measured:
-                yield from _find_phase_name_faults((*path, key), name, measured)
-        phase, other = expectation.get("phase"), expectation.get("relative_to")
-        if isinstance(phase, str) and phase == other:
-            yield Fault((*path, "relative_to"), f" is {show_value(other)}, the phase itself; expected another phase")
-        measure = MEASURES.get(str(expectation.get("metric", "")).partition(".")[0])
-        for key in ("phase", "relative_to"):
-            if measure and measure.is_of_run and expectation.get(key):
-                yield Fault((*path, key), f" is given, but {measure.name} is of the whole run; leave it out")
+        yield from find_metric_faults(path, expectation.get("metric"))
+        yield from find_phase_faults(path, expectation, measured)
         if expectation:
             yield from _find_bound_faults(path, expectation)
+
+
+def find_metric_faults(path: KeyPath, metric: object) -> Iterator[Fault]:
+    """Find a name that no metric has; ``path`` is the table's that has it as ``metric``."""
+    if isinstance(metric, str) and metric not in metric_names():
+        yield Fault((*path, "metric"), f" is {show_value(metric)}; expected {_tell_allowed_metrics(metric)}")
+
+
+def find_phase_faults(path: KeyPath, table: Mapping[str, Any], measured: Mapping[str, bool]) -> Iterator[Fault]:
+    """Find what is wrong with ``phase`` and ``relative_to`` of the ``table`` at ``path``; ``measured`` as above."""
+    for key in ("phase", "relative_to"):
+        name = table.get(key)
+        if isinstance(name, str) and measured:
+            yield from _find_phase_name_faults((*path, key), name, measured)
+    phase, other = table.get("phase"), table.get("relative_to")
+    if isinstance(phase, str) and phase == other:
+        yield Fault((*path, "relative_to"), f" is {show_value(other)}, the phase itself; expected another phase")
+    measure = MEASURES.get(str(table.get("metric", "")).partition(".")[0])
+    for key in ("phase", "relative_to"):
+        if measure and measure.is_of_run and table.get(key):
+            yield Fault((*path, key), f" is given, but {measure.name} is of the whole run; leave it out")
 
 
 def _tell_allowed_metrics(metric: str) -> str:

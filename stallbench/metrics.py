@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 DISTRIBUTION = ("p50", "p95", "p99", "max", "mean")
 SERIES = ("first", "last", "min", "max", "mean", "slope")
@@ -21,6 +22,8 @@ class Measure:
     per second of the phase."""
     is_of_run: bool = False
     """Whether it is of the whole run only: an order has no phases."""
+    better: Literal["higher", "lower"] = "lower"
+    """Which of two values a user would rather have, all else being equal."""
 
 
 MEASURES: dict[str, Measure] = {
@@ -40,9 +43,9 @@ MEASURES: dict[str, Measure] = {
             meaning="how late the enqueue began behind its schedule",
             statistics=DISTRIBUTION,
         ),
-        Measure(name="enqueued", meaning="jobs enqueued", statistics=COUNT),
-        Measure(name="completed", meaning="completions", statistics=COUNT),
-        Measure(name="claimed", meaning="claims that got a job", statistics=COUNT),
+        Measure(name="enqueued", meaning="jobs enqueued", statistics=COUNT, better="higher"),
+        Measure(name="completed", meaning="completions", statistics=COUNT, better="higher"),
+        Measure(name="claimed", meaning="claims that got a job", statistics=COUNT, better="higher"),
         Measure(name="failed", meaning="executions that failed", statistics=COUNT),
         Measure(name="empty", meaning="claims that found nothing", statistics=COUNT),
         Measure(name="lost_race", meaning="claims that a re-check took back", statistics=COUNT),

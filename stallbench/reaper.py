@@ -159,7 +159,7 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
         reap(owner["token"], scratch)
         remove_scratch(scratch)
         done.append(f"removed {scratch} and {len(marked)} processes of a run whose bench is dead")
-    for record in sorted(runs.glob("*/run.json")):
+    for record in sorted([*runs.glob("*/run.json"), *runs.glob("*/comparison.json")]):
         if record.parent.is_symlink():
             continue
         content = _read_json(record) or {}

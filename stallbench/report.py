@@ -80,7 +80,8 @@ def make_report(run: RunTables, verdict: Verdict) -> Path:
     return page
 
 
-def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool) -> str:
+def open_template(name: str, *, autoescape: bool) -> jinja2.Template:
+    """Return a template of ``reports/templates`` with the filters ``figure`` and ``clock``; what it misses is an error."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=autoescape,  # noqa: S701 - off for Markdown
@@ -89,7 +90,46 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
     )
     environment.filters["figure"] = lambda value: "no data" if value is None else format_value(value)
     environment.filters["clock"] = _format_clock
-    return environment.get_template(template).render(
+    return environment.get_template(name)
+
+
+def cut_windows(run: RunTables) -> pd.DataFrame:
+    """Return the whole seconds of the phases, in order."""
+    windows = run["windows"].sort_values("t_s")
+    # The last second is cut off by the end of the load, and would look like a collapse.
+    ends_ns = [phase["end_ns"] for phase in run.record["phases"] if phase["end_ns"]]
+    return windows[(windows["t_s"] >= 0) & (windows["t_ns"] + 10**9 <= max(ends_ns, default=2**63 - 1))]
+
+
+def list_phases(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the phases that have begun, for the bands of a chart: ``name``, ``from_s``, ``to_s`` (none if its end is not known)."""
+    start_ns = next((phase["start_ns"] for phase in record["phases"] if phase["start_ns"]), 0)
+    return [
+        {
+            "name": phase["name"],
+            "from_s": (phase["start_ns"] - start_ns) / 1e9,
+            "to_s": (phase["end_ns"] - start_ns) / 1e9 if phase["end_ns"] else None,
+        }
+        for phase in record["phases"]
+        if phase["start_ns"]
+    ]
+
+
+def list_faults(run: RunTables) -> list[dict[str, Any]]:
+    """Return what held the database back, for the bands of a chart: ``name``, ``target``, ``from_s``, ``to_s``, each none if unknown."""
+    return [
+        {key: None if pd.isna(row[key]) else row[key] for key in ("name", "target", "from_s", "to_s")}
+        for row in run["faults"].to_dict("records")
+    ]
+
+
+def as_script_data(data: Mapping[str, Any]) -> str:
+    """Return ``data`` as JSON that is safe inside a script element."""
+    return json.dumps(data).replace("<", "\\u003c")
+
+
+def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool) -> str:
+    return open_template(template, autoescape=autoescape).render(
         run=run.record,
         verdict=verdict,
         effect=verdict.attribution.effect,
@@ -177,31 +217,16 @@ def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
 
 def _chart_data(run: RunTables, verdict: Verdict) -> str:
     """Return what the charts draw, as JSON that is safe inside a script element."""
-    windows = run["windows"].sort_values("t_s")
-    # The last second is cut off by the end of the load, and would look like a collapse.
-    ends_ns = [phase["end_ns"] for phase in run.record["phases"] if phase["end_ns"]]
-    windows = windows[(windows["t_s"] >= 0) & (windows["t_ns"] + 10**9 <= max(ends_ns, default=2**63 - 1))]
+    windows = cut_windows(run)
     step = 1 + len(windows) // _MOST_POINTS
     columns = {
         name: [None if pd.isna(v) else float(v) for v in windows[name].iloc[::step]] for name in _CHART_COLUMNS if name in windows
     }
-    start_ns = next((phase["start_ns"] for phase in run.record["phases"] if phase["start_ns"]), 0)
     data = {
         "t_s": [int(t) for t in windows["t_s"].iloc[::step]],
         "columns": columns,
-        "phases": [
-            {
-                "name": phase["name"],
-                "from_s": (phase["start_ns"] - start_ns) / 1e9,
-                "to_s": (phase["end_ns"] - start_ns) / 1e9 if phase["end_ns"] else None,
-            }
-            for phase in run.record["phases"]
-            if phase["start_ns"]
-        ],
-        "faults": [
-            {key: None if pd.isna(row[key]) else row[key] for key in ("name", "target", "from_s", "to_s")}
-            for row in run["faults"].to_dict("records")
-        ],
+        "phases": list_phases(run.record),
+        "faults": list_faults(run),
         "holders": [
             {"name": stay.name, "server": stay.server, "from_s": stay.from_s, "to_s": stay.to_s, "about": stay.description}
             for stay in sorted(verdict.attribution.holders, key=lambda stay: stay.from_s)[:_MOST_BARS]
@@ -209,7 +234,7 @@ def _chart_data(run: RunTables, verdict: Verdict) -> str:
         "rounds": run["rounds"].to_numpy().tolist(),
         "order": run["order"].sort_values("diff")[["diff", "claims"]].to_numpy().tolist(),
     }
-    return json.dumps(data).replace("<", "\\u003c")
+    return as_script_data(data)
 
 
 def _read_vacuum(path: Path) -> list[dict[str, Any]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +15,8 @@ from stallbench.scenario import Scenario
 PROJECT = Path(__file__).resolve().parent.parent
 RUNS = PROJECT / "reports" / "runs"
 _LATEST = "latest"
+COMPARISON = "comparison.json"
+"""The file by which a comparison's folder is known, as a run's by its ``run.json``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +56,30 @@ def create_run_folder(scenario: Scenario, runs: Path) -> RunFolder:
 
     Raises `NotCarriedOutError` if ``runs`` cannot be written.
     """
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    name = "-".join(part for part in (stamp, scenario.name, scenario.variant) if part)
-    try:
-        folder = RunFolder(_make_new(runs, name))
+    folder = RunFolder(create_folder(runs, scenario.name, scenario.variant))
+    with _told(runs):
         for part in (folder.events, folder.samples, folder.logs):
             part.mkdir()
         _point_latest_at(folder.path)
+    return folder
+
+
+def create_folder(runs: Path, *parts: str | None) -> Path:
+    """Make a new folder below ``runs`` and return it, named by the time and ``parts``; raises as `create_run_folder` does."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    with _told(runs):
+        return _make_new(runs, "-".join(part for part in (stamp, *parts) if part))
+
+
+@contextmanager
+def _told(runs: Path) -> Iterator[None]:
+    """Let what goes wrong while folders are made come out as `NotCarriedOutError`."""
+    try:
+        yield
     except OSError as error:
         raise NotCarriedOutError(
             f"{runs}: a run's folder cannot be made there: {error.strerror or error}; choose another place with --runs DIR"
         ) from error
-    return folder
 
 
 def find_run_folder(run: str, runs: Path) -> RunFolder:
@@ -81,6 +97,11 @@ def find_run_folder(run: str, runs: Path) -> RunFolder:
         f"{run}: no such run; expected a folder, or a name below {runs}"
         + (f", like {', '.join(newest[:3])}" if newest else " (there is none yet)")
     )
+
+
+def find_comparison_folder(name: str, runs: Path) -> Path | None:
+    """Return the folder of a comparison, a path or a name below ``runs``; none if ``name`` is none's."""
+    return next((path.resolve() for path in (Path(name), runs / name) if (path / COMPARISON).is_file()), None)
 
 
 def _make_new(runs: Path, name: str) -> Path:

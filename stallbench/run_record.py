@@ -32,11 +32,7 @@ class RunRecord:
             "id": path.parent.name,
             "status": "running",
             "reason": "",
-            "bench": {
-                "version": stallbench.__version__,
-                "pid": os.getpid(),
-                "process_started_s": psutil.Process().create_time(),
-            },
+            "bench": describe_bench(),
             "seed": scenario.seed,
             "scenario": scenario.model_dump(mode="json"),
             "queue": {
@@ -93,6 +89,15 @@ class RunRecord:
         for key, read in self._parts.items():
             self._record[key] = read()
         replace_file(self._path, json.dumps(self._record, indent=1))
+
+
+def describe_bench() -> dict[str, Any]:
+    """Return which process of which version writes a record, by which others can tell whether it still lives."""
+    return {
+        "version": stallbench.__version__,
+        "pid": os.getpid(),
+        "process_started_s": psutil.Process().create_time(),
+    }
 
 
 def read_record(path: Path) -> Mapping[str, Any]:

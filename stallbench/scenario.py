@@ -19,6 +19,9 @@ def _require_setting_value(value: object) -> object:
     raise ValueError("expected text, a number, true or false")
 
 
+CONTROL = "control"
+"""What the scenario without a variant is called where variants are named; no variant may have this name."""
+
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 Text = Annotated[str, Field(pattern=r"\S")]
 SettingName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_.]{0,127}$")]
@@ -121,6 +124,19 @@ class Expectation(Section):
     because: Text | None = Field(default=None, description="what it shows, in words, for the report")
 
 
+class ComparisonChoice(Section):
+    """By what `stallbench compare` ranks the variants, and what others have published of them."""
+
+    metric: str = Field(examples=["completed.rate"])
+    phase: str | None = Field(default=None, description="the whole run, first to last measured phase, if not given")
+    relative_to: str | None = Field(default=None, description="a phase: variants are then ranked by the ratio to its value")
+    better: Literal["higher", "lower"] = Field(examples=["higher"])
+    published: dict[Text, Annotated[dict[str, float], Field(min_length=1)]] = Field(
+        default_factory=dict, description="by where they were measured: a figure for each variant, `control` for none of them"
+    )
+    source: Text | None = Field(default=None, description="where the published figures stand")
+
+
 class Collectors(Section):
     """Whether, and how often, the bench looks at the servers and the host."""
 
@@ -149,6 +165,7 @@ class ScenarioContent(Section):
     collectors: Collectors = Field(default_factory=Collectors)
     phases: tuple[Phase, ...] = Field(min_length=1, strict=False)
     expect: tuple[Expectation, ...] = Field(default=(), strict=False)
+    comparison: ComparisonChoice | None = None
 
 
 class Scenario(ScenarioContent, ScenarioOrigin):

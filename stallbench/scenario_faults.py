@@ -6,11 +6,12 @@ Each part is held against the others as far as those are sound: a fault in one p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from stallbench.comparison_faults import find_comparison_faults
 from stallbench.engines import ENGINES, EngineTraits
 from stallbench.expectation_faults import WHOLE_RUN, find_expectation_faults
 from stallbench.fault import Fault, show_value
@@ -29,8 +30,11 @@ _CONNECTIONS_BESIDES = 20
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def find_faults(content: Mapping[str, Any]) -> list[Fault]:
-    """Return everything that is wrong with ``content``, a scenario's file with its variant applied; empty if it can be run."""
+def find_faults(content: Mapping[str, Any], variants: Collection[str] = ()) -> list[Fault]:
+    """Return everything that is wrong with ``content``, a scenario's file with its variant applied; empty if it can be run.
+
+    ``variants``: the names of all of the file's variants, which a comparison may speak of.
+    """
     phases = _items(content, "phases")
     measured = {phase["name"]: phase.get("measured", True) is not False for phase in phases if isinstance(phase.get("name"), str)}
     database = _table(content, "database")
@@ -47,6 +51,7 @@ def find_faults(content: Mapping[str, Any]) -> list[Fault]:
         *_find_database_faults(database),
         *_find_connection_faults(content, database),
         *find_expectation_faults(_items(content, "expect"), measured),
+        *find_comparison_faults(_table(content, "comparison"), measured, variants),
         *([] if unusable else _find_longrunner_faults(phases, database)),
     ]
 

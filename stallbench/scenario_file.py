@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from stallbench.comparison_faults import find_overlay_faults
 from stallbench.fault import Fault, show_value
 from stallbench.run_folder import PROJECT
 from stallbench.scenario import Name, Scenario
@@ -16,7 +17,7 @@ from stallbench.scenario_overlay import Overlay, parse_changes
 from stallbench.scenario_toml import ScenarioError, read_toml, show_path
 from stallbench.spelling import did_you_mean
 
-__all__ = ["ScenarioError", "find_scenarios", "read_scenario", "read_variants"]
+__all__ = ["ScenarioError", "find_scenario", "find_scenarios", "read_scenario", "read_variants"]
 
 SCENARIOS = PROJECT / "scenarios"
 _NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
@@ -32,27 +33,27 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
 
     Every variant of the file is validated, not only the one that is asked for. Raises `ScenarioError` with all faults.
     """
-    path = _find(name_or_path)
+    path = find_scenario(name_or_path)
     shown = show_path(path, PROJECT)
     content = read_toml(path, shown)
     variants = content.pop("variants", {})
     faults = [*_find_name_faults(path), *_find_variants_faults(variants)]
     if faults:
         raise ScenarioError([f"{shown}: {fault}" for fault in faults])
-    base_faults = find_faults(content)
+    base_faults = find_faults(content, variants)
     faults = [str(fault) for fault in base_faults]
     if variant is not None and variant not in variants:
         faults.append(f"there is no variant {show_value(variant)}; {_tell_known(variant, variants)}")
     resolved = content
     for name, overlay_content in variants.items():
         overlay = Overlay(content=overlay_content, prefix=f"variants.{name}.", circumstance=f"with variant {name}: ")
-        varied, own_faults = _resolve(content, base_faults, overlay)
+        varied, own_faults = _resolve(content, base_faults, overlay, variants)
         faults += own_faults
         resolved = varied if name == variant else resolved
     if overrides:
         changes, change_faults = parse_changes(overrides)
         overlay = Overlay(content=changes, prefix="--set ", circumstance="--set: ")
-        resolved, own_faults = _resolve(resolved, find_faults(resolved), overlay)
+        resolved, own_faults = _resolve(resolved, find_faults(resolved, variants), overlay, variants)
         faults += [*change_faults, *own_faults]
     if faults:
         raise ScenarioError([f"{shown}: {fault}" for fault in faults])
@@ -72,14 +73,17 @@ def read_variants(path: Path) -> dict[str, str]:
     return {name: str(overlay.get("summary", "")) for name, overlay in variants.items()}
 
 
-def _resolve(base: Mapping[str, Any], base_faults: Sequence[Fault], overlay: Overlay) -> tuple[dict[str, Any], list[str]]:
+def _resolve(
+    base: Mapping[str, Any], base_faults: Sequence[Fault], overlay: Overlay, variants: Collection[str]
+) -> tuple[dict[str, Any], list[str]]:
     """Return ``base`` with ``overlay``, and a line for each fault that ``base`` does not have by itself."""
     resolved, misfits = overlay.apply(base)
-    own_faults = [fault for fault in find_faults(resolved) if fault not in base_faults]
+    own_faults = [fault for fault in find_faults(resolved, variants) if fault not in base_faults]
     return resolved, [*(f"{overlay.prefix}{fault}" for fault in misfits), *(overlay.tell(f, resolved) for f in own_faults)]
 
 
-def _find(name_or_path: str) -> Path:
+def find_scenario(name_or_path: str) -> Path:
+    """Return the file of a scenario by its name or path; raises `ScenarioError` if there is none."""
     known = find_scenarios()
     if name_or_path in known:
         return known[name_or_path]
@@ -117,7 +121,7 @@ def _find_variants_faults(variants: object) -> list[str]:
         else f"variants.{name} is {show_value(overlay)}; expected a table, like [variants.{name}]"
         for name, overlay in variants.items()
         if not _is_name(name) or not isinstance(overlay, dict)
-    ]
+    ] + find_overlay_faults(variants)
 
 
 def _is_name(text: str) -> bool:

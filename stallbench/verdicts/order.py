@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from stallbench.verdicts.check import Check, Finding, RunTables
+
+
+def find_percentile(order: pd.DataFrame, share: float) -> int:
+    """Return within how many places from their turn ``share`` (0 to 1) of the jobs were claimed; ``order`` is not empty."""
+    histogram = order.sort_values("diff")
+    below = histogram["claims"].cumsum() / histogram["claims"].sum()
+    return int(histogram.loc[below >= share, "diff"].iloc[0])
 
 
 class Order(Check):
@@ -16,8 +25,7 @@ class Order(Check):
         histogram = run["order"].sort_values("diff")
         if histogram.empty:
             return [Finding.unknown(self.name, "no claim was recorded, so nothing is known of the order")]
-        below = histogram["claims"].cumsum() / histogram["claims"].sum()
-        p99 = int(histogram.loc[below >= 0.99, "diff"].iloc[0])
+        p99 = find_percentile(histogram, 0.99)
         found = f"jobs were claimed at most {int(histogram['diff'].max()):,} places from their turn, 99 % within {p99:,}"
         kept = "keeps" if run.record["queue"]["ordered"] else "does not promise"
         return [

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import jinja2
-
 from stallbench.deadlock_groups import UNKNOWN, group_deadlocks
-from stallbench.report import TEMPLATES
+from stallbench.report import open_template
 from tests.unit.innodb_listings import deadlock_of
 
 
-def render(**context: object) -> str:
-    loader = jinja2.FileSystemLoader(TEMPLATES)
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    return environment.get_template("deadlocks.html.j2").render(**context)
+def render(**values: object) -> str:
+    return open_template("deadlocks.html.j2", autoescape=True).render(**values)
 
 
 def test_deadlocks_of_the_same_statements_are_one_group() -> None:

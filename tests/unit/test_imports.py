@@ -30,6 +30,21 @@ MAY_IMPORT = {
         "stallbench.parts",
         "stallbench.errors",
     },
+    "stallbench/comparison": {
+        "stallbench.comparison",
+        "stallbench.errors",
+        "stallbench.fault",
+        "stallbench.metrics",
+        "stallbench.pipeline.failures",
+        "stallbench.report",
+        "stallbench.run_folder",
+        "stallbench.run_record",
+        "stallbench.scenario",
+        "stallbench.scenario_file",
+        "stallbench.spelling",
+        "stallbench.verdicts",
+        "stallbench.whole_file",
+    },
     "workers": BESIDE_THE_PROCESSES | {"workers"},
     "producers": BESIDE_THE_PROCESSES | {"producers"},
     "longrunners": BESIDE_THE_PROCESSES | {"longrunners"},
@@ -37,7 +52,7 @@ MAY_IMPORT = {
 """What each room may import of this project; rooms that are not named may import anything of the library but `stallbench.run`."""
 
 ROOT_PACKAGES = {"producers", "workers", "longrunners"}
-ABOVE_RUN = {"stallbench/cli.py", "stallbench/run.py"}
+ABOVE_RUN = {"stallbench/cli.py", "stallbench/compare.py", "stallbench/run.py"}
 
 
 def imported_by(path: Path) -> set[str]:

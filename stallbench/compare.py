@@ -1,0 +1,60 @@
+"""One comparison: every variant once a round, each as a run of its own, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from stallbench.comparison.plan import Plan, PlannedRun
+from stallbench.comparison.record import ComparedRun, ComparisonFolder, begin_comparison
+from stallbench.conclude import conclude
+from stallbench.duration import format_duration
+from stallbench.errors import StallbenchError
+from stallbench.run import open_run
+from stallbench.run_folder import RunFolder
+from stallbench.terminal import RunView
+
+
+def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> ComparisonFolder:
+    """Carry out the runs of ``plan`` one after the other; returns the comparison's folder, whose record says what became of each.
+
+    A run that could not be carried out does not stop the others; an interrupt ends the comparison with what was done until then.
+    ``say`` is called with a sentence at a time. Raises `NotCarriedOutError` if not even the comparison's folder can be made.
+    """
+    folder, record = begin_comparison(plan, runs)
+    say(
+        f"{len(plan.runs)} runs, {format_duration(plan.duration_s)} of phases together, in {plan.rounds} rounds of {len(plan.chosen)}"
+    )
+    status, reason = "completed", ""
+    try:
+        for planned in plan.runs:
+            say(f"run {planned.number} of {len(plan.runs)}: {planned.variant}, round {planned.round}, seed {planned.seed}")
+            done = _carry_out_one(plan, planned, runs)
+            say(f"run {planned.number} of {len(plan.runs)}: {planned.variant}: {done.verdict or f'{done.status}: {done.reason}'}")
+            record = record.with_run(done)
+            folder.write(record)
+            if done.status == "aborted":
+                status, reason = "aborted", done.reason
+                break
+    except KeyboardInterrupt:
+        status, reason = "aborted", "interrupted"
+    folder.write(record.model_copy(update={"status": status, "reason": reason}))
+    return folder
+
+
+def _carry_out_one(plan: Plan, planned: PlannedRun, runs: Path) -> ComparedRun:
+    """Carry out a run, make its tables and its report, and say what came of it."""
+    done = ComparedRun(number=planned.number, round=planned.round, variant=planned.variant, seed=planned.seed)
+    folder: RunFolder | None = None
+    try:
+        with RunView() as view, open_run(plan.scenario_of(planned), runs, view) as started:
+            folder = started.folder
+            done = done.model_copy(update={"folder": folder.path.name})
+            started.carry_out()
+        verdict = conclude(folder)
+    except KeyboardInterrupt:
+        return done.model_copy(update={"status": "aborted", "reason": "interrupted"})
+    except (StallbenchError, OSError, subprocess.SubprocessError) as error:
+        return done.model_copy(update={"status": "failed", "reason": str(error).strip().partition("\n")[0]})
+    return done.model_copy(update={"status": "completed", "verdict": verdict.verdict})

@@ -1,0 +1,116 @@
+"""What a comparison is going to run: which variants, how often, in which order, from which seeds. Nothing is started here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from stallbench.comparison.subject import Subject, choose_subjects
+from stallbench.errors import BadInputError
+from stallbench.fault import show_value
+from stallbench.scenario import CONTROL, Scenario
+from stallbench.scenario_file import find_scenario, read_scenario, read_variants
+from stallbench.spelling import did_you_mean
+
+_SEEDS = 2**31 - 1
+"""A scenario's seed is from 0 up to this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """One run of a comparison."""
+
+    number: int
+    """Its place in the order of all, from 1."""
+    round: int
+    """From 1."""
+    variant: str
+    """`CONTROL` for the scenario without a variant."""
+    seed: int
+    """Every run of a round has the same, so that its variants differ in nothing but themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A comparison that can be carried out."""
+
+    scenario: Scenario
+    """Without a variant."""
+    chosen: Mapping[str, Scenario]
+    """By name of the variant, the reference first."""
+    rounds: int
+    seed: int
+    subjects: tuple[Subject, ...]
+    runs: tuple[PlannedRun, ...]
+
+    @property
+    def reference(self) -> str:
+        """The variant that the others are held against."""
+        return next(iter(self.chosen))
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds of all phases of all runs together."""
+        return sum(self.chosen[run.variant].duration_s for run in self.runs)
+
+    def scenario_of(self, run: PlannedRun) -> Scenario:
+        """Return what ``run`` is to carry out, its seed among the changes, so that it can be repeated by itself."""
+        scenario = self.chosen[run.variant]
+        return scenario.model_copy(update={"seed": run.seed, "changes": (*scenario.changes, f"seed={run.seed}")})
+
+
+def make_plan(name_or_path: str, *, variants: str | None, rounds: int, seed: int | None, overrides: Sequence[str] = ()) -> Plan:
+    """Plan a comparison of ``variants`` (names with commas between, `CONTROL` among them if wanted; all if none is given).
+
+    ``seed``: the order and the runs' seeds come from it; the scenario's own if none. Raises `ScenarioError` or `BadInputError`.
+    """
+    known = read_variants(find_scenario(name_or_path))
+    scenario = read_scenario(name_or_path, variant=None, overrides=overrides)
+    names = _parse_names(variants, known, scenario.file)
+    chosen = {
+        name: scenario if name == CONTROL else read_scenario(name_or_path, variant=name, overrides=overrides) for name in names
+    }
+    seed = scenario.seed if seed is None else seed
+    return Plan(
+        scenario=scenario,
+        chosen=chosen,
+        rounds=rounds,
+        seed=seed,
+        subjects=choose_subjects([scenario, *(one for name, one in chosen.items() if name != CONTROL)]),
+        runs=tuple(interleave(names, rounds, seed)),
+    )
+
+
+def interleave(variants: Sequence[str], rounds: int, seed: int) -> Iterator[PlannedRun]:
+    """Return the runs in order: each round has every variant once, in an order of its own, so that no variant always comes first.
+
+    What drifts meanwhile (a machine that warms up, a neighbour that begins to work) then meets all of them alike.
+    """
+    chance = random.Random(seed)
+    number = 0
+    for round_ in range(1, rounds + 1):
+        of_round = chance.randrange(_SEEDS)
+        order = list(variants)
+        chance.shuffle(order)
+        for variant in order:
+            number += 1
+            yield PlannedRun(number=number, round=round_, variant=variant, seed=of_round)
+
+
+def _parse_names(text: str | None, known: Mapping[str, object], file: str) -> list[str]:
+    """Return the names of what is to be compared, the reference first: `CONTROL` if it takes part, else the first that is named."""
+    names = [CONTROL, *known] if text is None else [name.strip() for name in text.split(",")]
+    allowed = [CONTROL, *known]
+    faults = [
+        f"there is no variant {show_value(name)}; there are {', '.join(allowed)}{did_you_mean(name, allowed)}"
+        for name in names
+        if name not in allowed
+    ]
+    faults += [f"{show_value(name)} is named twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    if faults:
+        raise BadInputError("\n".join(f"--variants {show_value(text)}: {fault}" for fault in faults))
+    if len(names) < 2:
+        what = f"{file}: has no variants" if text is None else f"--variants {show_value(text)}: names only one"
+        raise BadInputError(f"{what}; a comparison needs two or more, of which {CONTROL} may be one")
+    return sorted(names, key=lambda name: name != CONTROL)

@@ -1,0 +1,111 @@
+"""What is compared: a metric in a phase, or a figure of the whole run, and which of two values is the better one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from stallbench.metrics import MEASURES
+from stallbench.scenario import ComparisonChoice, Scenario
+
+EXECUTED_AGAIN = "executed_again.count"
+EXECUTIONS_PER_JOB = "executions.per_job"
+ORDER_P99 = "order_diff.p99"
+OF_THE_RUN: Mapping[str, str] = {
+    EXECUTED_AGAIN: "jobs executed more than once",
+    EXECUTIONS_PER_JOB: "executions for each job that was executed; 1 if none was repeated",
+}
+"""Figures that only a whole run has, beside `stallbench.metrics`, and their meanings."""
+
+Better = Literal["higher", "lower"]
+Role = Literal["ranked", "expectation", "cost", "health"]
+
+
+class Subject(BaseModel):
+    """One thing that every run has a value of."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    metric: str
+    """One of `stallbench.metrics`, or of `OF_THE_RUN`."""
+    phase: str | None = None
+    """The whole run if none."""
+    relative_to: str | None = None
+    """A phase: the value is then the ratio to the same metric in it."""
+    better: Better = "lower"
+    role: Role
+    """``ranked``: what variants are ranked by. ``expectation``: what the scenario expects something of. ``cost``: what a mitigation may cost.
+    ``health``: the ranked metric before anything went wrong; never shown."""
+
+    @property
+    def key(self) -> str:
+        """Its name in files, one line that a user can read too."""
+        where = f" in {self.phase}" if self.phase else ""
+        return f"{self.metric}{where}{f' / {self.relative_to}' if self.relative_to else ''}"
+
+    @property
+    def meaning(self) -> str:
+        """What the metric is, in words."""
+        of_phases = MEASURES.get(self.metric.partition(".")[0])
+        return OF_THE_RUN.get(self.metric) or (of_phases.meaning if of_phases else "")
+
+
+def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
+    """Return what is compared in runs of ``scenarios``, the first of which is the scenario without a variant.
+
+    First what is ranked: what ``[comparison]`` says, else what the first expectation is of, else the latency of jobs. Then what the
+    scenario or a variant expects something of, then what a mitigation may cost.
+    """
+    control = scenarios[0]
+    expected = [_of_expectation(e.metric, e.phase, e.relative_to) for scenario in scenarios for e in scenario.expect]
+    baseline = find_baseline(control)
+    costs = [_of_phase(metric, baseline, "cost") for metric in ("completed.rate", "claim_ms.p50", "wal_bytes.rate")]
+    costs += [Subject(metric=metric, role="cost") for metric in OF_THE_RUN]
+    ranked = _choose_ranked(control.comparison, expected)
+    return tuple(_without_repetition([ranked, *_find_health(ranked, baseline), *expected, *costs]))
+
+
+def find_baseline(scenario: Scenario) -> str:
+    """Return the name of the first measured phase; a scenario that can be run has one."""
+    return next(phase.name for phase in scenario.phases if phase.measured)
+
+
+def _choose_ranked(choice: ComparisonChoice | None, expected: Sequence[Subject]) -> Subject:
+    if choice:
+        return Subject(
+            metric=choice.metric, phase=choice.phase, relative_to=choice.relative_to, better=choice.better, role="ranked"
+        )
+    if expected:
+        return expected[0].model_copy(update={"role": "ranked"})
+    return Subject(metric="latency_ms.p95", role="ranked")
+
+
+def _find_health(ranked: Subject, baseline: str) -> Iterator[Subject]:
+    """Find what the ranked metric is to be held against: its value at the baseline. A ratio to the baseline needs none."""
+    if ranked.phase not in (None, baseline) and ranked.relative_to is None:
+        yield ranked.model_copy(update={"phase": baseline, "role": "health"})
+
+
+def _of_expectation(metric: str, phase: str | None, relative_to: str | None) -> Subject:
+    return Subject(metric=metric, phase=phase, relative_to=relative_to, better=_better(metric), role="expectation")
+
+
+def _of_phase(metric: str, phase: str, role: Role) -> Subject:
+    return Subject(metric=metric, phase=phase, better=_better(metric), role=role)
+
+
+def _better(metric: str) -> Better:
+    return MEASURES[metric.partition(".")[0]].better
+
+
+def _without_repetition(subjects: Iterable[Subject]) -> Iterator[Subject]:
+    """Leave out what has the same values as one before; the health of the ranked metric stays, for it is not shown."""
+    seen: set[str] = set()
+    for subject in subjects:
+        if subject.role == "health":
+            yield subject
+        elif subject.key not in seen:
+            seen.add(subject.key)
+            yield subject

@@ -1,0 +1,126 @@
+"""What a scenario gets whose section ``[comparison]`` has something wrong in it: one line for each fault, as everywhere in the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read
+
+__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
+
+pytestmark = pytest.mark.usefixtures("longrunners_here")
+
+COMPARED = f"""{SMALL}
+[variants.skip_locked]
+queue.kind = "skip_locked"
+
+[variants.reader]
+workers.count = 3
+
+[comparison]
+metric = "completed.rate"
+phase = "longtx"
+better = "higher"
+source = "An article"
+
+[comparison.published."a laptop, jobs/s"]
+control = 91
+skip_locked = 120.5
+"""
+PUBLISHED = 'comparison.published."a laptop, jobs/s"'
+
+TABLE = [
+    (
+        '"completed.rate"',
+        '"complete.rate"',
+        'comparison.metric is "complete.rate"; expected a metric that docs/add-a-scenario.md lists; did you mean "completed.rate"?',
+    ),
+    ('"completed.rate"', '"completed.p95"', 'comparison.metric is "completed.p95"; expected completed with one of .count, .rate'),
+    ('metric = "completed.rate"\n', "", 'comparison.metric is missing; write it like metric = "completed.rate"'),
+    (
+        'phase = "longtx"\nbetter',
+        'phase = "longx"\nbetter',
+        'comparison.phase is "longx"; expected one of baseline, longtx; did you mean "longtx"?',
+    ),
+    (
+        'phase = "longtx"\nbetter',
+        'phase = "warmup"\nbetter',
+        'comparison.phase is "warmup", which is not measured; expected one of baseline, longtx',
+    ),
+    (
+        'phase = "longtx"\nbetter',
+        'phase = "run"\nbetter',
+        'comparison.phase is "run", which is no phase; leave it out to mean the whole run',
+    ),
+    (
+        'better = "higher"',
+        'better = "higher"\nrelative_to = "longtx"',
+        'comparison.relative_to is "longtx", the phase itself; expected another phase',
+    ),
+    (
+        'better = "higher"',
+        'better = "highest"',
+        'comparison.better is "highest"; expected "higher" or "lower"; did you mean "higher"?',
+    ),
+    ('better = "higher"\n', "", 'comparison.better is missing; write it like better = "higher"'),
+    (
+        'better = "higher"',
+        'better = "higher"\nbeter = 1',
+        "comparison.beter: unknown key; allowed are metric, phase, relative_to, better, published, source;"
+        ' did you mean "better"?',
+    ),
+    (
+        "skip_locked = 120.5",
+        "skip_locke = 120.5",
+        f'{PUBLISHED}.skip_locke: there is no such variant; there are control, skip_locked, reader; did you mean "skip_locked"?',
+    ),
+    ("skip_locked = 120.5", 'skip_locked = "fast"', f'{PUBLISHED}.skip_locked is "fast"; expected a number'),
+    ("skip_locked = 120.5", "skip_locked = nan", f"{PUBLISHED}.skip_locked is nan; expected a finite number"),
+    ("control = 91\nskip_locked = 120.5\n", "", f"{PUBLISHED} is empty; expected at least 1"),
+    (
+        '[comparison.published."a laptop, jobs/s"]\ncontrol = 91\nskip_locked = 120.5\n',
+        "published = 3\n",
+        "comparison.published is 3; expected a table",
+    ),
+    ('source = "An article"', 'source = ""', 'comparison.source is ""; expected text that is not empty'),
+    (
+        "[variants.reader]\nworkers.count = 3",
+        '[variants.reader]\ncomparison.metric = "claim_ms.p95"',
+        "variants.reader.comparison is a table; it is of all variants together: expected at the top of the file",
+    ),
+    (
+        "[variants.reader]",
+        "[variants.control]",
+        "variants.control: stands for the scenario without a variant; expected another name",
+    ),
+    (
+        "[variants.reader]\nworkers.count = 3",
+        '[variants.reader]\nexpect = []\nphases = [{ name = "baseline", duration = "5s" }]',
+        'with variant reader: comparison.phase is "longtx"; expected one of baseline',
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "line"), TABLE, ids=[f"{number}:{case[1].strip()[:40]}" for number, case in enumerate(TABLE)]
+)
+def test_a_fault_is_told_in_one_line(written: str, instead: str, line: str, tmp_path: Path) -> None:
+    assert COMPARED.count(written) == 1, "the table changes one place of the scenario"
+    assert find_lines(tmp_path, COMPARED.replace(written, instead)) == [line]
+
+
+def test_a_sound_section_is_read(tmp_path: Path) -> None:
+    comparison = read(tmp_path, COMPARED, variant="reader").comparison
+    assert comparison is not None
+    assert (comparison.metric, comparison.phase, comparison.better) == ("completed.rate", "longtx", "higher")
+    assert comparison.published == {"a laptop, jobs/s": {"control": 91, "skip_locked": 120.5}}
+
+
+def test_a_change_of_the_command_line_is_held_to_the_same(tmp_path: Path) -> None:
+    lines = find_lines(tmp_path, COMPARED, overrides=["comparison.published.here.que=1", "comparison.phase=longx"])
+    assert lines == [
+        '--set comparison.phase is "longx"; expected one of baseline, longtx; did you mean "longtx"?',
+        "--set comparison.published.here.que: there is no such variant; there are control, skip_locked, reader",
+    ]
