@@ -32,6 +32,8 @@ _STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
 _SHOW_EVERY_S = 1.0
 _LOOK_IF_DRAINED_EVERY_S = 0.05
+_LAST_RECORD_S = 0.02
+"""How long the worker that took the last job away may need until it has recorded that."""
 _SLOWEST_FILL = 2000
 """Jobs a second that a queue takes at the least when it is filled; one that is slower is given up."""
 _SEED_OF_BACKLOG = 999
@@ -244,6 +246,7 @@ class Run:
         with self._opened_queue("drained") as queue:
             end_s = time.monotonic() + phase.duration_s
             self._watch_until(end_s, phase.name, is_over=queue.is_drained, every_s=_LOOK_IF_DRAINED_EVERY_S)
+            time.sleep(_LAST_RECORD_S)
             if time.monotonic() >= end_s:
                 self.record.note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; the queue was not drained by then.")
 
