@@ -23,12 +23,16 @@ WORTH_RECORDING_S = 1.0
 """Younger holders are the workers' own transactions, one after the other; only the oldest of all is recorded then."""
 _MOST_RECORDED = 20
 
+# A snapshot counts in its own database only; a transaction id counts in all, for every snapshot that is taken meanwhile goes back to
+# it. What a vacuum runs under holds nothing back.
 _ON_PRIMARY = """
 SELECT 'backend' AS kind, pid::text || ':' || extract(epoch FROM backend_start)::bigint AS key, pid, application_name, state,
   coalesce(extract(epoch FROM clock_timestamp() - xact_start), 0)::float8 AS age_s,
-  greatest(age(backend_xmin), age(backend_xid)) AS age_xids, '' AS via, false AS catalog_only
+  greatest(CASE WHEN datname = current_database() OR datname IS NULL THEN age(backend_xmin) END, age(backend_xid)) AS age_xids,
+  '' AS via, false AS catalog_only
 FROM pg_stat_activity
-WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND pid <> pg_backend_pid() AND backend_type <> 'walsender'
+WHERE (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL AND (datname = current_database() OR datname IS NULL))
+AND pid <> pg_backend_pid() AND backend_type <> 'walsender' AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
 UNION ALL
 SELECT 'prepared', gid, NULL, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared)::float8, age(transaction), '',
 false FROM pg_prepared_xacts

@@ -25,6 +25,7 @@ from tests.integration.conftest import Connection, TestDatabase
 
 pytestmark = pytest.mark.integration
 
+OF_POSTGRES = [name for name, kind in find_collectors().items() if kind.engines is None or "postgres" in kind.engines]
 OpenConnection = Callable[..., Connection]
 
 
@@ -74,7 +75,7 @@ def find_holder(database: TestDatabase, wanted: Callable[[Holder], bool]) -> Hol
 
 
 def test_every_collector_of_the_folder_samples(sample: Callable[[str], Any]) -> None:
-    for name in find_collectors():
+    for name in OF_POSTGRES:
         sample(name)
 
 
@@ -102,6 +103,19 @@ def test_an_idle_writer_holds_by_its_transaction_id(database: TestDatabase, open
     holder = wait_for(lambda: find_holder(database, lambda h: h.application == "stallbench:idle"))
     assert (holder.kind, holder.source, holder.state) == ("backend", "primary", "idle in transaction")
     assert holder.pid == writer.info.backend_pid
+
+
+def test_elsewhere_a_writer_holds_and_a_reader_does_not(database: TestDatabase, open_connection: OpenConnection) -> None:
+    elsewhere = database.cluster.server("primary").direct
+    assert elsewhere.database != database.direct.database
+    reader, writer = open_connection(elsewhere, "reader-elsewhere"), open_connection(elsewhere, "writer-elsewhere")
+    reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    reader.execute("SELECT count(*) FROM pg_class")
+    writer.execute("BEGIN")
+    writer.execute("CREATE TABLE written_elsewhere (n int)")
+    holder = wait_for(lambda: find_holder(database, lambda h: h.application == "stallbench:writer-elsewhere"))
+    assert holder.source == "primary"
+    assert find_holder(database, lambda h: h.application == "stallbench:reader-elsewhere") is None
 
 
 def test_a_prepared_transaction_holds_without_a_session(database: TestDatabase, open_connection: OpenConnection) -> None:
@@ -190,7 +204,7 @@ def test_the_process_samples_at_its_cadence_and_ends_when_asked(document: Collec
     times = {line.split(",")[0] for line in (document.run_folder / "samples" / "backlog.csv").read_text().splitlines()}
     assert 4 <= len(times) <= 10
     names = {path.stem for path in (document.run_folder / "samples").glob("*.csv")}
-    assert names == {*find_collectors(), "own_cost"}
+    assert names == {*OF_POSTGRES, "own_cost"}
 
 
 @pytest.mark.parametrize(
