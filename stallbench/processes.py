@@ -135,7 +135,7 @@ class Process:
         code = self.poll()
         if code is None:
             return False
-        return self.intended == "running" or (self.intended == "stopped" and code != 0)
+        return self.intended == "running" or (self.intended == "stopped" and not is_orderly(self.role, code))
 
     def tell_end(self) -> str:
         """Say how it ended, to go behind its name."""
@@ -271,6 +271,14 @@ class Processes:
     def records(self) -> list[dict[str, Any]]:
         """Return all of them for ``run.json``."""
         return [process.record() for process in self._all]
+
+
+def is_orderly(role: str, code: int | None) -> bool:
+    """Whether a process of ``role`` that was asked to stop has ended in an orderly way.
+
+    A server may be one, like Beanstalkd, that knows no other end than the signal itself.
+    """
+    return code == 0 or (role == "server" and code == -signal.SIGTERM)
 
 
 def unprivileged_user() -> str | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
+from stallbench.processes import is_orderly
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 
@@ -32,11 +34,12 @@ class ProcessEnds(Check):
         ]
 
 
-def _ended_uninvited(process: dict[str, object], status: str) -> bool:
-    code = process["exit_code"]
+def _ended_uninvited(process: dict[str, Any], status: str) -> bool:
     if process["end_ns"] is None:
         return status != "completed"
-    return process["intended"] == "running" or (process["intended"] == "stopped" and code != 0)
+    return process["intended"] == "running" or (
+        process["intended"] == "stopped" and not is_orderly(process["role"], process["exit_code"])
+    )
 
 
 def _tell(code: object) -> str:
