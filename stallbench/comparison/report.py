@@ -36,7 +36,7 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         "notes": list(find_notes(record, results)),
         "recommendation": results.recommendation,
         "reference": record.names[0],
-        "level": f"{LEVEL:.0%}",
+        "level": f"{LEVEL * 100:.0f} %",
         "host": _read_host(folder, record),
         "command": tell_command(record),
     }
