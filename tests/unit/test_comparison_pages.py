@@ -111,7 +111,7 @@ def test_the_summary_is_tables_for_a_pull_request(concluded: ComparisonFolder) -
     header = next(line for line in lines if line.startswith("| rank |"))
     rule, first, second = lines[lines.index(header) + 1 :][:3]
     assert header.count("|") == rule.count("|") == first.count("|")
-    assert first.startswith("| 1 | twice | 1.04 |") and first.endswith("| works, not safe |")
+    assert first.startswith("| 1 | twice (not safe) | 1.04 |") and first.endswith("| works |")
     assert second.startswith("| 2 | cure |")
     assert lines[-1] == "`stallbench compare made-up --variants control,cure,half,twice --repeat 3 --seed 1`"
 
@@ -155,6 +155,21 @@ def test_too_few_rounds_are_told_instead_of_an_interval(tmp_path: Path) -> None:
     assert "(not enough rounds)" in shown
     assert "at least 3 of each variant are needed, and one has 2." in shown
     assert " to " not in next(line for line in shown.splitlines() if "cure" in line).partition("(not enough")[2]
+
+
+def test_where_no_variant_gets_a_word_the_reason_is_told_once(tmp_path: Path) -> None:
+    folder, _ = make_made_up_record({"control": [1.0, 1.1, 0.9], "a": [0.5, 0.5, 0.6], "b": [0.7, 0.7, 0.6]}, tmp_path)
+    shown = show(folder)
+    assert "in a word: control itself is not harmed: nothing to mend." in shown
+    assert shown.count("nothing to mend") == 1
+    summary = (folder.path / "summary.md").read_text()
+    assert "in a word |" not in summary
+    table = [
+        line.count("|")
+        for line in summary.splitlines()
+        if line.startswith(("| rank", "|---|---|---|---|---|---|", "| 1 ", "| 2 ", "| 3 "))
+    ]
+    assert len(set(table)) == 1
 
 
 PUBLISHED = {
