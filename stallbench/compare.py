@@ -23,15 +23,13 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> Compar
     ``say`` is called with a sentence at a time. Raises `NotCarriedOutError` if not even the comparison's folder can be made.
     """
     folder, record = begin_comparison(plan, runs)
-    say(
-        f"{len(plan.runs)} runs, {format_duration(plan.duration_s)} of phases together, in {plan.rounds} rounds of {len(plan.chosen)}"
-    )
+    say(f"{len(plan.runs)} runs of {', '.join(plan.chosen)} by turns, {format_duration(plan.duration_s)} of phases together")
     status, reason = "completed", ""
     try:
         for planned in plan.runs:
-            say(f"run {planned.number} of {len(plan.runs)}: {planned.variant}, round {planned.round}, seed {planned.seed}")
+            say(f"\nrun {planned.number} of {len(plan.runs)}: {planned.variant}, round {planned.round}, seed {planned.seed}")
             done = _carry_out_one(plan, planned, runs)
-            say(f"run {planned.number} of {len(plan.runs)}: {planned.variant}: {done.verdict or f'{done.status}: {done.reason}'}")
+            say(f"{planned.variant}, round {planned.round}: {done.verdict or done.status}: {done.reason}")
             record = record.with_run(done)
             folder.write(record)
             if done.status == "aborted":
@@ -57,4 +55,4 @@ def _carry_out_one(plan: Plan, planned: PlannedRun, runs: Path) -> ComparedRun:
         return done.model_copy(update={"status": "aborted", "reason": "interrupted"})
     except (StallbenchError, OSError, subprocess.SubprocessError) as error:
         return done.model_copy(update={"status": "failed", "reason": str(error).strip().partition("\n")[0]})
-    return done.model_copy(update={"status": "completed", "verdict": verdict.verdict})
+    return done.model_copy(update={"status": "completed", "verdict": verdict.verdict, "reason": verdict.reason})

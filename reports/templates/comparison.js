@@ -1,7 +1,7 @@
 "use strict";
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const HUES = ["blue", "orange", "green", "violet", "red", "amber"];
+  const HUES = ["blue", "orange", "green", "violet", "red"];
   const CHARTS = [
     ["claim_ms_p95", "Claim time (lock time), p95, ms"],
     ["depth", "Queue depth, jobs"],

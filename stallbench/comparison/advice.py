@@ -12,13 +12,13 @@ _MOST_COSTS = 2
 
 
 def recommend(compared: Sequence[Compared], judgements: Mapping[str, Judgement], broken: Mapping[str, str]) -> str:
-    """Return the sentence, and another about each variant that would be recommended if it did not break its promise.
+    """Return the sentence, and what is to be said of variants that would be recommended if they did not break their promise.
 
     ``compared``: what is ranked first, then the rest. ``judgements``, ``broken``: as `stallbench.comparison.results` has them.
     """
     ranked = compared[0]
     if not ranked.medians:
-        return f"No run gave a value of {ranked.subject.key}, so nothing can be recommended."
+        return f"No run gave a value of {ranked.subject.name}, so nothing can be recommended."
     seen = max(len(standing.values) for standing in ranked.standings.values())
     if seen < FEWEST_ROUNDS:
         rounds = "1 round is" if seen == 1 else f"{seen} rounds are"
@@ -26,11 +26,14 @@ def recommend(compared: Sequence[Compared], judgements: Mapping[str, Judgement],
     words = {name: judgement.word for name, judgement in judgements.items() if judgement.word}
     if words:
         sentence = _recommend_mitigation(compared, words, broken)
-        first = [name for name in ranked.by_rank if words.get(name) in ("works", "delays")]
+        first = [name for name in ranked.by_rank if words.get(name) == "works"]
     else:
         sentence = _tell_first(ranked, broken)
         first = ranked.by_rank[:1]
-    return " ".join([sentence, *(f"{name} is out of the question: {broken[name]}." for name in first if name in broken)])
+    unsafe = [name for name in first if name in broken]
+    return (
+        f"{sentence} {_join(unsafe)} would be ahead, but {'are' if len(unsafe) > 1 else 'is'} not safe." if unsafe else sentence
+    )
 
 
 def _recommend_mitigation(compared: Sequence[Compared], words: Mapping[str, str], broken: Mapping[str, str]) -> str:
@@ -39,15 +42,18 @@ def _recommend_mitigation(compared: Sequence[Compared], words: Mapping[str, str]
     fit = {
         word: [name for name in ranked.by_rank if words.get(name) == word and name not in broken] for word in ("works", "delays")
     }
-    best = next(iter(fit["works"] or fit["delays"]), None)
-    if best is None:
-        return "None of the variants helps." if len(words) > 1 else f"{next(iter(words))} does not help."
-    figures = f"{ranked.subject.key} is {ranked.tell(best)} instead of {ranked.tell(reference)}"
+    candidates = fit["works"] or fit["delays"]
+    if not candidates:
+        return f"None of the variants helps: {ranked.subject.name} stays what it is, or gets worse."
+    # What works is good enough; of several, one that costs nothing is better than one that is a little ahead.
+    free = [name for name in fit["works"] if not any(_find_costs(compared, name, reference))]
+    best = (free or candidates)[0]
+    figures = f"{ranked.subject.name} is {ranked.tell(best)} instead of {ranked.tell(reference)}"
     price = _tell_price(compared, best, reference)
     if not fit["works"]:
         return f"None of the variants mends it; {best} delays it most: {figures}{price}."
-    also = f" {_join(fit['works'][1:])} would do too." if fit["works"][1:] else ""
-    return f"Use {best}: {figures}{price}.{also}"
+    others = [name for name in fit["works"] if name != best]
+    return f"Use {best}: {figures}{price}{f'; {_join(others)} would do too' if others else ''}."
 
 
 def _tell_first(ranked: Compared, broken: Mapping[str, str]) -> str:
@@ -56,7 +62,7 @@ def _tell_first(ranked: Compared, broken: Mapping[str, str]) -> str:
         return "None of the variants kept its promise, so none can be recommended."
     first, spread = whole[0], ranked.standings[whole[0]].spread
     assert spread is not None, "it has a median"
-    sentence = f"{first} is first in {ranked.subject.key}, with {ranked.tell(first)}"
+    sentence = f"{first} is first in {ranked.subject.name}, with {ranked.tell(first)}"
     if len(whole) == 1:
         return f"{sentence}."
     tied = [name for name in whole[1:] if not ranked.differ(first, name)]

@@ -39,4 +39,5 @@ def _read_run(path: Path, run: ComparedRun, record: ComparisonRecord) -> Compare
     except (NoTableError, FileNotFoundError):
         return run
     unsafe = [f["reason"] for f in verdict["findings"] if f["check"] in _OF_SAFETY and f["result"] == "fail"]
-    return run.model_copy(update={"values": values, "verdict": verdict["verdict"], "broken": next(iter(unsafe), "")})
+    found = {"verdict": verdict["verdict"], "reason": verdict["reason"], "broken": next(iter(unsafe), "")}
+    return run.model_copy(update={"values": values, **found})

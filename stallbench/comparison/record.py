@@ -19,8 +19,6 @@ from stallbench.run_folder import COMPARISON, create_folder
 from stallbench.run_record import describe_bench
 from stallbench.whole_file import replace_file
 
-FORMAT = 1
-
 RunStatus = Literal["planned", "completed", "failed", "aborted"]
 
 
@@ -57,6 +55,7 @@ class ComparedRun(_Part):
     status: RunStatus = "planned"
     """``completed``, ``failed`` (could not be carried out), ``aborted`` (interrupted); ``planned`` until then."""
     reason: str = ""
+    """Of the verdict; of a run without one, why it has none."""
     verdict: str | None = None
     broken: str = ""
     """Why the run's jobs were not safe: what the checks of conservation and duplicates found, empty if nothing."""
@@ -67,7 +66,7 @@ class ComparedRun(_Part):
 class ComparisonRecord(_Part):
     """The whole file."""
 
-    format: int = FORMAT
+    format: Literal[1] = 1
     id: str
     status: Literal["running", "completed", "aborted"] = "running"
     """``completed``: every run was tried. ``aborted``: the comparison was interrupted or killed."""

@@ -35,8 +35,9 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         ],
         "notes": list(find_notes(record, results)),
         "recommendation": results.recommendation,
+        "has_words": results.has_words,
         "reference": record.names[0],
-        "level": f"{LEVEL:.0%}",
+        "level": f"{LEVEL * 100:.0f} %",
         "host": _read_host(folder, record),
         "command": tell_command(record),
     }
@@ -99,6 +100,8 @@ def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
     fewest = min(len(standing.values) for standing in results.ranked.standings.values())
     if fewest < FEWEST_ROUNDS:
         yield f"Not enough rounds for an interval: at least {FEWEST_ROUNDS} of each variant are needed, and one has {fewest}."
+    elif results.judgements and not results.has_words:
+        yield f"No variant is judged in a word: {next(iter(results.judgements.values())).reason}."
     for name, reason in results.broken.items():
         yield f"{name} is not safe: {reason}."
     if record.names[0] != CONTROL:

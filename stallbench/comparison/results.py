@@ -34,6 +34,11 @@ class Results:
         """All variants in what they are ranked by."""
         return self.compared[0]
 
+    @property
+    def has_words(self) -> bool:
+        """Whether any variant got a word."""
+        return any(judgement.word for judgement in self.judgements.values())
+
     def as_json(self) -> dict[str, Any]:
         """Return it for ``comparison.json``."""
         return {

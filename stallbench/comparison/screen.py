@@ -51,7 +51,7 @@ def _ranking(results: Results) -> Table:
     for header in ("median", "from .. to", f"against {reference} (95 %)"):
         table.add_column(header, justify="right")
     table.add_column("real")
-    if results.judgements:
+    if results.has_words:
         table.add_column("in a word")
     for name in ranked.by_rank:
         standing, judgement = ranked.standings[name], results.judgements.get(name)
@@ -64,7 +64,7 @@ def _ranking(results: Results) -> Table:
             _colour(tell_real(standing)),
         ]
         word = (judgement.word or f"– {judgement.reason}") if judgement else ""
-        table.add_row(*row, *([_colour(word)] if results.judgements else []))
+        table.add_row(*row, *([_colour(word)] if results.has_words else []))
     return table
 
 

@@ -3,7 +3,7 @@
 Runs are compared in pairs, each with the reference's run of the same round, so that what both of them met falls out. The interval of the
 mean difference is, at each end, the wider of two: `scipy.stats.bootstrap`'s, and Student's t of the same differences. The bootstrap alone
 would promise too much when rounds are few: it cannot leave the range of what was seen, and of pairs of equal variants it calls one in four
-different after three rounds, one in ten after ten, where it says one in twenty (`tests/unit/test_comparison_statistics.py`).
+different after three rounds, one in ten after ten, where it says one in twenty (docs/compare.md has the figures).
 """
 
 from __future__ import annotations

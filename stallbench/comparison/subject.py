@@ -42,8 +42,12 @@ class Subject(BaseModel):
     @property
     def key(self) -> str:
         """Its name in files, one line that a user can read too."""
-        where = f" in {self.phase}" if self.phase else ""
-        return f"{self.metric}{where}{f' / {self.relative_to}' if self.relative_to else ''}"
+        return f"{self.name}{f' / {self.relative_to}' if self.relative_to else ''}"
+
+    @property
+    def name(self) -> str:
+        """The metric and where; what it is relative to stands beside its value."""
+        return f"{self.metric} in {self.phase}" if self.phase else self.metric
 
     @property
     def meaning(self) -> str:

@@ -46,7 +46,7 @@ def judge_variants(
     harm = {name: _find_harm(values, health[name], better) for name, values in ranked.items()}
     without = find_mean(harm[control], seed=seed) if harm[control] else None
     if without is None or without.low is None:
-        return {name: Judgement(word=None, reason=f"not enough rounds of {control}") for name in others}
+        return {name: Judgement(word=None, reason="not enough rounds") for name in others}
     if without.low <= 0:
         return {name: Judgement(word=None, reason=f"{control} itself is not harmed: nothing to mend") for name in others}
     judged = {}
@@ -69,5 +69,5 @@ def _judge(difference: Difference | None, left: float | None, better: Better) ->
         return Judgement(word="does not help", reason="no real difference")
     if (difference.mean > 0) != (better == "higher"):
         return Judgement(word="makes it worse", reason="really worse")
-    reason = f"{max(left, 0):.0%} of the harm is left"
+    reason = f"{max(left, 0) * 100:.0f} % of the harm is left"
     return Judgement(word="works" if left <= LEFT else "delays", reason=reason)

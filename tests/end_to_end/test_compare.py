@@ -1,0 +1,65 @@
+"""A whole comparison as a user starts it, of runs that are as short as they can be."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end.conftest import Bench, marked_with_folder, short
+
+pytestmark = pytest.mark.end_to_end
+
+SHORTER = (
+    "phases.baseline.duration=2s",
+    "phases.longtx.duration=2s",
+    "phases.recovery.duration=1s",
+    "phases.recovered.duration=1s",
+)
+
+
+def comparison(bench: Bench) -> tuple[Path, dict[str, Any]]:
+    (path,) = bench.runs.glob("*-compare-longtx")
+    return path, json.loads((path / "comparison.json").read_text())
+
+
+def test_two_variants_in_one_round(bench: Bench) -> None:
+    ended = bench.run("compare", "longtx", "--variants", "control,skip_locked", "--repeat", "1", *short(*SHORTER))
+    assert ended.returncode in (0, 1), ended.stdout + ended.stderr  # phases of two seconds may miss the intended rate
+    assert "1 round is not enough to recommend anything" in " ".join(ended.stdout.split())
+    assert "Traceback" not in ended.stderr
+    path, content = comparison(bench)
+    assert {run["variant"] for run in content["runs"]} == {"control", "skip_locked"}
+    assert all(run["values"]["claim_ms.p50 in baseline"] > 0 for run in content["runs"])
+    assert (bench.runs / "latest" / "run.json").is_file()
+    assert (path / "report.html").is_file()
+    assert not any(marked_with_folder(bench.runs / run["folder"]) for run in content["runs"])
+
+    again = bench.run("report", path.name)
+    assert again.returncode == ended.returncode, again.stdout + again.stderr
+    assert comparison(bench)[1]["results"] == content["results"]
+
+
+def test_an_interrupt_is_compared_with_what_was_done(bench: Bench) -> None:
+    running = bench.start("compare", "longtx", "--variants", "control,skip_locked", "--repeat", "2", *short(*SHORTER))
+    bench.wait_for_phase("baseline")
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, out + err
+    assert "Traceback" not in err
+    path, content = comparison(bench)
+    assert [run["status"] for run in content["runs"]] == ["aborted", "planned", "planned", "planned"]
+    assert (path / "summary.md").is_file()
+    assert not marked_with_folder(bench.folder())
+
+
+def test_bad_input_is_told_before_a_server_is_started(bench: Bench) -> None:
+    ended = bench.run("compare", "longtx", "--variants", "control,skip_lockd")
+    assert ended.returncode == 2
+    assert 'there is no variant "skip_lockd"' in ended.stderr
+    assert not bench.runs.exists()

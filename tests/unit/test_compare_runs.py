@@ -1,0 +1,130 @@
+"""How the runs of a comparison follow each other, whatever becomes of each: with runs that take no time and start nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stallbench import compare
+from stallbench.comparison.conclusion import conclude_comparison
+from stallbench.comparison.plan import Plan
+from stallbench.comparison.record import ComparisonRecord
+from stallbench.errors import NotCarriedOutError
+from stallbench.run_folder import RunFolder, create_run_folder
+from stallbench.scenario import Scenario
+from stallbench.terminal import RunView
+from stallbench.verdicts import Verdict, judge
+from tests.unit.made_up_comparison import make_made_up_plan
+from tests.unit.made_up_run import make_phases, make_record, make_run
+
+SLOWNESS = {None: 8.0, "cure": 1.0, "half": 4.0}
+
+
+class FakeRuns:
+    """Stands for `open_run` and `conclude`; ``before_run`` and ``before_tables`` are called with the number of the run, and may raise."""
+
+    def __init__(self) -> None:
+        self.scenarios: list[Scenario] = []
+        self.before_run: Callable[[int], None] = lambda _: None
+        self.before_tables: Callable[[int], None] = lambda _: None
+
+    @contextmanager
+    def open_run(self, scenario: Scenario, runs: Path, view: RunView) -> Iterator[Any]:
+        self.scenarios.append(scenario)
+        fake = self
+
+        class Run:
+            folder = create_run_folder(scenario, runs)
+
+            def carry_out(self) -> None:
+                fake.before_run(len(fake.scenarios))
+
+        yield Run()
+
+    def conclude(self, folder: RunFolder) -> Verdict:
+        self.before_tables(len(self.scenarios))
+        slower = SLOWNESS[self.scenarios[-1].variant] + 0.01 * len(self.scenarios)
+        phases = make_phases({("baseline", "claim_ms.p95"): 1.0, ("longtx", "claim_ms.p95"): slower})
+        return judge(make_run(folder.path, make_record(id=folder.path.name), phases=phases))
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
+    runs = FakeRuns()
+    monkeypatch.setattr(compare, "open_run", runs.open_run)
+    monkeypatch.setattr(compare, "conclude", runs.conclude)
+    return runs
+
+
+def carry_out(plan: Plan, runs: Path) -> tuple[ComparisonRecord, list[str]]:
+    said: list[str] = []
+    folder = compare.carry_out_runs(plan, runs, say=said.append)
+    return conclude_comparison(folder)[0], said
+
+
+def raise_at(number: int, error: BaseException) -> Callable[[int], None]:
+    def raise_then(now: int) -> None:
+        if now == number:
+            raise error
+
+    return raise_then
+
+
+def test_runs_follow_the_plan_each_with_its_folder_and_its_seed(fake: FakeRuns, tmp_path: Path) -> None:
+    plan = make_made_up_plan(["control", "cure", "half"], rounds=3)
+    record, said = carry_out(plan, tmp_path)
+    assert [scenario.variant or "control" for scenario in fake.scenarios] == [run.variant for run in plan.runs]
+    assert [scenario.seed for scenario in fake.scenarios] == [run.seed for run in plan.runs]
+    assert record.status == "completed"
+    assert len({run.folder for run in record.runs}) == 9
+    assert {run.status for run in record.runs} == {"completed"}
+    assert record.results is not None
+    assert record.results["recommendation"].startswith("Use cure: ")
+    assert "run 1 of 9: " in said[1]
+
+
+def test_the_newest_is_a_run_and_not_the_comparison(fake: FakeRuns, tmp_path: Path) -> None:
+    record, _ = carry_out(make_made_up_plan(["control", "cure"], rounds=1), tmp_path)
+    assert (tmp_path / "latest").resolve().name == record.runs[-1].folder
+    assert record.id.endswith("-compare-made-up")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (NotCarriedOutError("the run could not be carried out: port 5432 is in use\nits records: here"), "port 5432"),
+        (OSError("full"), "full"),
+    ],
+)
+@pytest.mark.parametrize("at", ["before_run", "before_tables"])
+def test_a_run_that_cannot_be_carried_out_does_not_stop_the_others(
+    fake: FakeRuns, at: str, error: Exception, reason: str, tmp_path: Path
+) -> None:
+    setattr(fake, at, raise_at(2, error))
+    record, said = carry_out(make_made_up_plan(["control", "cure"], rounds=2), tmp_path)
+    assert [run.status for run in record.runs] == ["completed", "failed", "completed", "completed"]
+    assert reason in record.runs[1].reason
+    assert "\n" not in record.runs[1].reason
+    assert record.runs[1].folder is not None
+    assert any("failed: " in sentence and reason in sentence for sentence in said)
+    assert (record.status, record.exit_code) == ("completed", 3)
+
+
+@pytest.mark.parametrize("at", ["before_run", "before_tables"])
+def test_an_interrupt_ends_it_with_what_was_done_until_then(fake: FakeRuns, at: str, tmp_path: Path) -> None:
+    setattr(fake, at, raise_at(4, KeyboardInterrupt()))
+    record, _ = carry_out(make_made_up_plan(["control", "cure"], rounds=3), tmp_path)
+    assert [run.status for run in record.runs] == ["completed"] * 3 + ["aborted"] + ["planned"] * 2
+    assert (record.status, record.exit_code) == ("aborted", 130)
+    assert len(list(tmp_path.glob("*-compare-made-up/report.html"))) == 1
+
+
+def test_a_place_for_runs_that_is_a_file_is_told_as_one(fake: FakeRuns, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(NotCarriedOutError, match="choose another place with --runs DIR"):
+        carry_out(make_made_up_plan(["control", "cure"], rounds=1), tmp_path / "runs")
+    assert fake.scenarios == []

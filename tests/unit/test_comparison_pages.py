@@ -1,0 +1,251 @@
+"""From the folders of made-up runs to the record, the pages and the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from stallbench.comparison.conclusion import conclude_comparison
+from stallbench.comparison.record import ComparisonFolder
+from stallbench.comparison.screen import print_comparison
+from stallbench.errors import BadInputError
+from stallbench.reaper import remove_leftovers
+from stallbench.run_folder import find_comparison_folder, find_run_folder
+from tests.unit.made_up_comparison import make_made_up_comparison, make_made_up_record
+
+SLOWNESS = {"control": 8.0, "cure": 1.1, "half": 4.0, "twice": 1.0}
+
+
+@pytest.fixture(scope="module")
+def concluded(tmp_path_factory: pytest.TempPathFactory) -> ComparisonFolder:
+    """Three rounds of four variants, of which ``twice`` works a job twice."""
+    folder = make_made_up_comparison(tmp_path_factory.mktemp("runs"), SLOWNESS)
+    conclude_comparison(folder)
+    return folder
+
+
+def read_json(folder: ComparisonFolder) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder.path / "comparison.json").read_text())
+    return content
+
+
+def read_chart_data(folder: ComparisonFolder) -> dict[str, Any]:
+    match = re.search(
+        r'<script id="data" type="application/json">(.*?)</script>', (folder.path / "report.html").read_text(), re.DOTALL
+    )
+    assert match is not None
+    data: dict[str, Any] = json.loads(match[1])
+    return data
+
+
+def show(folder: ComparisonFolder, width: int = 120) -> str:
+    record, results = conclude_comparison(folder)
+    console = Console(file=io.StringIO(), width=width)
+    print_comparison(record, results, "report.html", console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_record_has_every_run_with_its_folder_its_seed_and_its_values(concluded: ComparisonFolder) -> None:
+    content = read_json(concluded)
+    assert [run["number"] for run in content["runs"]] == list(range(1, 13))
+    assert len({run["seed"] for run in content["runs"]}) == 3
+    for run in content["runs"]:
+        assert (concluded.runs / run["folder"] / "run.json").exists()
+        slower = SLOWNESS[run["variant"]] * (1 + 0.02 * run["round"])
+        assert run["values"]["claim_ms.p95 in longtx / baseline"] == pytest.approx(slower)
+        assert run["values"]["depth.last in recovered"] == 3
+        assert run["values"]["wal_bytes.rate in baseline"] is None
+        assert run["values"]["executed_again.count"] == (1 if run["variant"] == "twice" else 0)
+        assert run["values"]["executions.per_job"] == (1.01 if run["variant"] == "twice" else 1)
+        assert run["values"]["order_diff.p99"] == 0
+
+
+def test_the_record_has_the_results(concluded: ComparisonFolder) -> None:
+    results = read_json(concluded)["results"]
+    ranked = results["compared"][0]
+    assert {name: standing["rank"] for name, standing in ranked["standings"].items()} == {
+        "control": 4,
+        "cure": 2,
+        "half": 3,
+        "twice": 1,
+    }
+    assert ranked["standings"]["cure"]["difference"]["high"] < 0
+    assert {name: judgement["word"] for name, judgement in results["judgements"].items()} == {
+        "cure": "works",
+        "half": "delays",
+        "twice": "works",
+    }
+    assert list(results["broken"]) == ["twice"]
+    assert results["recommendation"].startswith("Use cure: ")
+    assert "wal_bytes.rate in baseline" not in [each["subject"] for each in results["compared"]]
+
+
+def test_the_page_holds_all_that_it_needs(concluded: ComparisonFolder) -> None:
+    page = (concluded.path / "report.html").read_text()
+    assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", page)
+    assert "uPlot" in page
+    assert "not safe" in page
+    assert "Use cure: " in page
+
+
+def test_each_variant_has_one_curve_the_median_of_its_repetitions(concluded: ComparisonFolder) -> None:
+    data = read_chart_data(concluded)
+    assert data["t_s"] == list(range(80))
+    assert data["variants"] == list(SLOWNESS)
+    assert data["columns"]["claim_ms_p95"]["half"][30] == pytest.approx(2 * 4.0 * 1.04)
+    assert data["columns"]["completed"]["cure"][79] == 100
+    assert [phase["name"] for phase in data["phases"]] == ["baseline", "longtx", "recovered"]
+
+
+def test_the_summary_is_tables_for_a_pull_request(concluded: ComparisonFolder) -> None:
+    lines = (concluded.path / "summary.md").read_text().splitlines()
+    assert lines[0] == "### made-up: control, cure, half, twice"
+    header = next(line for line in lines if line.startswith("| rank |"))
+    rule, first, second = lines[lines.index(header) + 1 :][:3]
+    assert header.count("|") == rule.count("|") == first.count("|")
+    assert first.startswith("| 1 | twice (not safe) | 1.04 |") and first.endswith("| works |")
+    assert second.startswith("| 2 | cure |")
+    assert lines[-1] == "`stallbench compare made-up --variants control,cure,half,twice --repeat 3 --seed 1`"
+
+
+def test_made_again_it_is_the_same(concluded: ComparisonFolder) -> None:
+    before = {path.name: path.read_bytes() for path in concluded.path.iterdir()}
+    conclude_comparison(concluded)
+    assert {path.name: path.read_bytes() for path in concluded.path.iterdir()} == before
+
+
+def test_what_the_record_has_of_a_run_whose_folder_is_gone_stays(tmp_path: Path) -> None:
+    folder = make_made_up_comparison(tmp_path, {"control": 8.0, "cure": 1.0})
+    conclude_comparison(folder)
+    before = read_json(folder)
+    for run in before["runs"]:
+        shutil.rmtree(tmp_path / run["folder"])
+    conclude_comparison(folder)
+    assert read_json(folder)["results"] == before["results"]
+    assert read_chart_data(folder)["t_s"] == []
+
+
+def test_a_run_that_was_not_carried_out_is_told_and_the_others_are_compared(tmp_path: Path) -> None:
+    folder, _ = make_made_up_record({"control": [8.0, 8.1, 8.2, 8.1], "cure": [1.0, None, 1.1, 1.0]}, tmp_path)
+    shown = show(folder)
+    number = next(run["number"] for run in read_json(folder)["runs"] if run["status"] == "failed")
+    assert f"Run {number} (cure, round 2) was not carried out: no server." in shown
+    assert "Use cure: " in shown
+    assert folder.read().exit_code == 3
+
+
+def test_an_interrupted_comparison_says_so(tmp_path: Path) -> None:
+    folder, record = make_made_up_record({"control": [8.0, 8.1, 8.2], "cure": [1.0, 1.0, 1.1]}, tmp_path)
+    folder.write(record.model_copy(update={"status": "aborted", "reason": "interrupted"}))
+    assert "did not come to its end: interrupted. What follows is what was done until then." in " ".join(show(folder).split())
+    assert folder.read().exit_code == 130
+
+
+def test_too_few_rounds_are_told_instead_of_an_interval(tmp_path: Path) -> None:
+    folder, _ = make_made_up_record({"control": [8.0, 8.1], "cure": [1.0, 1.0]}, tmp_path)
+    shown = show(folder)
+    assert "(not enough rounds)" in shown
+    assert "at least 3 of each variant are needed, and one has 2." in shown
+    assert " to " not in next(line for line in shown.splitlines() if "cure" in line).partition("(not enough")[2]
+
+
+def test_where_no_variant_gets_a_word_the_reason_is_told_once(tmp_path: Path) -> None:
+    folder, _ = make_made_up_record({"control": [1.0, 1.1, 0.9], "a": [0.5, 0.5, 0.6], "b": [0.7, 0.7, 0.6]}, tmp_path)
+    shown = show(folder)
+    assert "in a word: control itself is not harmed: nothing to mend." in shown
+    assert shown.count("nothing to mend") == 1
+    summary = (folder.path / "summary.md").read_text()
+    assert "in a word |" not in summary
+    table = [
+        line.count("|")
+        for line in summary.splitlines()
+        if line.startswith(("| rank", "|---|---|---|---|---|---|", "| 1 ", "| 2 ", "| 3 "))
+    ]
+    assert len(set(table)) == 1
+
+
+PUBLISHED = {
+    "metric": "completed.rate",
+    "phase": "longtx",
+    "better": "higher",
+    "published": {
+        "a laptop of 2013, jobs/s": {"control": 91, "skip_locked_with_a_long_name": 120},
+        "a server, jobs/s": {"control": 400},
+    },
+    "source": "An article",
+}
+
+
+def test_published_figures_stand_beside_ours_with_their_ranks(tmp_path: Path) -> None:
+    measured = {"control": [90.0, 91, 92], "skip_locked_with_a_long_name": [80.0, 81, 82]}
+    folder, _ = make_made_up_record(measured, tmp_path, comparison=PUBLISHED)
+    shown = " ".join(show(folder).split())
+    assert "control │ 91 (1) │ 91 (2) │ 400 (1)" in shown
+    assert "skip_locked_with_a_long_name │ 81 (2) │ 120 (1) │ – " in shown
+    assert "in another order than published: control before skip_locked_with_a_long_name." in shown
+    page = (folder.path / "report.html").read_text()
+    assert "a laptop of 2013, jobs/s" in page
+    assert "Published: An article" in page
+
+
+def test_many_variants_with_long_names_fit_the_terminal(tmp_path: Path) -> None:
+    names = ["control", *(f"optimistic_with_a_window_of_{n}" for n in range(1, 12))]
+    figures = {name: float(n) for n, name in enumerate(names)}
+    said = {**PUBLISHED, "published": {"here": figures, "there": figures}}
+    folder, _ = make_made_up_record({name: [123456.789 + n] * 3 for n, name in enumerate(names)}, tmp_path, comparison=said)
+    assert max(len(line) for line in show(folder).splitlines()) <= 120
+
+
+def test_names_from_outside_cannot_break_out_of_the_page(tmp_path: Path) -> None:
+    folder, _ = make_made_up_record(
+        {"control": [1.0], "a": [None]},
+        tmp_path,
+        summary="</script><script>alert(1)</script>",
+        comparison=PUBLISHED | {"published": {}},
+    )
+    conclude_comparison(folder)
+    assert "<script>alert(1)" not in (folder.path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"), [(["pass", "pass"], 0), (["pass", "fail"], 1), (["unknown", "pass"], 1), (["pass", None], 3)]
+)
+def test_the_exit_code_says_how_the_runs_went(verdicts: list[str | None], code: int, tmp_path: Path) -> None:
+    _, record = make_made_up_record({"control": [1.0], "a": [1.0]}, tmp_path)
+    for run, verdict in zip(record.runs, verdicts, strict=True):
+        status = "failed" if verdict is None else "completed"
+        record = record.with_run(run.model_copy(update={"verdict": verdict, "status": status}))
+    assert record.exit_code == code
+
+
+def test_a_comparison_is_found_by_name_and_is_no_run(concluded: ComparisonFolder) -> None:
+    assert find_comparison_folder(concluded.path.name, concluded.runs) == concluded.path.resolve()
+    assert find_comparison_folder(str(concluded.path), Path("elsewhere")) == concluded.path.resolve()
+    assert find_comparison_folder(read_json(concluded)["runs"][0]["folder"], concluded.runs) is None
+    with pytest.raises(BadInputError, match="not a run's folder"):
+        find_run_folder(concluded.path.name, concluded.runs)
+
+
+def test_a_record_that_is_none_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "comparison.json").write_text('{"format": 1}')
+    with pytest.raises(BadInputError, match=r"comparison\.json: not a comparison's record: id: Field required"):
+        ComparisonFolder(tmp_path).read()
+
+
+def test_the_comparison_of_a_dead_bench_is_marked_and_can_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nothing-else"))
+    folder, record = make_made_up_record({"control": [1.0], "a": [1.0]}, tmp_path)
+    dead = {**record.bench, "process_started_s": 1.0}
+    folder.write(record.model_copy(update={"status": "running", "bench": dead}))
+    assert remove_leftovers(tmp_path) == [f"{folder.path.name}: marked as aborted"]
+    assert folder.read().exit_code == 130
+    assert remove_leftovers(tmp_path, delete_runs=True) == [f"{folder.path.name}: deleted"]
+    assert not folder.path.exists()

@@ -1,0 +1,144 @@
+"""What a comparison runs, in which order, from which seeds; and what it refuses before anything is started."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from stallbench.comparison.plan import interleave, make_plan
+from stallbench.comparison.subject import choose_subjects
+from stallbench.errors import BadInputError
+from stallbench.scenario_file import ScenarioError
+from tests.unit.made_up_comparison import make_scenario
+from tests.unit.scenario_text import SMALL, longrunners_here, write
+
+__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
+
+pytestmark = pytest.mark.usefixtures("longrunners_here")
+
+NAMES = ["control", "a", "b", "c"]
+VARIED = f"""{SMALL}
+[variants.skip_locked]
+summary = "Another queue."
+queue.kind = "skip_locked"
+[variants.reader]
+workers.count = 3
+also_expect = [{{ metric = "depth.max", phase = "longtx", at_most = 10 }}]
+"""
+
+
+def test_every_round_has_every_variant_once_and_is_done_before_the_next() -> None:
+    runs = list(interleave(NAMES, rounds=5, seed=1))
+    assert [run.number for run in runs] == list(range(1, 21))
+    assert [run.round for run in runs] == [round_ for round_ in range(1, 6) for _ in NAMES]
+    for round_ in range(1, 6):
+        assert sorted(run.variant for run in runs if run.round == round_) == sorted(NAMES)
+
+
+def test_no_variant_has_a_place_of_its_own_in_the_rounds() -> None:
+    runs = list(interleave(NAMES, rounds=400, seed=1))
+    first = Counter(run.variant for run in runs if run.number % len(NAMES) == 1)
+    assert all(70 < first[name] < 130 for name in NAMES)
+
+
+def test_the_order_and_the_seeds_come_from_the_seed() -> None:
+    assert list(interleave(NAMES, 5, seed=7)) == list(interleave(NAMES, 5, seed=7))
+    assert [run.variant for run in interleave(NAMES, 5, seed=7)] != [run.variant for run in interleave(NAMES, 5, seed=8)]
+
+
+def test_a_round_has_one_seed_and_the_next_another() -> None:
+    seeds: dict[int, set[int]] = {}
+    for run in interleave(NAMES, 5, seed=1):
+        seeds.setdefault(run.round, set()).add(run.seed)
+    assert all(len(of_round) == 1 for of_round in seeds.values())
+    assert len(set.union(*seeds.values())) == 5
+
+
+def test_without_names_all_take_part_and_control_is_what_they_are_held_against(tmp_path: Path) -> None:
+    plan = make_plan(str(write(tmp_path, VARIED)), variants=None, rounds=2, seed=None)
+    assert list(plan.chosen) == ["control", "skip_locked", "reader"]
+    assert (plan.reference, plan.seed, len(plan.runs)) == ("control", 1, 6)
+    assert plan.duration_s == 6 * 16
+
+
+def test_control_takes_part_only_if_named_and_is_the_reference_wherever_it_stands(tmp_path: Path) -> None:
+    path = str(write(tmp_path, VARIED))
+    assert list(make_plan(path, variants="reader, control", rounds=1, seed=1).chosen) == ["control", "reader"]
+    assert list(make_plan(path, variants="reader,skip_locked", rounds=1, seed=1).chosen) == ["reader", "skip_locked"]
+
+
+def test_a_run_carries_its_seed_and_the_changes_so_that_it_can_be_repeated(tmp_path: Path) -> None:
+    plan = make_plan(str(write(tmp_path, VARIED)), variants=None, rounds=1, seed=5, overrides=["workers.count=4"])
+    run = next(run for run in plan.runs if run.variant == "skip_locked")
+    scenario = plan.scenario_of(run)
+    assert (scenario.seed, scenario.queue.kind, scenario.workers.count) == (run.seed, "skip_locked", 4)
+    assert scenario.changes == ("workers.count=4", f"seed={run.seed}")
+
+
+@pytest.mark.parametrize(
+    ("variants", "line"),
+    [
+        (
+            "skip_lock,reader",
+            '--variants "skip_lock,reader": there is no variant "skip_lock"; there are control, skip_locked, reader;'
+            ' did you mean "skip_locked"?',
+        ),
+        ("reader,reader", '--variants "reader,reader": "reader" is named twice'),
+        ("reader", '--variants "reader": names only one; a comparison needs two or more, of which control may be one'),
+        ("", '--variants "": there is no variant ""; there are control, skip_locked, reader'),
+    ],
+)
+def test_names_that_cannot_be_meant(variants: str, line: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError) as raised:
+        make_plan(str(write(tmp_path, VARIED)), variants=variants, rounds=1, seed=1)
+    assert str(raised.value) == line
+    assert raised.value.exit_code == 2
+
+
+def test_a_scenario_without_variants_has_nothing_to_compare(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="has no variants; a comparison needs two or more"):
+        make_plan(str(write(tmp_path, SMALL)), variants=None, rounds=1, seed=1)
+
+
+def test_a_fault_in_any_variant_is_told_before_the_first_run(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"variants\.reader\.workers\.count is -1"):
+        make_plan(str(write(tmp_path, VARIED.replace("count = 3", "count = -1"))), variants=None, rounds=1, seed=1)
+
+
+def test_what_is_ranked_is_what_the_scenario_says_else_what_it_first_expects_something_of() -> None:
+    said = {"metric": "completed.rate", "phase": "longtx", "better": "higher"}
+    ranked = choose_subjects([make_scenario(comparison=said)])[0]
+    assert (ranked.key, ranked.better, ranked.role) == ("completed.rate in longtx", "higher", "ranked")
+    ranked = choose_subjects([make_scenario()])[0]
+    assert (ranked.key, ranked.better) == ("claim_ms.p95 in longtx / baseline", "lower")
+    assert choose_subjects([make_scenario(expect=[])])[0].key == "latency_ms.p95"
+
+
+def test_what_any_variant_expects_is_compared_once_and_costs_after_it() -> None:
+    more = [
+        {"metric": "depth.max", "phase": "longtx", "at_most": 9},
+        {"metric": "depth.last", "phase": "recovered", "at_most": 1},
+    ]
+    subjects = choose_subjects([make_scenario(), make_scenario(variant="other", expect=more)])
+    assert [subject.key for subject in subjects] == [
+        "claim_ms.p95 in longtx / baseline",
+        "depth.last in recovered",
+        "depth.max in longtx",
+        "completed.rate in baseline",
+        "claim_ms.p50 in baseline",
+        "wal_bytes.rate in baseline",
+        "executed_again.count",
+        "executions.per_job",
+        "order_diff.p99",
+    ]
+
+
+def test_an_absolute_metric_is_held_against_its_own_baseline() -> None:
+    said = {"metric": "claim_ms.p50", "phase": "longtx", "better": "lower"}
+    subjects = choose_subjects([make_scenario(comparison=said)])
+    assert [(subject.key, subject.role) for subject in subjects if subject.key == "claim_ms.p50 in baseline"] == [
+        ("claim_ms.p50 in baseline", "health"),
+        ("claim_ms.p50 in baseline", "cost"),
+    ]
