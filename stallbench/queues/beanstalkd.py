@@ -30,6 +30,7 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
     options_type = BeanstalkdOptions
     promise = Promise.AT_LEAST_ONCE
     ordered = True
+    holds_by_time = True
     tables = ()
     indexes = ()
     connection: greenstalk.Client[str]

@@ -50,6 +50,7 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
     options_type = LaravelRedisOptions
     promise = Promise.AT_LEAST_ONCE
     ordered = True
+    holds_by_time = True
     tables = ()
     indexes = ()
     connection: redis.Redis

@@ -44,6 +44,7 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
 
     engines = frozenset({"mariadb", "mysql", "postgres", "sqlite"})
     promise = Promise.AT_LEAST_ONCE
+    holds_by_time = True
     tables = ("jobs",)
     indexes = ("jobs_queue_index", "jobs_queue_reserved_at_index")
     queue_name: ClassVar[str] = "default"

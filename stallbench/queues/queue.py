@@ -88,6 +88,8 @@ class Queue(ABC, Generic[OptionsT]):
     promise: ClassVar[Promise]
     ordered: ClassVar[bool]
     """Whether jobs of one priority are claimed in the order of their enqueueing (but for concurrency)."""
+    holds_by_time: ClassVar[bool] = False
+    """Whether a claim is a reservation that runs out; else it is the worker's session, and ends with it."""
     tables: ClassVar[tuple[str, ...]]
     """Tables that collectors watch; the first is the one jobs wait in."""
     indexes: ClassVar[tuple[str, ...]]

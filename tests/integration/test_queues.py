@@ -27,8 +27,11 @@ def open_one(request: pytest.FixtureRequest, database: Any) -> Iterator[OpenQueu
     endpoint: Endpoint = database.direct
     opened: list[Queue[Any]] = []
 
+    # A reservation that runs out does so as soon as it can, so that a test need not wait for it.
+    options = {"retry_after": 2} if find_queues()[request.param].holds_by_time else {}
+
     def open_another() -> Queue[Any]:
-        opened.append(open_queue(request.param, {}, endpoint, f"test-{len(opened)}"))
+        opened.append(open_queue(request.param, options, endpoint, f"test-{len(opened)}"))
         return opened[-1]
 
     open_another().install()
@@ -72,7 +75,9 @@ def test_jobs_are_claimed_in_the_order_of_their_enqueueing(open_one: OpenQueue) 
         claim = claim_one(queue)
         claimed.append(claim.job_id)
         queue.complete(claim)
-    assert claimed == ids
+    assert sorted(claimed) == ids
+    if queue.ordered:
+        assert claimed == ids
     assert list(queue.claim()) == []
 
 
@@ -114,12 +119,13 @@ def test_a_worker_that_dies_gives_its_job_back(open_one: OpenQueue) -> None:
     assert claim_within(other, within_s=10).job_id == job_id
 
 
-def test_a_failed_job_is_kept_and_put_off(open_one: OpenQueue) -> None:
+def test_a_failed_job_is_kept_and_comes_again(open_one: OpenQueue) -> None:
     queue, watcher = open_one(), open_one()
     (job_id,) = queue.enqueue(JOBS[:1])
     queue.fail(claim_one(queue), "no luck")
-    assert list(queue.claim()) == []
     assert dict(watcher.job_ids()) == {job_id: False}
+    again = claim_within(queue, within_s=10)
+    assert (again.job_id, again.attempt in (2, None)) == (job_id, True)
 
 
 def test_the_age_of_the_oldest_job_is_told(open_one: OpenQueue) -> None:
