@@ -11,6 +11,8 @@ from itertools import accumulate
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.run_metrics import as_phase_rows
+
 JOBS_PER_PARTITION = 2_000_000
 """A sort of this many is quicker in one partition than in two: for two, Spark first samples what to put where."""
 _PLACE_BITS = 33
@@ -53,17 +55,7 @@ def make_order_metrics(order: DataFrame) -> DataFrame:
         F.min(F.when(F.col("is_above"), F.col("diff"))).alias("p99"),
         F.max("diff").alias("max"),
     ).filter("count IS NOT NULL")
-    rows = [
-        F.struct(
-            F.lit("run").alias("phase"),
-            F.lit("order_diff").alias("measure"),
-            F.lit(statistic).alias("statistic"),
-            F.col(statistic).cast("double").alias("value"),
-            F.col("count").cast("long").alias("count"),
-        )
-        for statistic in ("mean", "p99", "max")
-    ]
-    return figures.select(F.inline(F.array(*rows)))
+    return as_phase_rows(figures, "order_diff", ("mean", "p99", "max"))
 
 
 def _place(jobs: DataFrame, by: str, partitions: int, name: str) -> DataFrame:

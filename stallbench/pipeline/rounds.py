@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.run_metrics import as_phase_rows
 from stallbench.records.events import Event
 
 WINDOWS_BACK = 20
@@ -39,17 +40,7 @@ def make_round_metrics(rounds: DataFrame) -> DataFrame:
         (F.sum(F.col("round") * F.col("jobs")) / F.sum("jobs")).alias("mean"),
         F.max("round").alias("max"),
     ).filter("count IS NOT NULL")
-    rows = [
-        F.struct(
-            F.lit("run").alias("phase"),
-            F.lit("claim_round").alias("measure"),
-            F.lit(statistic).alias("statistic"),
-            F.col(statistic).cast("double").alias("value"),
-            F.col("count").cast("long").alias("count"),
-        )
-        for statistic in ("mean", "max")
-    ]
-    return figures.select(F.inline(F.array(*rows)))
+    return as_phase_rows(figures, "claim_round", ("mean", "max"))
 
 
 def _entered_after(earlier: Column, window: int) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.run_metrics import WHOLE_RUN, as_phase_rows
 from stallbench.pipeline.time_axis import TimeAxis
 
 
@@ -19,7 +20,7 @@ def make_stalls(windows: DataFrame, axis: TimeAxis) -> DataFrame:
         "phase IS NOT NULL AND depth IS NOT NULL"
     )
     stretches = seconds.select(
-        F.explode(F.array(F.col("phase"), F.lit("run"))).alias("phase"),
+        F.explode(F.array(F.col("phase"), F.lit(WHOLE_RUN))).alias("phase"),
         "t_s",
         "phase",
         ((F.col("completed") == 0) & (F.col("depth") > 0)).alias("is_stalled"),
@@ -36,13 +37,4 @@ def make_stalls(windows: DataFrame, axis: TimeAxis) -> DataFrame:
     figures = streaks.groupBy("stretch").agg(
         F.sum("seconds").alias("count"), F.sum(stalled_s).alias("total"), F.max(stalled_s).alias("longest")
     )
-    rows = [
-        F.struct(
-            F.lit("stalled_s").alias("measure"),
-            F.lit(statistic).alias("statistic"),
-            F.col(statistic).cast("double").alias("value"),
-            F.col("count").cast("long").alias("count"),
-        )
-        for statistic in ("total", "longest")
-    ]
-    return figures.select(F.col("stretch").alias("phase"), F.inline(F.array(*rows)))
+    return as_phase_rows(figures, "stalled_s", ("total", "longest"), F.col("stretch"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from stallbench.processes import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
-from stallbench.servers.starter import Ground, check_daemon
+from stallbench.servers.starter import Ground, check_daemon, wait_until_it_answers
 
 DATABASE = "stallbench"
 _START_S = 60.0
@@ -111,7 +110,7 @@ class MySQLServer:
                     self.port = find_free_port()
                 self.process = self._launch(first_statements)
                 try:
-                    self._wait_until_it_answers(self.process)
+                    wait_until_it_answers(self.name, self.process, self.endpoint, _START_S)
                 except NotCarriedOutError as error:
                     if self._fixed_port is None and attempt < _PORT_TRIES and "Address already in use" in str(error):
                         continue
@@ -187,21 +186,6 @@ class MySQLServer:
             log=self.log,
             environment={"LC_ALL": "C.UTF-8", **self._part.environment},
         )
-
-    def _wait_until_it_answers(self, process: Process) -> None:
-        driver = driver_of(self._engine)
-        until_s = time.monotonic() + _START_S
-        why = "it did not answer"
-        while time.monotonic() < until_s:
-            if process.poll() is not None:
-                raise NotCarriedOutError(f"server {self.name} {process.tell_end()} while starting{process.tail_log()}")
-            try:
-                driver.close(driver.connect(self.endpoint, "start"))
-                return
-            except driver.errors as error:
-                why = driver.tell(error)
-                time.sleep(0.05)
-        raise NotCarriedOutError(f"server {self.name} did not start within {_START_S:.0f} s: {why}{process.tail_log()}")
 
     def _read_facts(self) -> None:
         with driver_of(self._engine).connect(self.endpoint, "start") as connection, connection.cursor() as cursor:

@@ -7,13 +7,11 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from pydantic import SecretStr
 
 from stallbench.drivers.postgres import connect
@@ -23,7 +21,7 @@ from stallbench.processes import Process, Processes, unprivileged_user
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
-from stallbench.servers.starter import check_daemon
+from stallbench.servers.starter import check_daemon, wait_until_it_answers
 
 USER = "stallbench"
 DATABASE = "stallbench"
@@ -132,7 +130,7 @@ class PostgresServer:
                 self.port = find_free_port()
             self.process = self._launch()
             try:
-                self._wait_until_it_answers(self.process, endpoint_of)
+                wait_until_it_answers(self.name, self.process, self.endpoint.model_copy(update=endpoint_of), _START_S)
             except NotCarriedOutError as error:
                 if self._fixed_port is None and attempt < _PORT_TRIES and "Address already in use" in str(error):
                     continue
@@ -163,20 +161,6 @@ class PostgresServer:
             stop_signal=signal.SIGINT,
             death_signal=signal.SIGQUIT,
         )
-
-    def _wait_until_it_answers(self, process: Process, endpoint_of: Mapping[str, str]) -> None:
-        until_s = time.monotonic() + _START_S
-        why = "it did not answer"
-        while time.monotonic() < until_s:
-            if process.poll() is not None:
-                raise NotCarriedOutError(f"server {self.name} {process.tell_end()} while starting{process.tail_log()}")
-            try:
-                connect(self.endpoint.model_copy(update=endpoint_of), "start").close()
-                return
-            except psycopg.OperationalError as error:
-                why = str(error)
-                time.sleep(0.05)
-        raise NotCarriedOutError(f"server {self.name} did not start within {_START_S:.0f} s: {why}{process.tail_log()}")
 
     def _read_facts(self, endpoint_of: Mapping[str, str]) -> None:
         with connect(self.endpoint.model_copy(update=endpoint_of), "start") as connection:

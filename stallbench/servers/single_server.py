@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pydantic import SecretStr
 
-from stallbench.drivers import driver_of
 from stallbench.engines import Engine
 from stallbench.errors import NotCarriedOutError
 from stallbench.parts import ServerPart
 from stallbench.processes import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import LOOPBACK, find_free_port
-from stallbench.servers.starter import Ground, check_daemon
+from stallbench.servers.starter import Ground, check_daemon, wait_until_it_answers
 
 _START_S = 20.0
 _PORT_TRIES = 5
@@ -62,7 +60,7 @@ class SingleServer:
                 environment={"LC_ALL": "C.UTF-8", **self._part.environment},
             )
             try:
-                self._wait_until_it_answers(self.process)
+                wait_until_it_answers(self.name, self.process, self.endpoint, _START_S)
             except NotCarriedOutError as error:
                 if self._fixed_port is None and attempt < _PORT_TRIES and "in use" in str(error):
                     continue
@@ -77,18 +75,3 @@ class SingleServer:
     def check(self) -> None:
         """Raise `NotCarriedOutError` if it has died uninvited."""
         check_daemon(self.name, self.process)
-
-    def _wait_until_it_answers(self, process: Process) -> None:
-        driver = driver_of(self._engine)
-        until_s = time.monotonic() + _START_S
-        why = "it did not answer"
-        while time.monotonic() < until_s:
-            if process.poll() is not None:
-                raise NotCarriedOutError(f"server {self.name} {process.tell_end()} while starting{process.tail_log()}")
-            try:
-                driver.close(driver.connect(self.endpoint, "start"))
-                return
-            except driver.errors as error:
-                why = driver.tell(error)
-                time.sleep(0.02)
-        raise NotCarriedOutError(f"server {self.name} did not start within {_START_S:.0f} s: {why}{process.tail_log()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,13 @@ from typing import ClassVar, Protocol
 
 from pydantic import SecretStr
 
+from stallbench.drivers import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes import Process, Processes
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import Database
+
+_ASK_AGAIN_S = 0.05
 
 
 class Daemon(Protocol):
@@ -76,3 +80,23 @@ def check_daemon(name: str, process: Process | None) -> None:
     """Raise `NotCarriedOutError` if a server's process has died uninvited."""
     if process and process.ended_uninvited():
         raise NotCarriedOutError(f"server {name} {process.tell_end()}{process.tail_log()}")
+
+
+def wait_until_it_answers(name: str, process: Process, endpoint: Endpoint, within_s: float) -> None:
+    """Wait until a server that has just been started lets a client in.
+
+    Raises `NotCarriedOutError` with the end of its log if it ends before, or takes longer than ``within_s``.
+    """
+    driver = driver_of(endpoint.engine)
+    until_s = time.monotonic() + within_s
+    why = "it did not answer"
+    while time.monotonic() < until_s:
+        if process.poll() is not None:
+            raise NotCarriedOutError(f"server {name} {process.tell_end()} while starting{process.tail_log()}")
+        try:
+            driver.close(driver.connect(endpoint, "start"))
+            return
+        except driver.errors as error:
+            why = driver.tell(error)
+            time.sleep(_ASK_AGAIN_S)
+    raise NotCarriedOutError(f"server {name} did not start within {within_s:.0f} s: {why}{process.tail_log()}")
