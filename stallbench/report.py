@@ -282,8 +282,9 @@ def _find_expected_round(run: RunTables) -> float | None:
 
 
 def _read_plans(path: Path) -> list[dict[str, Any]]:
-    """Return each plan by which a claim found its job, without the estimates of rows, and how often it was seen."""
+    """Return each plan by which a claim found its job, without estimates of rows and times, and how often it was seen."""
     plans = _read_samples(path)["value"].astype(str).str.replace(r"[;,] \d+ rows", "", regex=True)
+    plans = plans.str.replace(r"\b\d{10}\b", "?", regex=True)
     return [{"plan": plan, "times": times} for plan, times in plans.value_counts().items()]
 
 
