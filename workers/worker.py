@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.drivers import driver_of
 from stallbench.open_queue import open_queue
-from stallbench.queues import Claim, LostRaceError, Queue
+from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, Queue
 from stallbench.reconnection import reconnect
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event, EventLog
@@ -100,6 +100,9 @@ class Worker:
         began_ns = time.monotonic_ns()
         try:
             self._queue.complete(claim)
+        except ClaimExpiredError:
+            self._log.write(Event.EXPIRED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=time.monotonic_ns() - began_ns)
+            return
         except self._driver.errors as error:
             self._record_error(error, "complete", claim, time.monotonic_ns() - began_ns)
             raise

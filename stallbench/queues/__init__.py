@@ -15,6 +15,7 @@ from typing import Any
 from stallbench.queues.queue import (
     Backlog,
     Claim,
+    ClaimExpiredError,
     LostRaceError,
     NewJob,
     Promise,
@@ -25,6 +26,7 @@ from stallbench.queues.queue import (
 __all__ = [
     "Backlog",
     "Claim",
+    "ClaimExpiredError",
     "LostRaceError",
     "NewJob",
     "Promise",

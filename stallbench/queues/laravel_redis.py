@@ -1,36 +1,77 @@
-"""Laravel's Redis queue: a list of jobs, and a sorted set of reserved ones by when their reservation expires."""
+"""Laravel's Redis queue: a list of waiting jobs, and a sorted set of reserved ones by the time at which their reservation expires.
+
+Every step is atomic, for Redis does one thing at a time: no two workers ever get the same job, and none waits for another. What is left
+is the reservation that runs out while its worker is still at it.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 from pydantic import Field
 
-from stallbench.queues.queue import Backlog, Claim, NewJob, Promise, Queue, QueueOptions
+from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Promise, Queue, QueueOptions
 
-_WAITING, _RESERVED, _LAST_ID = "queues:default", "queues:default:reserved", "queues:default:last-id"
-_AT_ONCE = 1000
+_WAITING = "queues:default"
+_RESERVED = f"{_WAITING}:reserved"
+_DELAYED = f"{_WAITING}:delayed"
+_LAST_ID = f"{_WAITING}:last-id"
+_RUN_ID = f"{_WAITING}:run-id"
+_JOBS_A_FETCH = 5000
 
-# KEYS: waiting, reserved. ARGV: now, expiry of a reservation made now, how many expired ones are moved at once.
-_CLAIM = """
-local expired = redis.call('zrangebyscore', KEYS[2], '-inf', ARGV[1], 'limit', 0, ARGV[3])
-for _, job in ipairs(expired) do
-  redis.call('zrem', KEYS[2], job)
-  redis.call('rpush', KEYS[1], job)
+_MOVE_DUE = """
+-- What is due in the sorted set KEYS[1] goes to the end of the list KEYS[2]; ARGV[1]: now. Returns how many jobs were moved.
+local due = redis.call('zrangebyscore', KEYS[1], '-inf', ARGV[1])
+if #due > 0 then
+    redis.call('zremrangebyrank', KEYS[1], 0, #due - 1)
+    for first = 1, #due, 100 do
+        redis.call('rpush', KEYS[2], unpack(due, first, math.min(first + 99, #due)))
+    end
 end
+return #due
+"""
+_RESERVE_FIRST = """
+-- The first job of the list KEYS[1] is counted one attempt more and put into the sorted set KEYS[2]; ARGV[1]: when that expires.
+-- Returns the job as it is reserved, or false.
 local job = redis.call('lpop', KEYS[1])
 if not job then
-  return false
+    return false
 end
 local reserved = cjson.decode(job)
 reserved['attempts'] = reserved['attempts'] + 1
 reserved = cjson.encode(reserved)
-redis.call('zadd', KEYS[2], ARGV[2], reserved)
+redis.call('zadd', KEYS[2], ARGV[1], reserved)
 return reserved
+"""
+_RELEASE = """
+-- The reserved job ARGV[1] goes from the sorted set KEYS[1] to KEYS[2]; ARGV[2]: when it may be claimed again.
+redis.call('zrem', KEYS[1], ARGV[1])
+redis.call('zadd', KEYS[2], ARGV[2], ARGV[1])
+return true
+"""
+_LOOK = """
+-- How many jobs are in the list KEYS[1] or due in one of the sorted sets KEYS[2] and KEYS[3], and the first of each; ARGV[1]: now.
+local count, firsts = redis.call('llen', KEYS[1]), redis.call('lrange', KEYS[1], 0, 0)
+for place = 2, 3 do
+    count = count + redis.call('zcount', KEYS[place], '-inf', ARGV[1])
+    local due = redis.call('zrangebyscore', KEYS[place], '-inf', ARGV[1], 'LIMIT', 0, 1)
+    if due[1] then
+        firsts[#firsts + 1] = due[1]
+    end
+end
+return {count, firsts}
+"""
+_ADOPT = """
+-- Notes in KEYS[1] which run of the server gives ids (ARGV[1]), and lets the last id in KEYS[2] leap to ARGV[2] if it is another.
+if redis.call('get', KEYS[1]) ~= ARGV[1] then
+    redis.call('set', KEYS[1], ARGV[1])
+    redis.call('set', KEYS[2], ARGV[2])
+end
+return true
 """
 
 
@@ -40,76 +81,134 @@ class LaravelRedisOptions(QueueOptions):
     retry_after_s: int = Field(default=90, ge=1, alias="retry_after", description="seconds after which a reservation has expired")
 
 
+class _Reservation(NamedTuple):
+    """What a worker must know to give its job up again."""
+
+    member: bytes
+    """The job as it is in the sorted set."""
+    expires_at_s: int
+
+
 class LaravelRedis(Queue[LaravelRedisOptions]):
-    """A claim moves the head of the list into the sorted set, in one script; a completion takes it out."""
+    """Scripts do what Laravel's do, in as many calls. Times are whole seconds by the clock of the process, as Laravel's are.
+
+    Laravel's job ids are random text; these count, and begin anew far above whatever a server that lost its last seconds has forgotten.
+    """
 
     kind = "laravel_redis"
-    summary = "moves the first job of a list into a sorted set by a Lua script, and takes it out when the work is done"
-    source = "Laravel's RedisQueue; the row Redis of the benchmark that 'Laravel queueing optimization' (2017) continues"
+    summary = (
+        "pops the first job of a list into a sorted set of reservations, in one script, after it has moved expired ones back"
+    )
+    source = "Laravel 5.5's RedisQueue and LuaScripts, in our own words"
     engines = frozenset({"redis"})
     options_type = LaravelRedisOptions
     promise = Promise.AT_LEAST_ONCE
     ordered = True
-    holds_by_time = True
-    tables = ()
+    tables = (_WAITING, _RESERVED, _DELAYED)
     indexes = ()
-    connection: redis.Redis
+    outlives_connection = True
+    puts_off_failed = False
+    expiry_option = "retry_after_s"
 
     def __init__(self, connection: Any, options: LaravelRedisOptions) -> None:
-        """Serve ``connection``."""
+        """Make the scripts known; each is sent to the server when it first says that it does not have it."""
         super().__init__(connection, options)
-        self._claim = self.connection.register_script(_CLAIM)
+        self._move_due = self.connection.register_script(_MOVE_DUE)
+        self._reserve_first = self.connection.register_script(_RESERVE_FIRST)
+        self._release = self.connection.register_script(_RELEASE)
+        self._look = self.connection.register_script(_LOOK)
+        self._adopt = self.connection.register_script(_ADOPT)
+        self._ids_are_new = False
 
     def install(self) -> None:
-        """Nothing needs to be made."""
+        """Let ids begin at 1; lists and sorted sets come into being with their first member."""
+        self._adopt([_RUN_ID, _LAST_ID], [self._run_id(), 0])
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Push the jobs in one call."""
+        """Append the jobs to the list, by one command."""
+        if not self._ids_are_new:
+            # Once for each connection, and a server's new run means a new connection: no id is given twice, whatever it has lost.
+            self._adopt([_RUN_ID, _LAST_ID], [self._run_id(), time.time_ns() // 1000])
+            self._ids_are_new = True
         last = int(self.connection.incrby(_LAST_ID, len(jobs)))
         ids = range(last - len(jobs) + 1, last + 1)
-        pushed_at_s = time.time()
-        members = [
-            json.dumps({"id": job_id, "attempts": 0, "pushed_at": pushed_at_s, "payload": job.payload})
-            for job_id, job in zip(ids, jobs, strict=True)
-        ]
-        self.connection.rpush(_WAITING, *members)
+        pushed_at = f"{time.time():.4f}"
+        self.connection.rpush(
+            _WAITING,
+            *(
+                # A script's numbers are cut to 14 digits when they are written, which an id may have more of: it is text.
+                json.dumps({"id": str(job_id), "attempts": 0, "data": job.payload, "pushedAt": pushed_at})
+                for job_id, job in zip(ids, jobs, strict=True)
+            ),
+        )
         return ids
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Reserve the first job, whatever ``limit`` is; expired reservations go back to the end of the list first."""
-        now_s = time.time()
-        member = self._claim(keys=[_WAITING, _RESERVED], args=[now_s, now_s + self.options.retry_after_s, _AT_ONCE])
+        """Move back what is due, then reserve the first job, as Laravel does whatever ``limit`` is."""
+        at_s = _now_s()
+        self._move_due([_DELAYED, _WAITING], [at_s])
+        self._move_due([_RESERVED, _WAITING], [at_s])
+        expires_at_s = at_s + self.options.retry_after_s
+        member = self._reserve_first([_WAITING, _RESERVED], [expires_at_s])
         if member is None:
             return []
         job = json.loads(member)
-        return [Claim(job_id=int(job["id"]), attempt=int(job["attempts"]), payload=job["payload"], handle=member)]
+        return [
+            Claim(
+                job_id=int(job["id"]),
+                attempt=int(job["attempts"]),
+                payload=job["data"],
+                handle=_Reservation(member, expires_at_s),
+            )
+        ]
 
     def complete(self, claim: Claim) -> None:
-        """Take the job out of the sorted set. One whose reservation has expired is not there any more, which Laravel does not notice."""
-        self.connection.zrem(_RESERVED, claim.handle)
+        """Remove the reservation.
+
+        One that has expired may be gone, and its job with somebody else. Laravel takes no notice; here it raises `ClaimExpiredError`,
+        for what is recorded as completed must not be executed again. One that is gone before its time is the server's loss, which Laravel
+        takes no notice of either.
+        """
+        reservation: _Reservation = claim.handle
+        removed = self.connection.zrem(_RESERVED, reservation.member)
+        if not removed and _now_s() >= reservation.expires_at_s:
+            raise ClaimExpiredError(claim.job_id)
 
     def fail(self, claim: Claim, error: str) -> None:
-        """Make the job available again at once."""
-        with self.connection.pipeline() as calls:
-            calls.zrem(_RESERVED, claim.handle)
-            calls.rpush(_WAITING, claim.handle)
-            calls.execute()
+        """Make the job available again at once; the next claim moves it to the end of the list."""
+        reservation: _Reservation = claim.handle
+        self._release([_RESERVED, _DELAYED], [reservation.member, _now_s()])
+
+    def recover(self, error: Exception) -> bool:
+        """Go on after what the server refused; a connection that broke is opened anew, by whoever has the patience for it."""
+        return isinstance(error, redis.ResponseError)
 
     def backlog(self) -> Backlog:
-        """Count the list; what has expired counts when somebody has moved it."""
-        head = self.connection.lindex(_WAITING, 0)
-        oldest_s = max(0.0, time.time() - float(json.loads(head)["pushed_at"])) if head else None
-        return Backlog(depth=int(self.connection.llen(_WAITING)), oldest_job_s=oldest_s)
+        """Count what waits or is due; the oldest is the first of its place, but for what has been moved to the end of the list."""
+        count, firsts = self._look([_WAITING, _RESERVED, _DELAYED], [_now_s()])
+        pushed_at_s = min((float(json.loads(first)["pushedAt"]) for first in firsts), default=None)
+        return Backlog(depth=int(count), oldest_job_s=None if pushed_at_s is None else max(0.0, time.time() - pushed_at_s))
 
     def is_drained(self) -> bool:
-        """Whether both are empty."""
-        return self.connection.llen(_WAITING) == 0 and self.connection.zcard(_RESERVED) == 0
+        """Whether all three places are empty."""
+        return not (self.connection.llen(_WAITING) or self.connection.zcard(_RESERVED) or self.connection.zcard(_DELAYED))
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through the list, then the sorted set, some at a time."""
-        for begin in range(0, int(self.connection.llen(_WAITING)), _AT_ONCE):
-            for member in self.connection.lrange(_WAITING, begin, begin + _AT_ONCE - 1):
+        """Go through all three places, some thousand jobs at once; a job is claimed if its reservation has not expired."""
+        at_s = _now_s()
+        for begin in range(0, int(self.connection.llen(_WAITING)), _JOBS_A_FETCH):
+            for member in self.connection.lrange(_WAITING, begin, begin + _JOBS_A_FETCH - 1):
                 yield int(json.loads(member)["id"]), False
-        now_s = time.time()
-        for member, expires_s in self.connection.zscan_iter(_RESERVED, count=_AT_ONCE):
-            yield int(json.loads(member)["id"]), float(expires_s) > now_s
+        for place in (_RESERVED, _DELAYED):
+            for begin in range(0, int(self.connection.zcard(place)), _JOBS_A_FETCH):
+                for member, due_at_s in self.connection.zrange(place, begin, begin + _JOBS_A_FETCH - 1, withscores=True):
+                    yield int(json.loads(member)["id"]), place == _RESERVED and due_at_s > at_s
+
+    def _run_id(self) -> str:
+        """Return what the server calls its own run; it is another after each start."""
+        return str(self.connection.info("server")["run_id"])
+
+
+def _now_s() -> int:
+    """Return the time by the clock of this process, in whole seconds since 1970."""
+    return int(time.time())

@@ -44,9 +44,11 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
 
     engines = frozenset({"mariadb", "mysql", "postgres", "sqlite"})
     promise = Promise.AT_LEAST_ONCE
-    holds_by_time = True
     tables = ("jobs",)
     indexes = ("jobs_queue_index", "jobs_queue_reserved_at_index")
+    outlives_connection = True
+    expiry_option = "retry_after_s"
+    puts_off_failed = False
     queue_name: ClassVar[str] = "default"
     extra_column: str = ""
     """Statement that adds what this queue needs besides Laravel's own columns."""

@@ -66,6 +66,15 @@ class LostRaceError(Exception):
         self.job_id = job_id
 
 
+class ClaimExpiredError(Exception):
+    """The time of a claim had run out before its job was completed, and the queue has let it go: it will be, or is, executed again."""
+
+    def __init__(self, job_id: int) -> None:
+        """Name the job whose claim it was."""
+        super().__init__(f"the claim of job {job_id} had expired before its completion")
+        self.job_id = job_id
+
+
 OptionsT = TypeVar("OptionsT", bound=QueueOptions)
 
 
@@ -88,8 +97,12 @@ class Queue(ABC, Generic[OptionsT]):
     promise: ClassVar[Promise]
     ordered: ClassVar[bool]
     """Whether jobs of one priority are claimed in the order of their enqueueing (but for concurrency)."""
-    holds_by_time: ClassVar[bool] = False
-    """Whether a claim is a reservation that runs out; else it is the worker's session, and ends with it."""
+    outlives_connection: ClassVar[bool] = False
+    """Whether a claim goes on after its worker's connection has ended, and only time ends it; else the job is free again at once."""
+    expiry_option: ClassVar[str | None] = None
+    """The option that says after how many seconds a claim ends by itself; none if it does not."""
+    puts_off_failed: ClassVar[bool] = True
+    """Whether a job that failed has to wait before it is offered again."""
     tables: ClassVar[tuple[str, ...]]
     """Tables that collectors watch; the first is the one jobs wait in."""
     indexes: ClassVar[tuple[str, ...]]
@@ -127,7 +140,7 @@ class Queue(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def complete(self, claim: Claim) -> None:
-        """Say that the job's work is done; it must not be executed again."""
+        """Say that the job's work is done; it must not be executed again. Raises `ClaimExpiredError` if the queue finds that it will be."""
 
     @abstractmethod
     def fail(self, claim: Claim, error: str) -> None:

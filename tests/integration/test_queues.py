@@ -28,7 +28,8 @@ def open_one(request: pytest.FixtureRequest, database: Any) -> Iterator[OpenQueu
     opened: list[Queue[Any]] = []
 
     # A reservation that runs out does so as soon as it can, so that a test need not wait for it.
-    options = {"retry_after": 2} if find_queues()[request.param].holds_by_time else {}
+    expiry = find_queues()[request.param].expiry_option
+    options = {expiry: 2} if expiry else {}
 
     def open_another() -> Queue[Any]:
         opened.append(open_queue(request.param, options, endpoint, f"test-{len(opened)}"))
