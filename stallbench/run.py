@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.census import take_census
-from stallbench.drivers import loaded_errors
+from stallbench.drivers import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.held_horizon import Longrunners
 from stallbench.live import read_live_figures
@@ -287,11 +287,10 @@ class Run:
         self.view.say(f"the queue still holds {count:,} jobs")
 
     def describe_servers(self) -> list[str]:
-        """Return, for each server, how to look at it; the password goes by the environment."""
-        password = self.cluster.server("primary").direct.password.get_secret_value()
+        """Return, for each server, how to look at it; a password goes by the environment."""
         return [
-            f"PGPASSWORD={password} psql -h {server.direct.host} -p {server.direct.port} -U {server.direct.user} "
-            f"{server.direct.database}   # {server.name}; through Toxiproxy: port {server.proxied.port}"
+            f"{driver_of(server.direct.engine).console(server.direct)}   # {server.name}"
+            + (f"; through Toxiproxy: port {server.proxied.port}" if self.cluster.has_proxy else "")
             for server in self.cluster.servers
         ]
 

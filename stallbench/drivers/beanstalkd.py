@@ -121,6 +121,10 @@ class BeanstalkdDriver(Driver):
         with suppress(OSError):
             connection._sock.shutdown(socket.SHUT_RDWR)
 
+    def console(self, endpoint: Endpoint) -> str:
+        """Return a call of telnet, which is all that its protocol needs."""
+        return f"telnet {endpoint.host} {endpoint.port}"
+
     def tell(self, error: Exception) -> str:
         """Return the server's own word for it, if it is the server who refused."""
         word = _WORDS.get(type(error))

@@ -44,6 +44,10 @@ class Driver(ABC):
         """Break off whatever another thread waits for on the connection: its call then fails, as if the server had gone."""
         self.close(connection)
 
+    @abstractmethod
+    def console(self, endpoint: Endpoint) -> str:
+        """Return the command by which a user looks at the server; a password goes by the environment."""
+
     def code(self, error: Exception) -> str:
         """Return what the engine calls the kind of the error: an SQLSTATE, an error number, else the name of its class."""
         return type(error).__name__

@@ -48,6 +48,11 @@ class MySQLDriver(Driver):
         with suppress(OSError, AttributeError):
             connection._sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
 
+    def console(self, endpoint: Endpoint) -> str:
+        """Return a call of MariaDB's or MySQL's client, under any name."""
+        password = endpoint.password.get_secret_value()
+        return f"MYSQL_PWD={password} mysql -h {endpoint.host} -P {endpoint.port} -u {endpoint.user or 'me'} {endpoint.database}"
+
     def code(self, error: Exception) -> str:
         """Return the server's or the client library's error number, like ``1213``."""
         number = error.args[0] if error.args else None

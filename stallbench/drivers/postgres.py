@@ -78,6 +78,11 @@ class PostgresDriver(Driver):
         ):
             copy.shutdown(socket.SHUT_RDWR)
 
+    def console(self, endpoint: Endpoint) -> str:
+        """Return a call of psql."""
+        password = endpoint.password.get_secret_value()
+        return f"PGPASSWORD={password} psql -h {endpoint.host} -p {endpoint.port} -U {endpoint.user} {endpoint.database}"
+
     def code(self, error: Exception) -> str:
         """Return the SQLSTATE, if the server gave one."""
         return getattr(error, "sqlstate", None) or type(error).__name__

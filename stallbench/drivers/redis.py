@@ -27,6 +27,10 @@ class RedisDriver(Driver):
         """Whether the client has let its connection go."""
         return connection.connection is None
 
+    def console(self, endpoint: Endpoint) -> str:
+        """Return a call of redis-cli."""
+        return f"REDISCLI_AUTH={endpoint.password.get_secret_value()} redis-cli -h {endpoint.host} -p {endpoint.port}"
+
     def _connect(self, endpoint: Endpoint, name: str, timeout_s: float | None) -> redis.Redis:
         client = redis.Redis(
             host=endpoint.host,

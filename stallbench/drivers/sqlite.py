@@ -33,6 +33,10 @@ class SQLiteDriver(Driver):
         """Interrupt the statement that runs."""
         connection.interrupt()
 
+    def console(self, endpoint: Endpoint) -> str:
+        """Return a call of SQLite's shell."""
+        return f"sqlite3 {endpoint.database}"
+
     def code(self, error: Exception) -> str:
         """Return SQLite's own name of the error, like ``SQLITE_BUSY``."""
         return getattr(error, "sqlite_errorname", None) or type(error).__name__
