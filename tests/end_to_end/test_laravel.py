@@ -1,0 +1,53 @@
+"""Laravel's queue on MariaDB, shortened: from the deadlock to its drawing, and the same jobs without one."""
+
+from __future__ import annotations
+
+import pytest
+
+from stallbench.parts import find_mariadb
+from stallbench.pipeline.tables import read_table
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left
+
+pytestmark = [
+    pytest.mark.end_to_end,
+    pytest.mark.skipif(find_mariadb() is None, reason="MariaDB is not on this machine; `make setup` brings it"),
+]
+
+JOBS = 1000
+
+
+def expecting(*bounds: str) -> list[str]:
+    """Return the options that make a scenario of Laravel's queue short, with other expectations, of phase ``drain``."""
+    expect = ", ".join(f'{{phase="drain", because="so it must be", {bound}}}' for bound in bounds)
+    return ["--set", f"producers.backlog={JOBS}", "--set", f"expect=[{expect}]"]
+
+
+def test_workers_deadlock_and_finished_jobs_run_again(bench: Bench) -> None:
+    bounds = ('metric="deadlocks.count", at_least=5', 'metric="executions_again.count", at_least=1')
+    ended = bench.run("run", "laravel-deadlock", *expecting(*bounds))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    folder = bench.folder()
+    conservation = read_table(folder, "conservation").set_index("state")["jobs"]
+    assert conservation["completed"] == JOBS, "late, but each of them"
+    errors = read_table(folder, "errors")
+    assert set(errors["kind"]) == {"1213"}
+    assert set(errors["move"]) == {"claim", "complete"} or set(errors["move"]) == {"complete"}
+    phases = read_table(folder, "phases").set_index(["phase", "measure", "statistic"])["value"]
+    victims = phases["drain", "deadlocks_in_claim", "count"] + phases["drain", "deadlocks_in_complete", "count"]
+    assert victims == errors.loc[errors["phase"] == "drain", "count"].sum()
+    page = (folder / "report.html").read_text()
+    assert "held by" in page, "the circle is drawn"
+    assert "jobs_queue_index" in page
+    assert "How a claim finds its job" in page
+    assert "The server broke" in bench.verdict()["attribution"]["sentence"]
+    assert_nothing_is_left(bench, bench.record()["bench"]["pid"])
+
+
+def test_the_optimistic_queue_has_no_deadlock_and_no_second_execution(bench: Bench) -> None:
+    bounds = ('metric="errors.count", at_most=0', 'metric="executions_again.count", at_most=0')
+    ended = bench.run("run", "laravel-deadlock", "--variant", "optimistic_n", *expecting(*bounds))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert bench.record()["queue"]["options"]["window"] == 10, "N is the number of workers, and recorded as one"
+    rounds = read_table(bench.folder(), "rounds")
+    assert rounds["jobs"].sum() == JOBS
+    assert "Round in which a job was claimed" in (bench.folder() / "report.html").read_text()
