@@ -66,7 +66,7 @@ def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     expected = [_of_expectation(e.metric, e.phase, e.relative_to) for scenario in scenarios for e in scenario.expect]
     baseline = find_baseline(control)
     costs = [_of_phase(metric, baseline, "cost") for metric in ("completed.rate", "claim_ms.p50", "wal_bytes.rate")]
-    costs += [Subject(metric=metric, role="cost") for metric in OF_THE_RUN]
+    costs += [Subject(metric=metric, role="cost") for metric in (*OF_THE_RUN, ORDER_P99)]
     ranked = _choose_ranked(control.comparison, expected)
     return tuple(_without_repetition([ranked, *_find_health(ranked, baseline), *expected, *costs]))
 
