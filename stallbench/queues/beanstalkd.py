@@ -44,7 +44,9 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
     ordered = True
     tables = ("default",)
     indexes = ()
-    expiry_option = "ttr_s"
+    expiry_option = None
+    """It has one, but time alone does not end a claim for certain: 1.12 forgets about half of the deadlines that pass while the
+    connection makes no move, and the job stays reserved until it reserves another or ends."""
     puts_off_failed = False
 
     def __init__(self, connection: Any, options: BeanstalkdOptions) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from stallbench.queues.laravel_table import LaravelOptions, LaravelTableQueue, now_s
 from stallbench.queues.queue import Claim, LostRaceError
@@ -16,10 +16,21 @@ _EXPONENTIAL_STOP = 3
 """Each job of the window is taken with a chance of one in three, in turn; if none was, the first is."""
 
 
+def _require_window(value: object) -> object:
+    if isinstance(value, str) and value in _SHARES:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    raise ValueError('expected a whole number of at least 1, "N/2", "N" or "2N"')
+
+
+Window = Annotated[int | Literal["N/2", "N", "2N"], BeforeValidator(_require_window)]
+
+
 class LaravelOptimisticOptions(LaravelOptions):
     """What can be chosen about the choice."""
 
-    window: int | Literal["N/2", "N", "2N"] = Field(
+    window: Window = Field(
         default="N",
         description="how many available jobs a worker chooses among: a number, or a multiple of N, the number of workers",
     )

@@ -1,4 +1,4 @@
-"""Real servers for the tests: one cluster a session, a database of its own for each test."""
+"""Real servers for the tests: one of each kind a session, a database of its own for each test."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ import psycopg
 import pytest
 
 from stallbench.drivers.postgres import connect
+from stallbench.engines import Engine
 from stallbench.processes import Processes
 from stallbench.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import Database
 from stallbench.servers.cluster import Cluster, Server, start_cluster
+from tests.integration.engines import PrivateServers, private_servers
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+EmptyOn = Callable[[Engine], Endpoint]
+"""What the fixture `empty_on` is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,20 @@ def database(cluster: Cluster) -> Iterator[TestDatabase]:
             primary.proxied.model_copy(update={"database": name}),
         )
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateServers]:
+    """Servers of the other engines, each started when it is first asked for."""
+    with private_servers(tmp_path_factory.mktemp("servers")) as started:
+        yield started
+
+
+@pytest.fixture
+def empty_on(servers: PrivateServers) -> Iterator[EmptyOn]:
+    """Gives an empty database of the test's own on an engine; skips the test if the machine does not have its program."""
+    with ExitStack() as stack:
+        yield lambda engine: stack.enter_context(servers.empty(engine))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.queues import find_queues
-from tests.unit.scenario_text import SMALL, find_lines, longrunners_here
+from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read
 
 __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
 
@@ -17,7 +17,9 @@ NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
 DURATION = 'a number with us, ms, s, m or h, like "90s"'
 IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
 LONGRUNNER = "phases[2].longrunners[0]"
-ON_POSTGRES = ", ".join(kind for kind, queue in find_queues().items() if "postgres" in queue.engines)
+WINDOW = 'a whole number of at least 1, "N/2", "N" or "2N"'
+ALL_QUEUES = ", ".join(find_queues())
+OF_POSTGRES = ", ".join(kind for kind, queue in find_queues().items() if "postgres" in queue.engines)
 
 KEYS_AND_TYPES = [
     ('summary = "A small one."\n', "", 'summary is missing; write it like summary = "What happens, in one sentence."'),
@@ -99,9 +101,9 @@ QUEUE = [
     (
         'kind = "que"',
         'kind = "skip-locked"',
-        f'queue.kind is "skip-locked"; expected one of {ON_POSTGRES}; did you mean "skip_locked"?',
+        f'queue.kind is "skip-locked"; expected one of {OF_POSTGRES}; did you mean "skip_locked"?',
     ),
-    ('kind = "que"', 'kind = "sqs"', f'queue.kind is "sqs"; expected one of {ON_POSTGRES}'),
+    ('kind = "que"', 'kind = "sqs"', f'queue.kind is "sqs"; expected one of {OF_POSTGRES}'),
     ('kind = "que"', 'kind = "que"\nrecheck = "no"', 'queue.recheck is "no"; expected true or false'),
     ('kind = "que"', 'kind = "que"\npriority = 40_000', "queue.priority is 40000; expected at most 32,767"),
     (
@@ -109,8 +111,48 @@ QUEUE = [
         'kind = "que"\nrechek = false',
         'queue.rechek: unknown key of que; allowed are kind, recheck, queue, priority; did you mean "recheck"?',
     ),
+    (
+        'kind = "que"',
+        'kind = "laravel_redis"',
+        f'queue.kind is "laravel_redis", which runs on redis and not on postgres; expected one of {OF_POSTGRES}',
+    ),
+    ('kind = "que"', 'kind = "laravel"\nretry_after = 0', "queue.retry_after is 0; expected at least 1"),
+    (
+        'kind = "que"',
+        'kind = "laravel"\nhint = "primary"',
+        'queue.hint is "primary", which postgres does not know; expected "none"',
+    ),
+    (
+        'kind = "que"',
+        'kind = "laravel"\nhint = "queue"',
+        'queue.hint is "queue"; expected "none" or "queue_index" or "primary"; did you mean "queue_index"?',
+    ),
+    ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = "3N"', f'queue.window is "3N"; expected {WINDOW}'),
+    ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = 0', f"queue.window is 0; expected {WINDOW}"),
+    ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = true', f"queue.window is true; expected {WINDOW}"),
     ('kind = "que"', 'kind = "skip_locked"\nrecheck = false', "queue.recheck: unknown key of skip_locked; allowed are kind"),
 ]
+
+ENGINE = 'replicas = 1\nsettings = { autovacuum_naptime = "5s" }\n\n[queue]\nkind = "que"'
+OF_OTHER_ENGINES = [
+    (
+        'engine = "mariadb"\n\n[queue]\nkind = "laravel"\nhint = "queue_index"\nindex = "none"',
+        'queue.hint is "queue_index", but queue.index is "none"',
+    ),
+    (
+        'engine = "sqlite"\n\n[queue]\nkind = "laravel"\nhint = "queue_index"',
+        'queue.hint is "queue_index", which sqlite does not know; expected "none"',
+    ),
+    (
+        'engine = "redis"\n\n[queue]\nkind = "laravel"',
+        'queue.kind is "laravel", which runs on mariadb and mysql and postgres and sqlite and not on redis; expected one of laravel_redis',
+    ),
+    (
+        'engine = "beanstalkd"\n\n[queue]\nkind = "beanstalkd"\ntube = "a b"',
+        f'queue.tube is "a b"; expected {NAME}',
+    ),
+]
+"""The small scenario on another engine; its longrunner is PostgreSQL's, and left out."""
 
 PHASES = [
     ('duration = "5s"', 'duration = "90 parsecs"', f'phases[1].duration is "90 parsecs"; expected {DURATION}'),
@@ -266,3 +308,25 @@ TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *EXPECTATION
 def test_a_fault_is_told_in_one_line(written: str, instead: str, lines: str | list[str], tmp_path: Path) -> None:
     assert SMALL.count(written) == 1, "the table changes one place of the small scenario"
     assert find_lines(tmp_path, SMALL.replace(written, instead)) == ([lines] if isinstance(lines, str) else lines)
+
+
+FITTING = [
+    'engine = "mariadb"\n\n[queue]\nkind = "laravel"\nhint = "primary"\nindex = "none"',
+    'engine = "mysql"\n\n[queue]\nkind = "laravel_optimistic"\nhint = "queue_index"\nwindow = "2N"',
+    'engine = "redis"\n\n[queue]\nkind = "laravel_redis"\nretry_after = 1',
+    'engine = "beanstalkd"\n\n[queue]\nkind = "beanstalkd"\ntube = "jobs"\nttr = 1',
+]
+
+
+def on_other_engine(instead: str) -> str:
+    return SMALL.replace(f"longrunners = {IDLE_WRITER}\n", "").replace(ENGINE, instead)
+
+
+@pytest.mark.parametrize(("instead", "line"), OF_OTHER_ENGINES)
+def test_options_are_held_against_the_engine(instead: str, line: str, tmp_path: Path) -> None:
+    assert find_lines(tmp_path, on_other_engine(instead)) == [line]
+
+
+@pytest.mark.parametrize("instead", FITTING)
+def test_options_that_fit_are_taken(instead: str, tmp_path: Path) -> None:
+    read(tmp_path, on_other_engine(instead))

@@ -1,0 +1,141 @@
+"""One private server of each engine for all tests, started when the first test asks for it, and an empty place on it for each test."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from pydantic import SecretStr
+
+from stallbench.drivers import driver_of
+from stallbench.engines import Engine
+from stallbench.parts import MissingPartError
+from stallbench.processes import Process, Processes
+from stallbench.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.records.endpoint import Endpoint
+from stallbench.scenario import Database, SettingValue
+from stallbench.servers.find_starters import find_starters
+from stallbench.servers.starter import Daemon, Ground
+
+FAST: Mapping[Engine, Mapping[str, SettingValue]] = {
+    "postgres": {"fsync": False, "autovacuum": False},
+    "mariadb": {"innodb_flush_log_at_trx_commit": 0, "innodb_buffer_pool_size": "32M"},
+    "mysql": {"innodb_flush_log_at_trx_commit": 0, "innodb_buffer_pool_size": "32M"},
+    "redis": {"save": ""},
+}
+"""What spares the disk, and memory."""
+
+
+class PrivateServers:
+    """Servers without a proxy before them. Made by `private_servers`, which also takes them down."""
+
+    def __init__(self, processes: Processes, scratch: Path, logs: Path) -> None:
+        """Begin with none."""
+        self.processes = processes
+        self._scratch = scratch
+        self._logs = logs
+        self._shared: dict[Engine, Daemon] = {}
+        self._missing: dict[Engine, str] = {}
+
+    def shared(self, engine: Engine) -> Daemon:
+        """Return the server that all tests have in common; skips the test if the machine has no such program."""
+        if engine in self._missing:
+            pytest.skip(self._missing[engine])
+        if engine not in self._shared:
+            try:
+                self._shared[engine] = self.start(engine, FAST.get(engine, {}))
+            except MissingPartError as error:
+                self._missing[engine] = str(error)
+                pytest.skip(str(error))
+        return self._shared[engine]
+
+    def start(self, engine: Engine, settings: Mapping[str, SettingValue]) -> Daemon:
+        """Start another server; raises `MissingPartError` if the machine has no such program."""
+        name = f"{engine}-{secrets.token_hex(4)}"
+        ground = Ground(
+            scratch=self._scratch / name,
+            logs=self._logs / name,
+            processes=self.processes,
+            password=SecretStr(secrets.token_urlsafe(18)),
+        )
+        ground.scratch.mkdir()
+        ground.logs.mkdir()
+        return find_starters()[engine](ground, Database(engine=engine, settings=dict(settings))).primary()
+
+    def kill(self, process: Process) -> Callable[[], Process]:
+        """Kill a server as a crash would; returns what starts it again, by the command that it was started with."""
+        running = psutil.Process(process.pid)
+        # What a server does on its first start only is in a file that is gone by now.
+        argv = [argument for argument in running.cmdline() if not argument.startswith("--init-file")]
+        environment = running.environ()
+        process.kill()
+        return lambda: self.processes.start(process.name, "server", argv, log=process.log, environment=environment)
+
+    def empty(self, engine: Engine) -> AbstractContextManager[Endpoint]:
+        """Return, as a context, an empty place for a queue on the engine."""
+        if engine == "postgres":
+            return self._emptied_postgres()
+        if engine in ("mariadb", "mysql"):
+            return self._empty_database(engine)
+        if engine == "redis":
+            return self._emptied_redis()
+        return self._server_of_its_own(engine)
+
+    @contextmanager
+    def _emptied_postgres(self) -> Iterator[Endpoint]:
+        """A new database takes a quarter of a second, a new schema none."""
+        endpoint = self.shared("postgres").endpoint
+        with driver_of("postgres").connect(endpoint, "fixture") as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute("CREATE SCHEMA public")
+        yield endpoint
+
+    @contextmanager
+    def _empty_database(self, engine: Engine) -> Iterator[Endpoint]:
+        endpoint = self.shared(engine).endpoint
+        name = f"test_{secrets.token_hex(4)}"
+        with driver_of(engine).connect(endpoint, "fixture") as connection, connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+            yield endpoint.model_copy(update={"database": name})
+            cursor.execute(f"DROP DATABASE {name}")
+
+    @contextmanager
+    def _emptied_redis(self) -> Iterator[Endpoint]:
+        endpoint = self.shared("redis").endpoint
+        client = driver_of("redis").connect(endpoint, "fixture")
+        client.flushdb()
+        client.close()
+        yield endpoint
+
+    @contextmanager
+    def _server_of_its_own(self, engine: Engine) -> Iterator[Endpoint]:
+        """For what starts in no time, and cannot be emptied as quickly: Beanstalkd, SQLite."""
+        try:
+            server = self.start(engine, {})
+        except MissingPartError as error:
+            pytest.skip(str(error))
+        yield server.endpoint
+        server.stop()
+
+
+@contextmanager
+def private_servers(logs: Path) -> Iterator[PrivateServers]:
+    """Take down whatever was started inside, also when the test process is killed."""
+    token = secrets.token_hex(8)
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
+    scratch.chmod(0o711)  # PostgreSQL's own user has to get to its folder
+    with start_reaper(token, record=logs / "run.json", scratch=scratch):
+        processes = Processes(token)
+        try:
+            yield PrivateServers(processes, scratch, logs)
+        finally:
+            processes.stop_all()
