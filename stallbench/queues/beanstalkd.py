@@ -20,9 +20,7 @@ _HELD = ("current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", 
 class BeanstalkdOptions(QueueOptions):
     """What can be chosen about the tube and the reservation."""
 
-    tube: str = Field(
-        default="default", pattern=r"^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}$", description="name of the queue"
-    )
+    tube: str = Field(default="default", pattern=r"^[a-z][a-z0-9_-]{0,62}$", description="name of the queue")
     ttr_s: int = Field(
         default=90, ge=1, alias="ttr", description="seconds after which a reservation has expired; Laravel's retry_after"
     )
