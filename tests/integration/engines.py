@@ -39,9 +39,10 @@ FAST: Mapping[Engine, Mapping[str, SettingValue]] = {
 class PrivateServers:
     """Servers without a proxy before them. Made by `private_servers`, which also takes them down."""
 
-    def __init__(self, processes: Processes, scratch: Path, logs: Path) -> None:
-        """Begin with none."""
-        self.processes = processes
+    def __init__(self, token: str, scratch: Path, logs: Path) -> None:
+        """Begin with none; processes are marked with ``token``."""
+        self.token = token
+        self.processes = Processes(token)
         self._scratch = scratch
         self._logs = logs
         self._shared: dict[Engine, Daemon] = {}
@@ -139,8 +140,8 @@ def private_servers(logs: Path) -> Iterator[PrivateServers]:
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     scratch.chmod(0o711)  # PostgreSQL's own user has to get to its folder
     with start_reaper(token, record=logs / "run.json", scratch=scratch):
-        processes = Processes(token)
+        servers = PrivateServers(token, scratch, logs)
         try:
-            yield PrivateServers(processes, scratch, logs)
+            yield servers
         finally:
-            processes.stop_all()
+            servers.processes.stop_all()
