@@ -30,6 +30,8 @@ class RedisStarter(Starter):
             "bind": LOOPBACK,
             "dir": str(data),
             "daemonize": False,
+            # It would write its title over its environment and its command line, by which the reaper knows whose it is.
+            **({"set-proc-title": False} if _has_titles(self._part.version) else {}),
             "requirepass": self.ground.password.get_secret_value(),
             **self.database.settings,
         }
@@ -41,6 +43,11 @@ class RedisStarter(Starter):
         server.settings_in_force = {key: _text(value) for key, value in self.database.settings.items()}
         driver_of("redis").close(client)
         return server
+
+
+def _has_titles(version: str) -> bool:
+    """Whether the setting is known: from 6.2 on; an older one writes its title in any case."""
+    return [int(number) for number in version.split(".")[:2]] >= [6, 2]
 
 
 def _text(value: object) -> str:

@@ -22,21 +22,27 @@ from stallbench.scenario import Database, SettingValue
 from stallbench.servers.find_starters import find_starters
 from stallbench.servers.starter import Daemon, Ground
 
+_FAST_INNODB: Mapping[str, SettingValue] = {
+    "innodb_flush_log_at_trx_commit": 0,
+    "innodb_buffer_pool_size": "32M",
+    "innodb_lock_wait_timeout": 5,
+}
 FAST: Mapping[Engine, Mapping[str, SettingValue]] = {
     "postgres": {"fsync": False, "autovacuum": False},
-    "mariadb": {"innodb_flush_log_at_trx_commit": 0, "innodb_buffer_pool_size": "32M"},
-    "mysql": {"innodb_flush_log_at_trx_commit": 0, "innodb_buffer_pool_size": "32M"},
+    "mariadb": _FAST_INNODB,
+    "mysql": _FAST_INNODB,
     "redis": {"save": ""},
 }
-"""What spares the disk, and memory."""
+"""What spares the disk, memory, and the time of a test that fails."""
 
 
 class PrivateServers:
     """Servers without a proxy before them. Made by `private_servers`, which also takes them down."""
 
-    def __init__(self, processes: Processes, scratch: Path, logs: Path) -> None:
-        """Begin with none."""
-        self.processes = processes
+    def __init__(self, token: str, scratch: Path, logs: Path) -> None:
+        """Begin with none; processes are marked with ``token``."""
+        self.token = token
+        self.processes = Processes(token)
         self._scratch = scratch
         self._logs = logs
         self._shared: dict[Engine, Daemon] = {}
@@ -134,8 +140,8 @@ def private_servers(logs: Path) -> Iterator[PrivateServers]:
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     scratch.chmod(0o711)  # PostgreSQL's own user has to get to its folder
     with start_reaper(token, record=logs / "run.json", scratch=scratch):
-        processes = Processes(token)
+        servers = PrivateServers(token, scratch, logs)
         try:
-            yield PrivateServers(processes, scratch, logs)
+            yield servers
         finally:
-            processes.stop_all()
+            servers.processes.stop_all()
