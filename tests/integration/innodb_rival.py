@@ -64,6 +64,11 @@ class Rival:
         with self._watcher.cursor() as cursor:
             cursor.execute(f"KILL {connection_number}")
 
+    def kill_query(self, connection_number: int) -> None:
+        """End another session's statement."""
+        with self._watcher.cursor() as cursor:
+            cursor.execute(f"KILL QUERY {connection_number}")
+
     def make_deadlock(self, job_id: int) -> None:
         """Close the circle with a session that holds the job's row and waits for the index; it is the one that is rolled back."""
         self.wait_for_a_waiter()

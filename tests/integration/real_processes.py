@@ -1,0 +1,98 @@
+"""Workers and producers as the bench starts them, and what they write down."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from stallbench.processes import Process, Processes
+from stallbench.records.endpoint import Endpoint
+from stallbench.records.events import EVENT_COLUMNS, Event
+
+PATIENCE_S = 20.0
+
+
+class Record(NamedTuple):
+    """One event, as far as tests look at it."""
+
+    event: Event
+    job_id: int | None
+    attempt: int | None
+    detail: str
+
+    @property
+    def kind(self) -> str:
+        """The first word of the detail: an error's number or class."""
+        return self.detail.split(" ")[0]
+
+    @property
+    def move(self) -> str:
+        """In which move an error was."""
+        return self.detail.split(" in ")[1].split(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingProcess:
+    """A process that is ready, and its events."""
+
+    process: Process
+    path: Path
+
+    def records(self) -> list[Record]:
+        """Return all events but the empty claims."""
+        with self.path.open(newline="") as file:
+            rows = [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in csv.reader(file)]
+        return [
+            Record(Event(row["event"]), _number(row["job_id"]), _number(row["attempt"]), row["detail"])
+            for row in rows
+            if row["event"] != Event.EMPTY
+        ]
+
+    def of(self, *events: Event) -> list[Record]:
+        """Return the records of some events."""
+        return [record for record in self.records() if record.event in events]
+
+    def wait_until(self, seen: Callable[[Sequence[Record]], bool], what: str) -> list[Record]:
+        """Wait until its records show something and return them; fails the test if they do not, or if the process ends."""
+        until_s = time.monotonic() + PATIENCE_S
+        while not seen(records := self.records()):
+            assert self.process.poll() is None, f"{self.process.name} {self.process.tell_end()}{self.process.tail_log()}"
+            assert time.monotonic() < until_s, f"{what} was not seen within {PATIENCE_S} s; there is {records}"
+            time.sleep(0.02)
+        return records
+
+    def wait_for(self, event: Event, times: int = 1) -> Record:
+        """Wait for so many of an event and return the last of them."""
+        self.wait_until(lambda records: sum(record.event == event for record in records) >= times, f"{times} x {event}")
+        return self.of(event)[times - 1]
+
+    def end(self) -> None:
+        """Ask it to end; fails the test if it does not do so by itself and without an error."""
+        self.process.stop(PATIENCE_S)
+        assert self.process.exit_code == 0, f"it {self.process.tell_end()}{self.process.tail_log()}"
+
+
+def start_recording(
+    processes: Processes, role: str, name: str, endpoint: Endpoint, queue: str, folder: Path, **document: object
+) -> RecordingProcess:
+    """Start a ``worker`` or ``producer`` and wait until it is ready; ``document``: what else it is told."""
+    events = folder / f"{name}.csv"
+    process = processes.start(
+        name,
+        role,
+        [sys.executable, "-m", f"{role}s"],
+        document={"name": name, "endpoint": endpoint.with_password(), "queue": queue, "events": str(events), **document},
+        log=folder / f"{name}.log",
+        ready=True,
+    )
+    process.wait_ready(PATIENCE_S)
+    return RecordingProcess(process, events)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text else None
