@@ -100,6 +100,17 @@ def test_a_census_finds_the_last_ids_although_puts_that_came_to_nothing_took_som
     assert {job_id for job_id, _ in queue.job_ids()} == ids
 
 
+def test_a_server_that_is_stopped_has_ended_as_it_was_asked_to(servers: PrivateServers) -> None:
+    try:
+        server = servers.start("beanstalkd", {})
+    except MissingPartError as error:
+        pytest.skip(str(error))
+    server.check()
+    server.stop()
+    assert server.process is not None
+    assert not server.process.ended_uninvited()
+
+
 def test_a_server_that_forgot_everything_gives_no_id_again(servers: PrivateServers) -> None:
     try:
         server = servers.start("beanstalkd", {})
