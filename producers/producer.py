@@ -86,9 +86,16 @@ class Producer:
             try:
                 self._enqueue(batch, [start_wall_ns + schedule.due_ns(n) for n in batch])
             except self._driver.errors as error:
-                if not self._queue.recover(error):
-                    self._driver.close(self._queue.connection)
-                    self._queue = reconnect(self._open, self._stop)
+                self._make_fit_again(error)
+
+    def _make_fit_again(self, error: Exception) -> None:
+        try:
+            if self._queue.recover(error):
+                return
+        except self._driver.errors as further:
+            self._log.write(Event.ERROR, detail=self._tell(further, "recover"))
+        self._driver.close(self._queue.connection)
+        self._queue = reconnect(self._open, self._stop)
 
     def _open(self) -> Queue[Any]:
         document = self._document
@@ -100,13 +107,16 @@ class Producer:
         try:
             ids = self._queue.enqueue(jobs)
         except self._driver.errors as error:
-            detail = f"{self._driver.code(error)} in enqueue: {self._driver.tell(error)}"
+            detail = self._tell(error, "enqueue")
             for intended_ns in wanted_ns:
                 self._log.write(Event.ERROR, intended_ns=intended_ns, duration_ns=time.monotonic_ns() - began_ns, detail=detail)
             raise
         duration_ns = time.monotonic_ns() - began_ns
         for intended_ns, job_id in zip(wanted_ns, ids, strict=True):
             self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns)
+
+    def _tell(self, error: Exception, move: str) -> str:
+        return f"{self._driver.code(error)} in {move}: {self._driver.tell(error)}"
 
     def _payload(self, n: int) -> str:
         opening = f'{{"n":{n},"filling":"'

@@ -95,7 +95,7 @@ class Process:
 
     def ask_to_stop(self) -> None:
         """Send its stop signal and return at once."""
-        self.intended = "stopped"
+        self.intended = "killed" if self._stop_signal is signal.SIGKILL else "stopped"
         self.signal(self._stop_signal)
         self.signal(signal.SIGCONT)
 
@@ -205,9 +205,9 @@ class Processes:
     ) -> Process:
         """Start ``argv`` with ``document`` as JSON on its standard input.
 
-        ``user``: run as that user, from ``/`` (for servers that refuse root). ``stop_signal``: asks it to end.
-        ``death_signal``: sent by the kernel when the bench dies. ``ready``: read its standard output as messages, see
-        `Process.wait_ready`.
+        ``user``: run as that user, from ``/`` (for servers that refuse root). ``stop_signal``: asks it to end; SIGKILL
+        for one that knows no better end. ``death_signal``: sent by the kernel when the bench dies. ``ready``: read its standard output
+        as messages, see `Process.wait_ready`.
 
         Raises `NotCarriedOutError` when the program cannot be started.
         """

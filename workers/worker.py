@@ -17,6 +17,10 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event, EventLog
 from stallbench.role import Stop
 
+_FAILURES_WITHOUT_PAUSE = 5
+"""Rounds in a row that may fail before there is a pause after each: a transaction that gave way may come again at once, but a server
+that refuses everything is not to be asked, nor the event log to be filled, as fast as this machine can."""
+
 
 class WorkerDocument(BaseModel):
     """The JSON document that a worker is started with."""
@@ -29,7 +33,11 @@ class WorkerDocument(BaseModel):
     queue_options: dict[str, object] = {}
     events: Path = Field(description="the event log to append to; its folder exists")
     work_s: float = Field(default=0.001, ge=0, description="how long a job takes")
-    poll_s: float = Field(default=0.02, gt=0, description="mean pause after a claim found nothing; drawn from half to 1.5 of it")
+    poll_s: float = Field(
+        default=0.02,
+        gt=0,
+        description="mean pause after a claim found nothing, or failed again and again; drawn from half to 1.5 of it",
+    )
     seed: int = Field(default=1, description="of the drawn pauses, and of the queue's own choices")
     wait_for_go: bool = Field(default=False, description="whether to claim nothing before SIGUSR1")
 
@@ -54,17 +62,29 @@ class Worker:
         connection is given up and opened anew, so that no transaction and no lock of the broken move lives on. Raises
         `CannotGoOnError` when the server stays away.
         """
+        failures = 0
         while not self._stop.asked:
             try:
                 self._in_hand = self._claim()
                 if self._in_hand is not None:
                     self._finish(self._in_hand)
+                failures = 0
             except self._driver.errors as error:
-                if not self._queue.recover(error):
-                    self._driver.close(self._queue.connection)
-                    self._queue = reconnect(self._open, self._stop)
+                self._make_fit_again(error)
+                failures += 1
+                if failures > _FAILURES_WITHOUT_PAUSE:
+                    self._pause()
             finally:
                 self._in_hand = None
+
+    def _make_fit_again(self, error: Exception) -> None:
+        try:
+            if self._queue.recover(error):
+                return
+        except self._driver.errors as further:
+            self._record_error(further, "recover", None, 0)
+        self._driver.close(self._queue.connection)
+        self._queue = reconnect(self._open, self._stop)
 
     def _open(self) -> Queue[Any]:
         document = self._document
@@ -86,11 +106,14 @@ class Worker:
         duration_ns = time.monotonic_ns() - began_ns
         if not claims:
             self._log.write(Event.EMPTY, duration_ns=duration_ns)
-            self._stop.wait(self._document.poll_s * self._random.uniform(0.5, 1.5))
+            self._pause()
             return None
         claim = claims[0]
         self._log.write(Event.CLAIMED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=duration_ns)
         return claim
+
+    def _pause(self) -> None:
+        self._stop.wait(self._document.poll_s * self._random.uniform(0.5, 1.5))
 
     def _finish(self, claim: Claim) -> None:
         began_ns = time.monotonic_ns()

@@ -12,8 +12,8 @@ from stallbench.records.events import Event
 def make_errors(events: DataFrame, axis: TimeAxis) -> DataFrame:
     """Return a row for each phase, process, event (``error``, or ``retried`` by the queue itself), kind and move, with how often.
 
-    ``kind``: the first word of the detail, an SQLSTATE or the driver's class. ``move``: ``claim``, ``complete`` or ``enqueue`` if the detail
-    goes on with ``in <move>``, else empty.
+    ``kind``: the first word of the detail, an SQLSTATE or the driver's class. ``move``: ``claim``, ``complete``, ``enqueue`` or ``recover``
+    if the detail goes on with ``in <move>``, else empty.
     """
     detail = F.coalesce("detail", F.lit(""))
     return (

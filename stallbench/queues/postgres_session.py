@@ -103,7 +103,9 @@ def _text(value: bytes | None) -> str | None:
 
 def _check(result: PGresult) -> None:
     if result.status not in _GOOD:
-        raise errors.error_from_result(result, encoding="utf-8")
+        error = errors.error_from_result(result, encoding="utf-8")
+        # Without an SQLSTATE it is libpq that speaks, not the server: the connection is gone.
+        raise error if error.sqlstate else psycopg.OperationalError(str(error))
 
 
 SESSION = PostgresSession

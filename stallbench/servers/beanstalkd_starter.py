@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from stallbench.parts import require_server
 from stallbench.scenario import Database
 from stallbench.servers.ports import LOOPBACK
@@ -20,7 +22,10 @@ class BeanstalkdStarter(Starter):
         self._part = require_server("beanstalkd", "Beanstalkd")
 
     def primary(self) -> SingleServer:
-        """Start it. The limit of a job's size is Beanstalkd's greatest, so that it takes what the other engines take."""
+        """Start it. The limit of a job's size is large, so that it takes what the other engines take.
+
+        It has no orderly end: any signal ends it at once, and without a binlog there is nothing to be saved.
+        """
         server = SingleServer("primary", "beanstalkd", self._part, self.ground, port=self.database.port, password=None)
-        server.start(lambda port: ["-l", LOOPBACK, "-p", str(port), "-z", str(2**21)])
+        server.start(lambda port: ["-l", LOOPBACK, "-p", str(port), "-z", str(2**21)], stop_signal=signal.SIGKILL)
         return server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -47,8 +48,11 @@ class SingleServer:
         """What it logs, as text."""
         return self._ground.logs / f"{self.name}.log"
 
-    def start(self, arguments: Callable[[int], Sequence[str]]) -> None:
-        """Start it with ``arguments`` for a port and wait until it answers; raises `NotCarriedOutError` if it does not."""
+    def start(self, arguments: Callable[[int], Sequence[str]], *, stop_signal: signal.Signals = signal.SIGTERM) -> None:
+        """Start it with ``arguments`` for a port and wait until it answers; raises `NotCarriedOutError` if it does not.
+
+        ``stop_signal``: as for `Processes.start`.
+        """
         for attempt in range(1, _PORT_TRIES + 1):
             if self._fixed_port is None:
                 self._port = find_free_port()
@@ -58,6 +62,7 @@ class SingleServer:
                 [str(self._part.path), *arguments(self._port)],
                 log=self.log,
                 environment={"LC_ALL": "C.UTF-8", **self._part.environment},
+                stop_signal=stop_signal,
             )
             try:
                 wait_until_it_answers(self.name, self.process, self.endpoint, _START_S)

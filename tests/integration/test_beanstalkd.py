@@ -46,7 +46,9 @@ def test_a_job_that_somebody_else_has_by_now_cannot_be_completed(open_one: Open)
     slow.enqueue([JOB])
     late = claim_one(slow)
     time.sleep(1.1)
-    slow.backlog()  # a move of the connection, without which 1.12 may forget that the time has run out
+    (further,) = other.enqueue([JOB])
+    # A move of the connection, without which 1.12 may forget that the time has run out.
+    slow.connection.reserve_job(further % 10**10)
     assert claim_one(other).job_id == late.job_id
     with pytest.raises(greenstalk.NotFoundError) as missing:
         slow.complete(late)
@@ -97,6 +99,17 @@ def test_a_census_finds_the_last_ids_although_puts_that_came_to_nothing_took_som
             assert broken.recv(100) == b"EXPECTED_CRLF\r\n"
     ids = set(queue.enqueue([JOB] * 3))
     assert {job_id for job_id, _ in queue.job_ids()} == ids
+
+
+def test_a_server_that_is_stopped_has_ended_as_it_was_asked_to(servers: PrivateServers) -> None:
+    try:
+        server = servers.start("beanstalkd", {})
+    except MissingPartError as error:
+        pytest.skip(str(error))
+    server.check()
+    server.stop()
+    assert server.process is not None
+    assert not server.process.ended_uninvited()
 
 
 def test_a_server_that_forgot_everything_gives_no_id_again(servers: PrivateServers) -> None:

@@ -1,0 +1,169 @@
+"""What a worker and a producer do when a move fails: in this process, on a queue that fails as it is told to."""
+
+from __future__ import annotations
+
+import csv
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from producers.producer import Producer, ProducerDocument
+from stallbench.queues import Backlog, Claim, ClaimExpiredError, NewJob, Promise, Queue, QueueOptions
+from stallbench.records.endpoint import Endpoint
+from stallbench.records.events import EVENT_COLUMNS, EventLog
+from workers.worker import Worker, WorkerDocument
+
+BROKEN = sqlite3.OperationalError("broken")
+ENDPOINT = Endpoint(engine="sqlite", host="", port=0, database="", user="")
+
+
+class FailingQueue(Queue[QueueOptions]):
+    """Each move raises the next error of its plan; with none left, it succeeds."""
+
+    kind = "failing"
+    summary = source = ""
+    engines = frozenset({"sqlite"})
+    options_type = QueueOptions
+    promise = Promise.AT_LEAST_ONCE
+    ordered = True
+    tables = indexes = ()
+    fail_in: dict[str, list[Exception]]
+    is_fit = True
+
+    def __init__(self) -> None:
+        super().__init__(sqlite3.connect(":memory:"), QueueOptions())
+
+    def may_fail(self, move: str) -> None:
+        if errors := self.fail_in.get(move):
+            raise errors.pop(0)
+
+    def install(self) -> None: ...
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        self.may_fail("enqueue")
+        return [1] * len(jobs)
+
+    def claim(self, limit: int = 1) -> Sequence[Claim]:
+        self.may_fail("claim")
+        return [Claim(job_id=1, attempt=1, payload="")]
+
+    def complete(self, claim: Claim) -> None:
+        self.may_fail("complete")
+
+    def fail(self, claim: Claim, error: str) -> None: ...
+
+    def recover(self, error: Exception) -> bool:
+        self.may_fail("recover")
+        return self.is_fit
+
+    def backlog(self) -> Backlog:
+        return Backlog(depth=0, oldest_job_s=None)
+
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        yield from ()
+
+
+class ToldToStop:
+    """Stands for `stallbench.role.Stop`, without signals."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+
+    @property
+    def asked(self) -> bool:
+        return self.event.is_set()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        return self.event.wait(timeout_s)
+
+
+Run = Callable[..., list[tuple[str, str]]]
+"""Runs a process for a moment on a queue that fails by a plan; returns its first events and their details."""
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[FailingQueue]:
+    """Every queue that a process has opened."""
+    queues: list[FailingQueue] = []
+
+    def open_another(*_: object) -> FailingQueue:
+        queues.append(FailingQueue())
+        return queues[-1]
+
+    monkeypatch.setattr("workers.worker.open_queue", open_another)
+    monkeypatch.setattr("producers.producer.open_queue", open_another)
+    return queues
+
+
+@pytest.fixture
+def run(opened: list[FailingQueue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run_for(process: str, for_s: float = 0.1, *, is_fit: bool = True, **plan: list[Exception]) -> list[tuple[str, str]]:
+        monkeypatch.setattr(FailingQueue, "fail_in", plan, raising=False)
+        monkeypatch.setattr(FailingQueue, "is_fit", is_fit)
+        path = tmp_path / "events.csv"
+        stop: Any = ToldToStop()
+        told: dict[str, Any] = {"name": process, "endpoint": ENDPOINT, "queue": "failing", "events": path}
+        with EventLog(path, process) as log:
+            role = (
+                Worker(WorkerDocument(**told, work_s=0.01), log, stop)
+                if process == "worker"
+                else Producer(ProducerDocument(**told, rate=100), log, stop)
+            )
+            threading.Timer(for_s, stop.event.set).start()
+            role.run()
+        with path.open(newline="") as file:
+            rows = [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in csv.reader(file)]
+        return [(row["event"], row["detail"]) for row in rows]
+
+    return run_for
+
+
+ERROR_IN_CLAIM = ("error", "OperationalError in claim: broken")
+ERROR_IN_ENQUEUE = ("error", "OperationalError in enqueue: broken")
+ERROR_IN_RECOVER = ("error", "OperationalError in recover: broken")
+
+
+def test_a_worker_keeps_a_connection_that_its_queue_made_fit(run: Run, opened: list[FailingQueue]) -> None:
+    assert run("worker", claim=[BROKEN])[:2] == [ERROR_IN_CLAIM, ("claimed", "")]
+    assert len(opened) == 1
+
+
+def test_a_worker_opens_a_new_connection_if_it_is_not_fit(run: Run, opened: list[FailingQueue]) -> None:
+    assert run("worker", is_fit=False, claim=[BROKEN])[:2] == [ERROR_IN_CLAIM, ("claimed", "")]
+    assert len(opened) == 2
+
+
+def test_a_worker_opens_a_new_connection_if_it_breaks_while_it_is_made_fit(run: Run, opened: list[FailingQueue]) -> None:
+    events = run("worker", claim=[BROKEN], recover=[BROKEN])
+    assert events[:3] == [ERROR_IN_CLAIM, ERROR_IN_RECOVER, ("claimed", "")]
+    assert len(opened) == 2
+
+
+def test_a_worker_writes_down_a_claim_that_expired_instead_of_a_completion(run: Run, opened: list[FailingQueue]) -> None:
+    events = run("worker", complete=[ClaimExpiredError(1)])
+    assert [event for event, _ in events[:4]] == ["claimed", "worked", "expired", "claimed"]
+    assert len(opened) == 1
+
+
+def test_a_worker_that_is_refused_everything_does_not_ask_as_fast_as_it_can(run: Run) -> None:
+    began_s = time.monotonic()
+    events = run("worker", for_s=0.5, claim=[BROKEN] * 100_000)
+    took_s = time.monotonic() - began_s
+    assert set(events) == {ERROR_IN_CLAIM}
+    assert 6 < len(events) < 6 + took_s / 0.01
+
+
+def test_a_producer_keeps_a_connection_that_its_queue_made_fit(run: Run, opened: list[FailingQueue]) -> None:
+    assert run("producer", enqueue=[BROKEN])[:2] == [ERROR_IN_ENQUEUE, ("enqueued", "")]
+    assert len(opened) == 1
+
+
+def test_a_producer_opens_a_new_connection_if_it_breaks_while_it_is_made_fit(run: Run, opened: list[FailingQueue]) -> None:
+    events = run("producer", enqueue=[BROKEN], recover=[BROKEN])
+    assert events[:3] == [ERROR_IN_ENQUEUE, ERROR_IN_RECOVER, ("enqueued", "")]
+    assert len(opened) == 2
