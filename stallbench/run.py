@@ -17,6 +17,7 @@ from stallbench.drivers import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.held_horizon import Longrunners
 from stallbench.live import read_live_figures
+from stallbench.load import Load
 from stallbench.open_queue import opened_queue
 from stallbench.processes import Process, Processes
 from stallbench.queues import Queue
@@ -34,9 +35,6 @@ _SHOW_EVERY_S = 1.0
 _LOOK_IF_DRAINED_EVERY_S = 0.05
 _LAST_RECORD_S = 0.02
 """How long the worker that took the last job away may need until it has recorded that."""
-_SLOWEST_FILL = 2000
-"""Jobs a second that a queue takes at the least when it is filled; one that is slower is given up."""
-_SEED_OF_BACKLOG = 999
 
 
 class Run:
@@ -53,6 +51,7 @@ class Run:
         self._processes = processes
         self._scratch = scratch
         self._cluster: Cluster | None = None
+        self._load: Load | None = None
         self._longrunners: Longrunners | None = None
         self._died: set[str] = set()
 
@@ -65,9 +64,7 @@ class Run:
         self._start_servers()
         self._install_queue()
         self._start_collectors()
-        self._fill_queue()
-        self._start_workers()
-        self._start_producers()
+        self._start_load()
         for index, phase in enumerate(self.scenario.phases):
             self._go_through(index, phase)
         self._stop_load()
@@ -78,6 +75,12 @@ class Run:
         """The servers, once they are up."""
         assert self._cluster is not None, "the servers have not been started"
         return self._cluster
+
+    @property
+    def load(self) -> Load:
+        """What fills and empties the queue, once it is there."""
+        assert self._load is not None, "the load has not been started"
+        return self._load
 
     def _start_servers(self) -> None:
         self._cluster = start_cluster(
@@ -131,97 +134,22 @@ class Run:
         )
         process.wait_ready(_READY_S)
 
-    def _fill_queue(self) -> None:
-        """Enqueue the backlog by a producer that is gone before the first worker comes."""
-        producers = self.scenario.producers
-        if producers.backlog == 0:
-            return
-        self._start_load(
-            "producer",
-            1,
-            lambda _: {
-                "rate": 0,
-                "backlog": producers.backlog,
-                "payload_bytes": producers.payload_bytes,
-                "seed": self.scenario.seed + _SEED_OF_BACKLOG,
-            },
-            name_of=lambda _: "backlog",
-            ready_s=_READY_S + producers.backlog / _SLOWEST_FILL,
+    def _start_load(self) -> None:
+        """Fill the queue, then start the workers, then the producers."""
+        self._load = Load(
+            self.scenario,
+            self.record["queue"],
+            self.cluster.server("primary").proxied,
+            processes=self._processes,
+            folder=self.folder,
         )
-        self._processes.stop(self._processes.of_role("producer"), _STOP_S)
-        self._check_processes()
-        self.view.say(f"{producers.backlog:,} jobs are in the queue")
-
-    def _start_workers(self) -> None:
-        workers = self.scenario.workers
-        self._start_load(
-            "worker",
-            workers.count,
-            lambda number: {
-                "work_s": workers.work_s,
-                "poll_s": workers.poll_s,
-                "seed": self.scenario.seed + number,
-                "wait_for_go": self._workers_wait,
-            },
-        )
-
-    @property
-    def _workers_wait(self) -> bool:
-        """Whether workers begin with the first phase, all at once, and not as soon as they are there."""
-        return self.scenario.producers.backlog > 0
-
-    def _start_producers(self) -> None:
-        producers = self.scenario.producers
-        if producers.rate == 0:
-            if producers.backlog:
-                return
+        if backlog := self._load.fill():
+            self._check_processes()
+            self.view.say(f"{backlog:,} jobs are in the queue")
+        self._load.start_workers()
+        self._load.start_producers()
+        if not backlog and self.scenario.producers.rate == 0:
             self.record.note("No load was asked for: producers.rate is 0.")
-            return
-        self._start_load(
-            "producer",
-            producers.count,
-            lambda number: {
-                "rate": producers.rate / producers.count,
-                "offset_s": (number - 1) / producers.rate,
-                "payload_bytes": producers.payload_bytes,
-                "max_batch": producers.max_batch,
-                "seed": self.scenario.seed + 1000 + number,
-            },
-        )
-
-    def _start_load(
-        self,
-        role: str,
-        count: int,
-        document: Callable[[int], dict[str, object]],
-        *,
-        name_of: Callable[[int], str] | None = None,
-        ready_s: float = _READY_S,
-    ) -> None:
-        """Start ``count`` processes of ``python -m <role>s`` and wait until each is connected."""
-        queue = self.record["queue"]
-        started = []
-        for number in range(1, count + 1):
-            name = name_of(number) if name_of else f"{role}-{number}"
-            common = {
-                "name": name,
-                "endpoint": self.cluster.server("primary").proxied.with_password(),
-                "queue": queue["kind"],
-                "queue_options": queue["options"],
-                "events": str(self.folder.events / f"{name}.csv"),
-            }
-            started.append(
-                self._processes.start(
-                    name,
-                    role,
-                    [sys.executable, "-m", f"{role}s"],
-                    document={**common, **document(number)},
-                    log=self.folder.logs / f"{name}.log",
-                    ready=True,
-                )
-            )
-        for process in started:
-            process.wait_ready(ready_s)
         self.record.write()
 
     def _go_through(self, index: int, phase: Phase) -> None:
@@ -230,9 +158,8 @@ class Run:
         for longrunner in phase.longrunners:
             self.view.say(f"{longrunner.kind} on {longrunner.on} holds its snapshot: the server says so")
         self.record.begin_phase(index)
-        if index == 0 and self._workers_wait:
-            for process in self._processes.of_role("worker"):
-                process.signal(signal.SIGUSR1)
+        if index == 0:
+            self.load.go()
         if phase.until == "drained":
             self._watch_until_drained(phase)
         else:
@@ -275,9 +202,7 @@ class Run:
                 raise NotCarriedOutError(f"every {role} has died: {', '.join(sorted(names))}; see {self.folder.logs}")
 
     def _stop_load(self) -> None:
-        """Stop the producers, then the workers, each after the move that it is making."""
-        for role in ("producer", "worker"):
-            self._processes.stop(self._processes.of_role(role), _STOP_S)
+        self.load.stop()
         self._check_processes()
 
     def _take_census(self) -> None:

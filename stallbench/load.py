@@ -1,0 +1,144 @@
+"""The load of a run: the backlog, the workers and the producers, as processes of their own."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from stallbench.processes import Process, Processes
+from stallbench.records.endpoint import Endpoint
+from stallbench.run_folder import RunFolder
+from stallbench.scenario import Scenario
+
+_READY_S = 30.0
+_STOP_S = 15.0
+_SLOWEST_FILL = 2000
+"""Jobs a second that a queue takes at the least when it is filled; one that is slower is given up."""
+_SEED_OF_BACKLOG = 999
+_SEED_OF_PRODUCERS = 1000
+
+
+class Load:
+    """What puts jobs into the queue and takes them out; every process of it is a client, and so goes through the proxy."""
+
+    def __init__(
+        self, scenario: Scenario, queue: Mapping[str, Any], endpoint: Endpoint, *, processes: Processes, folder: RunFolder
+    ) -> None:
+        """Prepare; nothing is started. ``queue``: its part of ``run.json``. ``endpoint``: the primary, as clients reach it."""
+        self._scenario = scenario
+        self._queue = queue
+        self._endpoint = endpoint
+        self._processes = processes
+        self._folder = folder
+        self._documents: dict[str, dict[str, object]] = {}
+        """By name of the process."""
+        self._generations: dict[str, int] = {}
+
+    @property
+    def waits_for_go(self) -> bool:
+        """Whether workers begin with the first phase, all at once, and not as soon as they are there."""
+        return self._scenario.producers.backlog > 0
+
+    def go(self) -> None:
+        """Let workers that wait begin."""
+        if self.waits_for_go:
+            for process in self.running("worker"):
+                process.signal(signal.SIGUSR1)
+
+    def fill(self) -> int:
+        """Enqueue the backlog by a producer that is gone before the first worker comes; returns how many jobs that are."""
+        producers = self._scenario.producers
+        if producers.backlog:
+            self._start(
+                "producer",
+                {
+                    "backlog": {
+                        "rate": 0,
+                        "backlog": producers.backlog,
+                        "payload_bytes": producers.payload_bytes,
+                        "seed": self._scenario.seed + _SEED_OF_BACKLOG,
+                    }
+                },
+                ready_s=_READY_S + producers.backlog / _SLOWEST_FILL,
+            )
+            self._processes.stop(self.running("producer"), _STOP_S)
+        return producers.backlog
+
+    def start_workers(self) -> None:
+        """Start all workers and wait until each is connected."""
+        workers = self._scenario.workers
+        self._start(
+            "worker",
+            {
+                f"worker-{number}": {
+                    "work_s": workers.work_s,
+                    "poll_s": workers.poll_s,
+                    "seed": self._scenario.seed + number,
+                    "wait_for_go": self.waits_for_go,
+                }
+                for number in range(1, workers.count + 1)
+            },
+        )
+
+    def start_producers(self) -> None:
+        """Start all producers and wait until each is connected: each begins with its schedule when it is."""
+        producers = self._scenario.producers
+        if producers.rate:
+            self._start(
+                "producer",
+                {
+                    f"producer-{number}": {
+                        "rate": producers.rate / producers.count,
+                        "offset_s": (number - 1) / producers.rate,
+                        "payload_bytes": producers.payload_bytes,
+                        "max_batch": producers.max_batch,
+                        "seed": self._scenario.seed + _SEED_OF_PRODUCERS + number,
+                    }
+                    for number in range(1, producers.count + 1)
+                },
+            )
+
+    def running(self, role: str) -> list[Process]:
+        """Return the processes of a role that have not ended."""
+        return [process for process in self._processes.of_role(role) if process.poll() is None]
+
+    def replace(self, process: Process) -> Process:
+        """Start a process that does what one that has ended did, under a name of its own: ``worker-3-2`` comes after ``worker-3``.
+
+        It does not wait until the new one is ready. A worker that comes later than the others waits for nothing.
+        """
+        first = next(name for name in self._documents if process.name == name or process.name.startswith(f"{name}-"))
+        self._generations[first] = self._generations.get(first, 1) + 1
+        document = self._documents[first] | ({"wait_for_go": False} if process.role == "worker" else {})
+        return self._start_one(process.role, f"{first}-{self._generations[first]}", document)
+
+    def stop(self) -> None:
+        """Stop the producers, then the workers, each after the move that it is making."""
+        for role in ("producer", "worker"):
+            self._processes.stop(self._processes.of_role(role), _STOP_S)
+
+    def _start(self, role: str, documents: Mapping[str, dict[str, object]], *, ready_s: float = _READY_S) -> None:
+        """Start ``python -m <role>s`` for each of ``documents`` and wait until each is connected."""
+        self._documents |= documents
+        started = [self._start_one(role, name, document) for name, document in documents.items()]
+        for process in started:
+            process.wait_ready(ready_s)
+
+    def _start_one(self, role: str, name: str, document: Mapping[str, object]) -> Process:
+        common = {
+            "name": name,
+            "endpoint": self._endpoint.with_password(),
+            "queue": self._queue["kind"],
+            "queue_options": self._queue["options"],
+            "events": str(self._folder.events / f"{name}.csv"),
+        }
+        return self._processes.start(
+            name,
+            role,
+            [sys.executable, "-m", f"{role}s"],
+            document={**common, **document},
+            log=self._folder.logs / f"{name}.log",
+            ready=True,
+        )
