@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 import signal
 import sys
@@ -15,7 +16,9 @@ from typing import Any
 from stallbench.census import take_census
 from stallbench.drivers import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
+from stallbench.faults import Ground
 from stallbench.held_horizon import Longrunners
+from stallbench.injection import Faults
 from stallbench.live import read_live_figures
 from stallbench.load import Load
 from stallbench.open_queue import opened_queue
@@ -53,6 +56,7 @@ class Run:
         self._cluster: Cluster | None = None
         self._load: Load | None = None
         self._longrunners: Longrunners | None = None
+        self._faults: Faults | None = None
         self._died: set[str] = set()
 
     def carry_out(self) -> None:
@@ -150,14 +154,29 @@ class Run:
         self._load.start_producers()
         if not backlog and self.scenario.producers.rate == 0:
             self.record.note("No load was asked for: producers.rate is 0.")
+        self._faults = Faults(
+            Ground(
+                cluster=self.cluster,
+                load=self._load,
+                processes=self._processes,
+                queue=self.record["queue"],
+                folder=self.folder,
+                random=random.Random(self.scenario.seed),
+                note=self.record.note,
+            ),
+            say=self.view.say,
+        )
+        self.record.follow("faults", self._faults.records)
         self.record.write()
 
     def _go_through(self, index: int, phase: Phase) -> None:
         assert self._longrunners is not None
+        assert self._faults is not None
         self._longrunners.start(phase.name, phase.longrunners)
         for longrunner in phase.longrunners:
             self.view.say(f"{longrunner.kind} on {longrunner.on} holds its snapshot: the server says so")
         self.record.begin_phase(index)
+        self._faults.plan(phase.name, phase.faults, planned_start_s=self.record["phases"][index]["planned_start_s"])
         if index == 0:
             self.load.go()
         if phase.until == "drained":
@@ -165,6 +184,7 @@ class Run:
         else:
             self._watch_until(time.monotonic() + phase.duration_s, phase.name)
         self.record.end_phase(index)
+        self._faults.end_all()
         self._longrunners.end(phase.name)
         self.record.write()
 
@@ -183,10 +203,12 @@ class Run:
         show_at_s = time.monotonic()
         while (now_s := time.monotonic()) < end_s and not is_over():
             self._check_processes()
+            next_fault_s = self._faults.go_on() if self._faults else None
             if now_s >= show_at_s:
                 show_at_s = now_s + _SHOW_EVERY_S
                 self.view.show(phase, end_s - now_s, read_live_figures(self.folder))
-            time.sleep(max(0.0, min(every_s, end_s - time.monotonic())))
+            pause_s = min(every_s, end_s - time.monotonic(), *([] if next_fault_s is None else [next_fault_s]))
+            time.sleep(max(0.0, pause_s))
 
     def _check_processes(self) -> None:
         """Take note of what ended uninvited; end the run when the load, or what it runs on, is no longer whole."""
@@ -221,6 +243,8 @@ class Run:
 
     def take_down(self) -> None:
         """Stop everything that the run started, whatever state it is in; asked for again, it does nothing."""
+        if self._faults is not None:
+            self._faults.undo_all()
         if self._longrunners is not None and self._cluster is not None:
             self._longrunners.release_all()
         self._processes.stop_all()

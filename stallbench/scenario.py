@@ -100,6 +100,22 @@ class LongrunnerChoice(BaseModel):
         return dict(self.model_extra or {})
 
 
+class FaultChoice(BaseModel):
+    """What goes wrong in a phase; every other key is an option of that kind."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    kind: str = Field(examples=["latency"])
+    on: Name = Field(default="primary", description="a server, a replication link, a process, or all of a role")
+    after_s: Duration = Field(default=0.0, alias="after", ge=0, le=86_400, description="after the phase's start")
+    for_s: Duration | None = Field(default=None, alias="for", gt=0, le=86_400, description="to the phase's end if not given")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The fault's options as the scenario gives them."""
+        return dict(self.model_extra or {})
+
+
 class Phase(Section):
     """A named stretch of the run."""
 
@@ -111,6 +127,7 @@ class Phase(Section):
     )
     measured: bool = Field(default=True, description="false for warm-up: its figures are left out")
     longrunners: tuple[LongrunnerChoice, ...] = Field(default=(), strict=False)
+    faults: tuple[FaultChoice, ...] = Field(default=(), strict=False)
 
 
 class Expectation(Section):

@@ -15,6 +15,7 @@ from stallbench.comparison_faults import find_comparison_faults
 from stallbench.engines import ENGINES, EngineTraits
 from stallbench.expectation_faults import WHOLE_RUN, find_expectation_faults
 from stallbench.fault import Fault, show_value
+from stallbench.injection_faults import find_injection_faults
 from stallbench.longrunner_faults import find_longrunner_faults
 from stallbench.model_faults import find_model_faults
 from stallbench.queues import find_queues
@@ -53,6 +54,7 @@ def find_faults(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
         *find_expectation_faults(_items(content, "expect"), measured),
         *find_comparison_faults(_table(content, "comparison"), measured, variants),
         *([] if unusable else _find_longrunner_faults(phases, database)),
+        *_find_injection_faults(content, phases, database),
     ]
 
 
@@ -70,6 +72,21 @@ def _find_longrunner_faults(phases: list[dict[str, Any]], database: dict[str, An
         of_all = _table(database, "settings")
         settings = {"primary": of_all, "replica": {**of_all, **_table(database, "replica_settings")}}
         yield from find_longrunner_faults(phases, replicas=count.replicas, settings=settings)
+
+
+def _find_injection_faults(
+    content: Mapping[str, Any], phases: list[dict[str, Any]], database: Mapping[str, Any]
+) -> Iterator[Fault]:
+    of_servers = _sound(Database, {key: database[key] for key in ("engine", "replicas") if key in database})
+    workers, producers = _sound(Workers, _table(content, "workers")), _sound(Producers, content.get("producers"))
+    if of_servers and workers and producers:  # else it is not clear where they could strike
+        yield from find_injection_faults(
+            phases,
+            engine=of_servers.engine,
+            replicas=of_servers.replicas,
+            workers=workers.count,
+            producers=producers.count if producers.rate else 0,
+        )
 
 
 def _table(content: Mapping[str, Any], key: str) -> dict[str, Any]:

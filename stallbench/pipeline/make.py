@@ -39,6 +39,7 @@ from stallbench.pipeline.points import (
     points_of_samples,
 )
 from stallbench.pipeline.read import make_torn, read_records
+from stallbench.pipeline.recoveries import make_recoveries, make_recovery_metrics
 from stallbench.pipeline.rounds import MOST_JOBS, make_round_metrics, make_rounds
 from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
 from stallbench.pipeline.session import LOCAL, fit_to, is_small, open_session
@@ -86,11 +87,12 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         jobs = writing.read_back(spark, "jobs")
         of_duplicates = events_of_duplicates(events, jobs, seen.get["duplicates"])
         executions = find_executions(of_duplicates, facts)
+        again = second_completions(of_duplicates)
         points = (
             points_of_events(events),
             points_of_jobs(jobs),
             points_of_deadlocks(events),
-            points_of_duplicates(second_completions(of_duplicates)),
+            points_of_duplicates(again),
             points_of_executions_again(executions),
             keep_places(spark, axis, records.first_ns),
         )
@@ -107,11 +109,14 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         window = facts.queue.window if seen.get["claimed"] <= MOST_JOBS else None
         rounds = (make_rounds(events, jobs, window) if window else spark.createDataFrame([], TABLES["rounds"])).persist()
         writing.start("rounds", lambda: rounds)
+        recoveries = make_recoveries(spark, facts, axis, jobs=jobs, windows=windows, second_completions=again).persist()
+        writing.start("recoveries", lambda: recoveries)
         of_phases = (
             make_phases(measured, axis),
             make_order_metrics(order),
             make_round_metrics(rounds),
             make_stalls(windows, axis),
+            make_recovery_metrics(recoveries),
         )
         writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()

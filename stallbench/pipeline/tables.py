@@ -44,6 +44,10 @@ TABLES = {
         "name string, kind string, target string, phase string, planned_start_s double, start_ns long, proven_ns long, end_ns long, "
         "from_s double, to_s double, held boolean"
     ),
+    "recoveries": (
+        "fault string, phase string, end_s double, to_first_completion_s double, to_rate_s double, to_empty_backlog_s double, "
+        "lost long, duplicated long, errors long"
+    ),
     "errors": "phase string, process string, event string, kind string, move string, count long",
     "torn": "file string, lines long, torn_lines long",
 }
@@ -63,6 +67,7 @@ _ORDER = {
     "rounds": ["round"],
     "holders": ["from_ns", "server", "holder"],
     "faults": ["start_ns", "name"],
+    "recoveries": ["end_s", "fault"],
     "errors": ["phase", "process", "kind", "move"],
     "torn": ["file"],
 }

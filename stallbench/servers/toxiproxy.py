@@ -72,6 +72,13 @@ class ToxiproxyServer:
         if state != enabled:
             raise NotCarriedOutError(f"proxy {name!r} should be {'open' if enabled else 'cut'}, but is not")
 
+    def is_enabled(self, name: str) -> bool:
+        """Whether a proxy is open."""
+        try:
+            return bool(self._proxy(name).enabled)
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy did not tell of proxy {name!r}: {error}") from error
+
     def add_toxic(
         self, proxy: str, toxic: str, kind: str, *, stream: str, attributes: Mapping[str, Any], toxicity: float = 1.0
     ) -> None:
@@ -97,7 +104,10 @@ class ToxiproxyServer:
 
     def toxics(self, proxy: str) -> dict[str, Any]:
         """Return the toxics of a proxy by name, as the server has them."""
-        return dict(self._proxy(proxy).toxics())
+        try:
+            return dict(self._proxy(proxy).toxics())
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy did not tell of the toxics on {proxy!r}: {error}") from error
 
     def _proxy(self, name: str) -> Any:
         proxy = self._client().get_proxy(name)

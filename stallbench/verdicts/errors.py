@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
 import pandas as pd
 
 from stallbench.verdicts.check import Check, Finding, RunTables
@@ -15,7 +19,7 @@ _ENDS = {"error": "", "retried": ", tried again"}
 class Errors(Check):
     """Fails on errors of a phase in which no fault was injected and of which no expectation says how many there may be.
 
-    Where there was a fault, errors are its effect, and are told. What a queue tried again by itself is told, too.
+    In a phase with a fault, and the one after it, errors are the fault's effect, and are told. What a queue tried again by itself is told, too.
     """
 
     name = "errors"
@@ -27,7 +31,7 @@ class Errors(Check):
         if errors.empty:
             return [Finding(check=self.name, subject="errors by kind", result="pass", reason="no call raised", found="none")]
         expectations = run.record["scenario"]["expect"]
-        faulty = {fault["phase"] for fault in run.record["faults"]}
+        faulty = _phases_with_faults(run.record)
         judged = {one["phase"] for one in expectations if one["metric"].partition(".")[0] in _JUDGED_BY}
         raised = errors[errors["event"] == "error"]
         # What goes on when the last phase ends still ends in errors, after it.
@@ -44,6 +48,13 @@ class Errors(Check):
                 found=found,
             )
         ]
+
+
+def _phases_with_faults(record: Mapping[str, Any]) -> set[str]:
+    """Return the phases in which a fault was injected, and the one after each: what a fault breaks may be found out when it is over."""
+    names = [phase["name"] for phase in record["phases"]]
+    struck = {fault["phase"] for fault in record["faults"]}
+    return struck | {after for before, after in pairwise(names) if before in struck}
 
 
 def _tell_kinds(errors: pd.DataFrame) -> list[str]:

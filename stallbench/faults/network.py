@@ -1,0 +1,230 @@
+"""The network between clients and a server, or between primary and replica, misbehaves: Toxiproxy's toxics, one kind each.
+
+What each does to the bytes is told in Toxiproxy's README; the defaults here are those of a bad day, not of a test.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeVar
+
+from pydantic import Field
+
+from stallbench.duration import Duration
+from stallbench.engines import ENGINES
+from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+
+_SOURCE = "Toxiproxy's README, of its toxics"
+_OVER_A_NETWORK = frozenset(ENGINES) - {"sqlite"}
+
+
+class ToxicOptions(FaultOptions):
+    """What all toxics share."""
+
+    stream: Literal["upstream", "downstream"] = Field(
+        default="downstream", description="which way the bytes go: upstream from client to server, downstream back"
+    )
+    toxicity: float = Field(default=1.0, gt=0, le=1, description="share of the connections that it strikes")
+
+
+ToxicOptionsT = TypeVar("ToxicOptionsT", bound=ToxicOptions)
+
+
+class Toxic(InjectedFault[ToxicOptionsT]):
+    """A toxic on a proxy."""
+
+    places = ("server", "link")
+    engines = _OVER_A_NETWORK
+    toxic: ClassVar[str]
+    """Toxiproxy's name of it."""
+    source = _SOURCE
+
+    def attributes(self) -> dict[str, int]:
+        """Return the toxic's attributes by Toxiproxy's names and in its units: milliseconds, KB, bytes, microseconds."""
+        return {}
+
+    def inject(self) -> dict[str, Any]:
+        """Add it, and read it back."""
+        attributes = self.attributes()
+        self.ground.cluster.toxiproxy.add_toxic(
+            self.on,
+            self.name,
+            self.toxic,
+            stream=self.options.stream,
+            attributes=attributes,
+            toxicity=self.options.toxicity,
+        )
+        return {"toxic": self.toxic, **attributes}
+
+    def find_lapse(self) -> str | None:
+        """Ask Toxiproxy."""
+        return None if self.name in self.ground.cluster.toxiproxy.toxics(self.on) else "Toxiproxy no longer has it"
+
+    def undo(self) -> dict[str, Any]:
+        """Remove it, and see that it is gone."""
+        self.ground.cluster.toxiproxy.remove_toxic(self.on, self.name)
+        return {}
+
+
+class LatencyOptions(ToxicOptions):
+    """Options of `Latency`."""
+
+    latency_s: Duration = Field(default=0.05, alias="latency", gt=0, le=60, description="added to every packet")
+    jitter_s: Duration = Field(default=0.0, alias="jitter", ge=0, le=60, description="more or less than that, evenly")
+
+
+class Latency(Toxic[LatencyOptions]):
+    """A long way to the server."""
+
+    kind = toxic = "latency"
+    summary = "every answer comes late"
+    options_type = LatencyOptions
+
+    def attributes(self) -> dict[str, int]:
+        """In ms."""
+        return {"latency": _ms(self.options.latency_s), "jitter": _ms(self.options.jitter_s)}
+
+
+class BandwidthOptions(ToxicOptions):
+    """Options of `Bandwidth`."""
+
+    kb_per_s: int = Field(default=64, ge=1, description="KB a second, of each connection")
+
+
+class Bandwidth(Toxic[BandwidthOptions]):
+    """A thin line."""
+
+    kind = toxic = "bandwidth"
+    summary = "only so many bytes a second come through"
+    options_type = BandwidthOptions
+
+    def attributes(self) -> dict[str, int]:
+        """In KB/s."""
+        return {"rate": self.options.kb_per_s}
+
+
+class SlowCloseOptions(ToxicOptions):
+    """Options of `SlowClose`."""
+
+    delay_s: Duration = Field(default=1.0, alias="delay", gt=0, le=600, description="until a closed connection is seen as closed")
+
+
+class SlowClose(Toxic[SlowCloseOptions]):
+    """Closing takes time."""
+
+    kind = toxic = "slow_close"
+    summary = "a connection that one side has closed stays open for the other"
+    options_type = SlowCloseOptions
+
+    def attributes(self) -> dict[str, int]:
+        """In ms."""
+        return {"delay": _ms(self.options.delay_s)}
+
+
+class TimeoutOptions(ToxicOptions):
+    """Options of `Timeout`."""
+
+    close_after_s: Duration = Field(
+        default=0.0, alias="close_after", ge=0, le=600, description="then the connection is closed; 0: never, it only hangs"
+    )
+
+
+class Timeout(Toxic[TimeoutOptions]):
+    """A black hole."""
+
+    kind = toxic = "timeout"
+    summary = "nothing comes through, and nobody is told: a partition as a firewall makes it"
+    options_type = TimeoutOptions
+
+    def attributes(self) -> dict[str, int]:
+        """In ms."""
+        return {"timeout": _ms(self.options.close_after_s)}
+
+
+class ResetPeerOptions(ToxicOptions):
+    """Options of `ResetPeer`."""
+
+    after_s: Duration = Field(
+        default=0.0, alias="reset_after", ge=0, le=600, description="how long a connection lives until then"
+    )
+
+
+class ResetPeer(Toxic[ResetPeerOptions]):
+    """Connections are torn down."""
+
+    kind = toxic = "reset_peer"
+    summary = "every connection is reset (TCP RST), open ones and new ones"
+    options_type = ResetPeerOptions
+
+    def attributes(self) -> dict[str, int]:
+        """In ms."""
+        return {"timeout": _ms(self.options.after_s)}
+
+
+class SlicerOptions(ToxicOptions):
+    """Options of `Slicer`."""
+
+    bytes_each: int = Field(default=64, ge=1, description="mean size of a slice")
+    variation_bytes: int = Field(default=16, ge=0, description="more or less than that; less than the size")
+    pause_s: Duration = Field(default=0.001, alias="pause", ge=0, le=10, description="between slices")
+
+
+class Slicer(Toxic[SlicerOptions]):
+    """Small packets."""
+
+    kind = toxic = "slicer"
+    summary = "bytes come in small slices with pauses between them"
+    options_type = SlicerOptions
+
+    def attributes(self) -> dict[str, int]:
+        """In bytes and microseconds."""
+        return {
+            "average_size": self.options.bytes_each,
+            "size_variation": min(self.options.variation_bytes, self.options.bytes_each - 1),
+            "delay": round(self.options.pause_s * 1e6),
+        }
+
+
+class LimitDataOptions(ToxicOptions):
+    """Options of `LimitData`."""
+
+    most_bytes: int = Field(default=100_000, ge=1, description="that a connection may carry")
+
+
+class LimitData(Toxic[LimitDataOptions]):
+    """Connections that do not live long."""
+
+    kind = toxic = "limit_data"
+    summary = "a connection is closed when it has carried so many bytes"
+    options_type = LimitDataOptions
+
+    def attributes(self) -> dict[str, int]:
+        """In bytes."""
+        return {"bytes": self.options.most_bytes}
+
+
+class Down(InjectedFault[FaultOptions]):
+    """The way is closed."""
+
+    kind = "down"
+    summary = "connections are closed and new ones refused: the server's port is as dead, the server lives"
+    source = _SOURCE
+    places = ("server", "link")
+    engines = _OVER_A_NETWORK
+
+    def inject(self) -> dict[str, Any]:
+        """Close the proxy."""
+        self.ground.cluster.toxiproxy.set_enabled(self.on, enabled=False)
+        return {"enabled": False}
+
+    def find_lapse(self) -> str | None:
+        """Ask Toxiproxy."""
+        return "Toxiproxy has opened it again" if self.ground.cluster.toxiproxy.is_enabled(self.on) else None
+
+    def undo(self) -> dict[str, Any]:
+        """Open it again."""
+        self.ground.cluster.toxiproxy.set_enabled(self.on, enabled=True)
+        return {"enabled": True}
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
