@@ -1,0 +1,152 @@
+"""A small run for faults to strike: servers behind Toxiproxy, a queue, workers and a producer, as the bench starts them."""
+
+from __future__ import annotations
+
+import csv
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stallbench.faults import Ground, find_fault_kinds
+from stallbench.injection import Faults
+from stallbench.load import Load
+from stallbench.open_queue import opened_queue
+from stallbench.processes import Process
+from stallbench.queues import find_queues
+from stallbench.records.events import EVENT_COLUMNS, Event
+from stallbench.run_folder import RunFolder, create_run_folder
+from stallbench.scenario import FaultChoice, Scenario
+from stallbench.scenario_file import read_scenario
+from tests.integration.conftest import StartedCluster, running_cluster
+
+PATIENCE_S = 20.0
+
+SCENARIO = """
+summary = "A small run."
+[database]
+engine = "{engine}"
+replicas = {replicas}
+settings = {settings}
+[queue]
+kind = "{queue}"
+[producers]
+rate = 100
+[workers]
+count = {workers}
+work = "{work}"
+[[phases]]
+name = "only"
+duration = "1h"
+"""
+
+
+class FaultyRun:
+    """What a test does with it: strike, look, end."""
+
+    def __init__(self, scenario: Scenario, started: StartedCluster, folder: RunFolder) -> None:
+        """Install the queue and start the load."""
+        self.scenario = scenario
+        self.cluster = started.cluster
+        self.processes = started.processes
+        self.folder = folder
+        self.notes: list[str] = []
+        queue = find_queues()[scenario.queue.kind]
+        options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
+        of_queue: dict[str, Any] = {
+            "kind": queue.kind,
+            "options": options.model_dump(mode="json"),
+            "tables": queue.tables,
+            "indexes": queue.indexes,
+        }
+        primary = self.cluster.server("primary")
+        with opened_queue(queue.kind, of_queue["options"], primary.direct, "install") as opened:
+            opened.install()
+        self.load = Load(scenario, of_queue, primary.proxied, processes=self.processes, folder=folder)
+        ground = Ground(
+            cluster=self.cluster,
+            load=self.load,
+            processes=self.processes,
+            queue=of_queue,
+            folder=folder,
+            random=random.Random(1),
+            note=self.notes.append,
+        )
+        self.faults = Faults(ground, say=lambda _: None)
+        self.load.start_workers()
+        self.load.start_producers()
+
+    def strike(self, kind: str, on: str = "primary", **options: object) -> dict[str, Any]:
+        """Inject a fault now and return its record; it lasts until `end_faults`."""
+        assert kind in find_fault_kinds()
+        self.faults.plan("only", (FaultChoice.model_validate({"kind": kind, "on": on, **options}),), planned_start_s=0)
+        self.faults.go_on()
+        return self.faults.records()[-1]
+
+    def end_faults(self) -> dict[str, Any]:
+        """End what is in force and return the last fault's record."""
+        self.faults.end_all()
+        return self.faults.records()[-1]
+
+    def wait_until(self, condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
+        """Wait until something is so, faults being kept up meanwhile; fails the test if it is not in time."""
+        until_s = time.monotonic() + within_s
+        while not condition():
+            assert time.monotonic() < until_s, f"{what} was not seen within {within_s:g} s"
+            self.faults.go_on()
+            time.sleep(0.02)
+
+    def go_on_for(self, duration_s: float) -> None:
+        """Let time pass, faults being kept up meanwhile."""
+        end_s = time.monotonic() + duration_s
+        while time.monotonic() < end_s:
+            self.faults.go_on()
+            time.sleep(0.02)
+
+    def events(self, event: Event, since_ns: int = 0) -> list[dict[str, str]]:
+        """Return all records of an event, of all processes."""
+        rows = []
+        for path in self.folder.events.glob("*.csv"):
+            with path.open(newline="") as file:
+                rows += [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in csv.reader(file) if len(row) == len(EVENT_COLUMNS)]
+        return [row for row in rows if row["event"] == event and int(row["t_ns"]) >= since_ns]
+
+    def wait_until_jobs_complete(self, count: int = 20, within_s: float = PATIENCE_S) -> None:
+        """Wait until so many more jobs are completed from now on."""
+        since_ns = time.time_ns()
+        self.wait_until(lambda: len(self.events(Event.COMPLETED, since_ns)) >= count, f"{count} completions", within_s)
+
+    def process(self, name: str) -> Process:
+        """Return the process of that name that was started last."""
+        return [
+            process
+            for role in ("worker", "producer", "server")
+            for process in self.processes.of_role(role)
+            if process.name == name
+        ][-1]
+
+
+@contextmanager
+def faulty_run(
+    path: Path,
+    *,
+    engine: str = "postgres",
+    replicas: int = 0,
+    queue: str = "skip_locked",
+    workers: int = 2,
+    work: str = "1ms",
+    settings: str = "{}",
+) -> Iterator[FaultyRun]:
+    """Bring one up in ``path``, and take it down, whatever the test did to it. ``settings``: of the server, as TOML."""
+    file = path / "small.toml"
+    file.write_text(SCENARIO.format(engine=engine, replicas=replicas, queue=queue, workers=workers, work=work, settings=settings))
+    scenario = read_scenario(str(file))
+    folder = create_run_folder(scenario, path / "runs")
+    with running_cluster(scenario.database, folder.logs) as started:
+        run = FaultyRun(scenario, started, folder)
+        try:
+            yield run
+        finally:
+            run.faults.undo_all()

@@ -1,0 +1,48 @@
+"""Killed workers and producers: who dies, who takes their place, and that no job is lost by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stallbench.records.events import Event
+from tests.integration.faulty_run import faulty_run
+
+
+def test_one_worker_is_killed_and_another_takes_its_place(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.wait_until_jobs_complete(5)
+        record = run.strike("kill", "worker-1", replace_after="100ms")
+        assert record["evidence"]["killed"] == ["worker-1"]
+        assert record["released_ns"] == record["end_ns"] == record["proven_ns"], "it is over at once"
+        assert run.process("worker-1").exit_code == -9
+        assert not run.processes.ended_uninvited()
+        run.wait_until(lambda: any(row["process"] == "worker-1-2" for row in run.events(Event.COMPLETED)), "a job of worker-1-2")
+        run.end_faults()
+
+
+def test_workers_are_killed_again_and_again(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.wait_until_jobs_complete(5)
+        run.strike("kill", "workers", every="200ms", replace_after="0s")
+        run.go_on_for(1.1)
+        record = run.end_faults()
+        assert len(record["evidence"]["killed"]) >= 5
+        run.wait_until_jobs_complete(5)
+        assert len(run.load.running("worker")) == 2
+
+
+def test_a_killed_worker_may_stay_dead(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.strike("kill", "workers", replaced=False)
+        run.go_on_for(0.3)
+        run.end_faults()
+        assert len(run.load.running("worker")) == 1
+
+
+def test_a_producer_can_be_killed_too(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.strike("kill", "producer-1", replace_after="0s")
+        run.wait_until(
+            lambda: any(row["process"] == "producer-1-2" for row in run.events(Event.ENQUEUED)), "a job of producer-1-2"
+        )
+        run.end_faults()

@@ -1,0 +1,83 @@
+"""The network's faults, on real servers behind the real Toxiproxy: that they strike, what clients see, and that nothing is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.faults import find_fault_kinds
+from stallbench.faults.network import Toxic
+from stallbench.records.events import Event
+from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = pytest.mark.integration
+
+TOXICS = [name for name, kind in find_fault_kinds().items() if issubclass(kind, Toxic)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
+    """One run with a replica for all tests of this file; each puts it right again."""
+    with faulty_run(tmp_path_factory.mktemp("network"), replicas=1) as running:
+        yield running
+
+
+@pytest.mark.parametrize("kind", [*TOXICS, "down"])
+@pytest.mark.parametrize("on", ["primary", "replica-1", "replication-replica-1"])
+def test_it_is_in_force_until_it_is_undone_and_then_the_queue_goes_on(run: FaultyRun, kind: str, on: str) -> None:
+    record = run.strike(kind, on)
+    assert record["proven_ns"] >= record["start_ns"]
+    assert bool(run.cluster.toxiproxy.toxics(on)) == (kind != "down")
+    record = run.end_faults()
+    assert record["held"] is True
+    assert record["released_ns"] >= record["end_ns"] >= record["proven_ns"]
+    assert run.cluster.toxiproxy.toxics(on) == {}
+    assert run.cluster.toxiproxy.is_enabled(on)
+    run.wait_until_jobs_complete(5)
+
+
+def test_latency_is_added_to_every_call(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete(5)
+    run.strike("latency", latency="80ms")
+    time.sleep(0.3)
+    since_ns = time.time_ns()
+    run.wait_until(lambda: len(run.events(Event.COMPLETED, since_ns)) >= 5, "5 completions")
+    slowest_ms = [int(row["duration_ns"]) / 1e6 for row in run.events(Event.COMPLETED, since_ns)]
+    run.end_faults()
+    assert min(slowest_ms) >= 80
+
+
+def test_toxicity_strikes_a_share_of_the_connections(run: FaultyRun) -> None:
+    run.strike("latency", latency="1ms", toxicity=0.5)
+    (toxic,) = run.cluster.toxiproxy.toxics("primary").values()
+    assert toxic.toxicity == 0.5
+    run.end_faults()
+
+
+def test_down_refuses_clients_and_they_come_back(run: FaultyRun) -> None:
+    run.strike("down")
+    began_ns = time.time_ns()
+    run.wait_until(lambda: run.events(Event.ERROR, began_ns), "an error")
+    time.sleep(0.5)
+    assert not run.events(Event.COMPLETED, began_ns + 10**8)
+    run.end_faults()
+    run.wait_until_jobs_complete()
+
+
+def test_a_fault_that_somebody_took_away_is_no_longer_in_force(run: FaultyRun) -> None:
+    record = run.strike("latency")
+    run.cluster.toxiproxy.remove_toxic("primary", record["name"])
+    record = run.end_faults()
+    assert record["held"] is False
+    assert record["why_ended"] == "Toxiproxy no longer has it"
+
+
+def test_a_fault_that_cannot_be_injected_ends_the_run(run: FaultyRun) -> None:
+    with pytest.raises(
+        NotCarriedOutError, match=r"fault latency-\d+ on nowhere in phase 'only' could not be injected: there is no proxy"
+    ):
+        run.strike("latency", on="nowhere")
+    run.faults.undo_all()
