@@ -30,6 +30,8 @@ _PHASE_METRICS = (
     ("latency_ms.p95", "latency p95, ms"),
     ("depth.last", "depth at its end"),
     ("dead_tuples.max", "dead tuples, most"),
+    ("history_list_length.max", "history list length, longest"),
+    ("replica_history_list_length.max", "history list length of the replica, longest"),
     ("deadlocks.count", "deadlocks"),
     ("deadlocks_in_claim.count", "deadlocks, claim rolled back"),
     ("deadlocks_in_complete.count", "deadlocks, delete rolled back"),
@@ -42,6 +44,8 @@ _PHASE_METRICS = (
 )
 _ONLY_IF_ANY = {
     "dead_tuples.max",
+    "history_list_length.max",
+    "replica_history_list_length.max",
     "deadlocks.count",
     "deadlocks_in_claim.count",
     "deadlocks_in_complete.count",
@@ -58,6 +62,7 @@ _CHART_COLUMNS = (
     "claim_ms_p50",
     "claim_ms_p95",
     "dead_tuples",
+    "history_list_length",
     "deadlocks_in_claim",
     "deadlocks_in_complete",
     "executions_again",
@@ -172,7 +177,7 @@ def _find_highlights(run: RunTables) -> list[dict[str, Any]]:
     worst = max(measured, key=lambda name: claims[name])
     shown = (
         ("claim_ms.p95", "claim time p95", "ms"),
-        ("dead_tuples.max", "dead tuples", ""),
+        _garbage(run),
         ("depth.max", "queue depth", "jobs"),
     )
     if len(measured) == 1:
@@ -185,6 +190,13 @@ def _find_highlights(run: RunTables) -> list[dict[str, Any]]:
             {"label": label, "unit": unit, "before": before, "after": after, "baseline": measured[0], "phase": worst}
         )
     return highlights
+
+
+def _garbage(run: RunTables) -> tuple[str, str, str]:
+    """Return the metric of what the engine keeps of deleted rows, with its label and unit."""
+    if run.metric("history_list_length", "max", None) is not None:
+        return "history_list_length.max", "history list length", ""
+    return "dead_tuples.max", "dead tuples", ""
 
 
 def _add_up_errors(errors: pd.DataFrame) -> list[dict[str, Any]]:
