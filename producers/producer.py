@@ -38,7 +38,7 @@ class ProducerDocument(BaseModel):
     offset_s: float = Field(default=0, ge=0, description="when the first job is wanted, after the start")
     payload_bytes: int = Field(default=256, ge=16)
     max_batch: int = Field(default=1, ge=1, description="jobs that are due may share one enqueue call, up to this many")
-    seed: int = Field(default=1, description="of the payload's filling")
+    seed: int = Field(default=1, description="of the payload's filling, and of the queue's own choices")
 
 
 class Producer:
@@ -51,7 +51,8 @@ class Producer:
         self._log = log
         self._stop = stop
         self._schedule = Schedule(rate=document.rate, offset_s=document.offset_s) if document.rate else None
-        self._filling = random.Random(document.seed).randbytes(document.payload_bytes).hex()
+        self._random = random.Random(document.seed)
+        self._filling = self._random.randbytes(document.payload_bytes).hex()
         self._queue: Queue[Any] = self._open()
 
     def fill(self) -> None:
@@ -99,7 +100,9 @@ class Producer:
 
     def _open(self) -> Queue[Any]:
         document = self._document
-        return open_queue(document.queue, document.queue_options, document.endpoint, document.name)
+        queue = open_queue(document.queue, document.queue_options, document.endpoint, document.name)
+        queue.random = self._random
+        return queue
 
     def _enqueue(self, batch: range, wanted_ns: Sequence[int]) -> None:
         jobs = [NewJob(payload=self._payload(n)) for n in batch]

@@ -103,6 +103,8 @@ class Queue(ABC, Generic[OptionsT]):
     """The option that says after how many seconds a claim ends by itself; none if it does not."""
     puts_off_failed: ClassVar[bool] = True
     """Whether a job that failed has to wait before it is offered again."""
+    needs_scheduler: ClassVar[bool] = False
+    """Whether a process of its own calls `schedule`, again and again, for as long as there is load."""
     tables: ClassVar[tuple[str, ...]]
     """Tables that collectors watch; the first is the one jobs wait in."""
     indexes: ClassVar[tuple[str, ...]]
@@ -152,6 +154,13 @@ class Queue(ABC, Generic[OptionsT]):
         Returns whether it is; else the worker opens a new connection, which also ends what the broken move may have left open.
         """
         return False
+
+    def schedule(self) -> float:
+        """Do what the queue's scheduler does at its turn, and return after how many seconds it is its turn again."""
+        raise NotImplementedError(f"{self.kind} has no scheduler")
+
+    def leave(self) -> None:
+        """Say goodbye, if workers are known to the queue; the connection is closed afterwards."""
 
     def explain(self) -> str | None:
         """Return, in one line, how the server would find the next job to claim; none if the engine cannot say."""
