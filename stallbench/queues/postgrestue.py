@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from stallbench.queues.postgres_queue import PostgresQueue
-from stallbench.queues.postgrestue_jobs import Describer, calls_to_enqueue
+from stallbench.queues.postgrestue_jobs import Described, Describer, calls_to_enqueue, calls_to_make_wait
 from stallbench.queues.postgrestue_options import PostgrestueOptions
 from stallbench.queues.postgrestue_sending import SENDING
 from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Promise
@@ -73,11 +73,21 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Describe the jobs, and put each where it waits for what it waits for."""
-        if self._describer is None:
-            self._describer = Describer(self.options, self.random)
-        ids = self._take_ids(len(jobs))
-        self._send(*calls_to_enqueue(self._describer.describe(jobs, ids), self.options))
-        return ids
+        described = self._describe(jobs)
+        self._send(*calls_to_enqueue(described, self.options))
+        return [job.job_id for job in described]
+
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the descriptions, and the rows of what can be run at once; what waits is put where it waits."""
+        options, described = self.options, self._describe(jobs)
+        common = (options.owner, options.job_kind, options.max_attempts, f"{options.time_limit_s} s")
+        with self.connection.transaction():
+            waiting_for = ((job.schedule_time, job.blocking_job_id, job.queue, job.arguments) for job in described)
+            self.copy("load_job", ((job.job_id, *common, *rest) for job, rest in zip(described, waiting_for, strict=True)))
+            self.copy("load", ((job.job_id, 1, "enqueued") for job in described if not job.waits))
+            if calls := calls_to_make_wait(described):
+                self._send(*calls)
+        return [job.job_id for job in described]
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Take one job, whatever ``limit`` is; the first claim registers the worker, and one now and then pings."""
@@ -194,6 +204,11 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
         else:
             return
         self._pinged_s = now_s
+
+    def _describe(self, jobs: Sequence[NewJob]) -> list[Described]:
+        if self._describer is None:
+            self._describer = Describer(self.options, self.random)
+        return self._describer.describe(jobs, self._take_ids(len(jobs)))
 
     def _take_ids(self, count: int) -> list[int]:
         """Return ids that nobody else has: what is left of this client's block, then blocks of the server's."""

@@ -61,6 +61,14 @@ first AS (
 )
 INSERT INTO queued_job (queue, job_id) SELECT queue, job_id FROM new WHERE job_id NOT IN (SELECT job_id FROM first) ORDER BY place
 
+-- name: load_job
+-- Describes many jobs.
+COPY job (id, owner_id, kind, max_attempts, timeout, schedule_time, blocking_job_id, queue, arguments) FROM STDIN
+
+-- name: load
+-- Many can be run at once.
+COPY running_job (job_id, attempt, state) FROM STDIN
+
 -- name: register
 -- A worker comes.
 INSERT INTO worker (name) VALUES ($1) RETURNING id

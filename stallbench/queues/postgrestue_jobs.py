@@ -65,10 +65,16 @@ def calls_to_enqueue(jobs: Sequence[Described], options: PostgrestueOptions) -> 
     calls: list[Call] = [("begin", ()), ("insert_job", (*described, *map(array, columns)))]
     if free := [job.job_id for job in jobs if not job.waits]:
         calls.append(("enqueue", (array(free),)))
+    return [*calls, *calls_to_make_wait(jobs), ("commit", ())]
+
+
+def calls_to_make_wait(jobs: Sequence[Described]) -> list[Call]:
+    """Return the statements that put those of described jobs that wait where they wait."""
+    calls: list[Call] = []
     if scheduled := [(job.job_id, job.schedule_time) for job in jobs if job.schedule_time is not None]:
         calls.append(("enqueue_scheduled", tuple(map(array, zip(*scheduled, strict=True)))))
     if blocked := [(job.job_id, job.blocking_job_id) for job in jobs if job.blocking_job_id is not None]:
         calls.append(("enqueue_blocked", tuple(map(array, zip(*blocked, strict=True)))))
     if queued := [(job.job_id, job.queue) for job in jobs if job.queue is not None]:
         calls.append(("enqueue_fifo", tuple(map(array, zip(*queued, strict=True)))))
-    return [*calls, ("commit", ())]
+    return calls

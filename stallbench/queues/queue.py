@@ -136,6 +136,10 @@ class Queue(ABC, Generic[OptionsT]):
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Add ``jobs`` in one transaction and return their ids, in the same order."""
 
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Add many jobs as quickly as the engine can, as `enqueue` would have left them, and return their ids in the same order."""
+        return self.enqueue(jobs)
+
     @abstractmethod
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Take up to ``limit`` jobs; empty if there is none. Raises `LostRaceError` if a re-check found the job gone."""
