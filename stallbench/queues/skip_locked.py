@@ -44,6 +44,12 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
         """Insert the jobs; several share one transaction and one round trip."""
         return self.insert("enqueue", [(job.payload.encode(),) for job in jobs])
 
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the jobs into the table."""
+        ids = self.take_ids(len(jobs))
+        self.copy("load", ((job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
+        return ids
+
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Begin a transaction and lock one job, whatever ``limit`` is; with none there, end it again."""
         self.execute("begin")

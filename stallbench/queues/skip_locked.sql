@@ -16,6 +16,14 @@ CREATE TABLE skip_locked_jobs
 -- Adds one job.
 INSERT INTO skip_locked_jobs (payload) VALUES ($1::json) RETURNING job_id
 
+-- name: take_ids
+-- Ids for jobs that are copied into the table.
+SELECT nextval(pg_get_serial_sequence('skip_locked_jobs', 'job_id')) FROM generate_series(1, $1::bigint)
+
+-- name: load
+-- Adds many jobs.
+COPY skip_locked_jobs (job_id, payload) FROM STDIN
+
 -- name: begin
 -- The transaction that a worker holds from claim to completion.
 BEGIN
