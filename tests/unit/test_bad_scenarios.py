@@ -130,7 +130,11 @@ QUEUE = [
     ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = "3N"', f'queue.window is "3N"; expected {WINDOW}'),
     ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = 0', f"queue.window is 0; expected {WINDOW}"),
     ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = true', f"queue.window is true; expected {WINDOW}"),
-    ('kind = "que"', 'kind = "skip_locked"\nrecheck = false', "queue.recheck: unknown key of skip_locked; allowed are kind"),
+    (
+        'kind = "que"',
+        'kind = "skip_locked"\nrecheck = false',
+        "queue.recheck: unknown key of skip_locked; allowed are kind, notify",
+    ),
 ]
 
 ENGINE = 'replicas = 1\nsettings = { autovacuum_naptime = "5s" }\n\n[queue]\nkind = "que"'
