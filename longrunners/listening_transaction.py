@@ -7,7 +7,8 @@ a server. When that is full every NOTIFY fails, and with it the transaction that
 
 from __future__ import annotations
 
-from longrunners.longrunner import Connection, LongrunnerOptions
+from longrunners.longrunner import LongrunnerOptions
+from longrunners.postgres_longrunner import Connection
 from longrunners.transaction import TransactionLongrunner
 
 

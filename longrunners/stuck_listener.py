@@ -12,7 +12,8 @@ from typing import Any
 
 import psycopg
 
-from longrunners.longrunner import Connection, Longrunner, LongrunnerOptions, LostError
+from longrunners.longrunner import LongrunnerOptions, LostError
+from longrunners.postgres_longrunner import Connection, PostgresLongrunner
 from stallbench.reconnection import reconnect
 from stallbench.role import CannotGoOnError, Stop
 
@@ -30,7 +31,7 @@ SELECT count(pg_notify(%(channel)s, n || ' ' || repeat('x', %(bytes)s))) FROM ge
 _WAIT_EVENT = "SELECT wait_event FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
 
 
-class StuckListener(Longrunner[LongrunnerOptions]):
+class StuckListener(PostgresLongrunner[LongrunnerOptions]):
     """Listens, and reads nothing."""
 
     kind = "stuck_listener"
