@@ -197,8 +197,8 @@ LONGRUNNERS = [
     (
         '"idle_writer"',
         '"idle_write"',
-        f'{LONGRUNNER}.kind is "idle_write"; expected one of idle_writer, overlapping_readers, prepared, replica_reader, slot,'
-        ' snapshot_reader; did you mean "idle_writer"?',
+        f'{LONGRUNNER}.kind is "idle_write"; expected one of idle_writer, listening_transaction, overlapping_readers, prepared,'
+        ' replica_reader, slot, snapshot_reader, stuck_listener; did you mean "idle_writer"?',
     ),
     (', on = "primary" }', ", on = 3 }", f"{LONGRUNNER}.on is 3; expected text in quotes"),
     (
