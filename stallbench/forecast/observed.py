@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from stallbench.errors import BadInputError
+from stallbench.forecast.measured import find_falling_behind
 from stallbench.pipeline.failures import NoTableError
 from stallbench.verdicts.check import RunTables
 
@@ -48,6 +49,8 @@ class Observed:
     """Jobs a second."""
     busy: Array
     """Workers that were not pausing for want of jobs: on average over the second, 0 to all of them."""
+    fell_behind_after_s: float | None
+    """When the run itself really fell behind, from when the horizon was held; none if it did not."""
     baseline_claim_s: float | None
     """Median claim time in the first measured phase; none if it was in none."""
     notes: tuple[str, ...] = ()
@@ -91,6 +94,7 @@ def observe(run: RunTables) -> Observed:
         empty_per_job=usable["empty"].to_numpy(float) / claimed,
         completed=usable["completed"].to_numpy(float),
         busy=_count_busy(usable, scenario["workers"]),
+        fell_behind_after_s=find_falling_behind(held),
         baseline_claim_s=_read_baseline(record, phases),
         notes=_note(record, from_ns, to_ns),
     )

@@ -46,6 +46,8 @@ class Forecast:
     behind_after_s: Estimate | None
     """From when the horizon is held; none if it never falls behind, and so below."""
     behind_at_dead: Estimate | None
+    fell_behind_after_s: float | None
+    """When the run itself fell behind, under its own load."""
     shows_after_s: Estimate | None
     """Until a claim takes `SHOWS_AT` times as long."""
     depth_after_hour: Estimate | None
@@ -73,6 +75,7 @@ class Forecast:
                 "level": LEVEL,
             },
             "falls_behind": self.falls_behind,
+            "fell_behind_after_s": self.fell_behind_after_s,
             **{
                 name: asdict(estimate) if (estimate := getattr(self, name)) else None
                 for name in (
@@ -142,6 +145,7 @@ def make_forecast(
         capacity=capacity,
         behind_after_s=follow(lambda course: course.behind_after_s),
         behind_at_dead=behind_at_dead,
+        fell_behind_after_s=observed.fell_behind_after_s,
         shows_after_s=estimate(see_double) if falls_behind else None,
         depth_after_hour=follow(lambda course: course.depth_after(HOUR_S)),
         dead_after_hour=follow(lambda course: course.dead_after(HOUR_S)),
