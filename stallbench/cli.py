@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -176,6 +177,38 @@ def report(
     if comparison is not None:
         _conclude_comparison_and_exit(comparison)
     _conclude_and_exit(find_run_folder(run, runs).path, master)
+
+
+@app.command()
+def forecast(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run in which a longrunner held the horizon; `latest` is the newest.")
+    ],
+    rate: Annotated[float | None, typer.Option("--rate", metavar="R", help="Jobs a second; the run's if not given.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="The run's if not given.")] = None,
+    work: Annotated[
+        str | None, typer.Option("--work", metavar="TIME", help="How long a job takes, like 10ms; the run's if not given.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as JSON.")] = False,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Say when a queue falls behind while a transaction holds the horizon, from the cost of dead tuples in one short run.
+
+    Exit codes: 0 there is a forecast (also: it never falls behind), 2 bad input, or a run that cannot say.
+
+    Examples:
+        stallbench forecast latest
+
+        stallbench forecast latest --rate 50 --workers 8 --work 10ms
+    """
+    from stallbench.forecast.command import forecast_run
+    from stallbench.forecast.screen import print_forecast
+
+    found = forecast_run(find_run_folder(run, runs).path, rate=rate, workers=workers, work=work)
+    if as_json:
+        print(json.dumps(found.as_json(), indent=2))
+    else:
+        print_forecast(found)
 
 
 @app.command("list")
