@@ -51,9 +51,31 @@ def run(
     keep_servers: Annotated[
         bool, typer.Option("--keep-servers", help="Leave the servers up until Ctrl-C, to look at them.")
     ] = False,
+    dsn: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dsn",
+            metavar="NAME=ADDRESS",
+            help="Join a server instead of starting one: primary=postgresql://user@host:5432/database, and replica-1=.. and so on. "
+            "The password comes by STALLBENCH_PASSWORD.",
+        ),
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="NAME", help="The joined database's name again: the bench writes into it.")
+    ] = None,
+    toxiproxy: Annotated[
+        str | None,
+        typer.Option("--toxiproxy", metavar="URL", help="Join a Toxiproxy, too; the bench starts its own if not given."),
+    ] = None,
+    allow_server_changes: Annotated[
+        bool,
+        typer.Option(
+            "--allow-server-changes", help="Let the bench change settings of joined servers, and set them back afterwards."
+        ),
+    ] = False,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Run a scenario on servers of its own and judge it.
+    """Run a scenario on servers of its own, or on servers that it is told to join, and judge it.
 
     Exit codes: 0 every expectation holds, 1 one fails (or could not be decided), 2 bad input, 3 the run could not be carried
     out, 130 interrupted.
@@ -64,18 +86,28 @@ def run(
         stallbench run longtx --variant skip_locked
 
         stallbench run longtx --set workers.count=4 --set phases.longtx.duration=30s
+
+        stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
+    from stallbench.joined import read_joined_servers
     from stallbench.run import open_run
     from stallbench.scenario_file import read_scenario
     from stallbench.terminal import RunView
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
+    joined = read_joined_servers(
+        dsn or [],
+        database=database,
+        toxiproxy=toxiproxy,
+        may_change_servers=allow_server_changes,
+        wanted=chosen.database,
+    )
     folder: RunFolder | None = None
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         view.say(f"{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
         try:
-            with open_run(chosen, runs, view) as started:
+            with open_run(chosen, runs, view, joined) as started:
                 folder = started.folder
                 view.say(f"records are in {_short(folder.path)}")
                 started.carry_out()
