@@ -104,14 +104,25 @@ class Load:
         """Return the processes of a role that have not ended."""
         return [process for process in self._processes.of_role(role) if process.poll() is None]
 
-    def replace(self, process: Process) -> Process:
+    def named(self, on: str) -> list[Process]:
+        """Return the running processes that a scenario means by ``on``: ``workers``, or ``worker-3`` and whoever came in its place."""
+        if on in ("workers", "producers"):
+            return self.running(on.removesuffix("s"))
+        return [
+            process
+            for process in self.running(on.partition("-")[0])
+            if process.name == on or process.name.startswith(f"{on}-")
+        ]
+
+    def replace(self, process: Process, **changes: object) -> Process:
         """Start a process that does what one that has ended did, under a name of its own: ``worker-3-2`` comes after ``worker-3``.
 
-        It does not wait until the new one is ready. A worker that comes later than the others waits for nothing.
+        It does not wait until the new one is ready. A worker that comes later than the others waits for nothing. ``changes``: what is
+        otherwise in its document.
         """
         first = next(name for name in self._documents if process.name == name or process.name.startswith(f"{name}-"))
         self._generations[first] = self._generations.get(first, 1) + 1
-        document = self._documents[first] | ({"wait_for_go": False} if process.role == "worker" else {})
+        document = self._documents[first] | ({"wait_for_go": False} if process.role == "worker" else {}) | changes
         return self._start_one(process.role, f"{first}-{self._generations[first]}", document)
 
     def stop(self) -> None:

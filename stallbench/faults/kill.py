@@ -68,12 +68,7 @@ class Kill(InjectedFault[KillOptions]):
         return {}
 
     def _kill_one(self) -> None:
-        role = self.on.rstrip("s") if self.on.endswith("s") else self.on.partition("-")[0]
-        candidates = [
-            process
-            for process in self.ground.load.running(role)
-            if self.on in (f"{role}s", process.name) or process.name.startswith(f"{self.on}-")
-        ]
+        candidates = self.ground.load.named(self.on)
         if self.options.every_s is not None:
             self._next_s += self.options.every_s
         if not candidates:
