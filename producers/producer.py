@@ -95,7 +95,10 @@ class Producer:
         except self._driver.errors as further:
             self._log.write(Event.ERROR, detail=self._tell(further, "recover"))
         self._driver.close(self._queue.connection)
-        self._queue = reconnect(self._open, self._stop)
+        self._queue = reconnect(self._open, self._stop, self._record_refusal)
+
+    def _record_refusal(self, error: Exception) -> None:
+        self._log.write(Event.ERROR, detail=self._tell(error, "connect"))
 
     def _open(self) -> Queue[Any]:
         document = self._document

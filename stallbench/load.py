@@ -109,9 +109,7 @@ class Load:
         if on in ("workers", "producers"):
             return self.running(on.removesuffix("s"))
         return [
-            process
-            for process in self.running(on.partition("-")[0])
-            if process.name == on or process.name.startswith(f"{on}-")
+            process for process in self.running(on.partition("-")[0]) if process.name == on or process.name.startswith(f"{on}-")
         ]
 
     def replace(self, process: Process, **changes: object) -> Process:

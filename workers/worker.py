@@ -84,7 +84,7 @@ class Worker:
         except self._driver.errors as further:
             self._record_error(further, "recover", None, 0)
         self._driver.close(self._queue.connection)
-        self._queue = reconnect(self._open, self._stop)
+        self._queue = reconnect(self._open, self._stop, self._record_refusal)
 
     def _open(self) -> Queue[Any]:
         document = self._document
@@ -140,6 +140,9 @@ class Worker:
             duration_ns=duration_ns,
             detail=self._tell(error, move),
         )
+
+    def _record_refusal(self, error: Exception) -> None:
+        self._record_error(error, "connect", None, 0)
 
     def _record_retry(self, error: Exception) -> None:
         """Record what the queue answers by trying again: with a job in hand that is in its completion."""
