@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from stallbench.processes import Process, Processes
@@ -112,6 +113,19 @@ class Load:
             process for process in self.running(on.partition("-")[0]) if process.name == on or process.name.startswith(f"{on}-")
         ]
 
+    def at_work(self, on: str) -> list[Process]:
+        """Return those of `named` that have made, and recorded, a move already."""
+        return [process for process in self.named(on) if self._has_recorded(process)]
+
+    def _has_recorded(self, process: Process) -> bool:
+        try:
+            return self._log_of(process.name).stat().st_size > 0
+        except FileNotFoundError:
+            return False
+
+    def _log_of(self, name: str) -> Path:
+        return self._folder.events / f"{name}.csv"
+
     def replace(self, process: Process, **changes: object) -> Process:
         """Start a process that does what one that has ended did, under a name of its own: ``worker-3-2`` comes after ``worker-3``.
 
@@ -141,7 +155,7 @@ class Load:
             "endpoint": self._endpoint.with_password(),
             "queue": self._queue["kind"],
             "queue_options": self._queue["options"],
-            "events": str(self._folder.events / f"{name}.csv"),
+            "events": str(self._log_of(name)),
         }
         return self._processes.start(
             name,

@@ -30,7 +30,11 @@ class KillOptions(FaultOptions):
 
 
 class Kill(InjectedFault[KillOptions]):
-    """SIGKILL, as the kernel's out-of-memory killer and impatient orchestrators send it."""
+    """SIGKILL, as the kernel's out-of-memory killer and impatient orchestrators send it.
+
+    Who has only just been started has nothing that could be lost: it is not killed before its first move. Where nobody else is left, a kill
+    is left out.
+    """
 
     kind = "kill"
     summary = "kills a worker or a producer (SIGKILL), one by its name or one drawn at random, once or every so often"
@@ -68,7 +72,7 @@ class Kill(InjectedFault[KillOptions]):
         return {}
 
     def _kill_one(self) -> None:
-        candidates = self.ground.load.named(self.on)
+        candidates = self.ground.load.at_work(self.on)
         if self.options.every_s is not None:
             self._next_s += self.options.every_s
         if not candidates:
