@@ -39,6 +39,7 @@ class ProducerDocument(BaseModel):
     payload_bytes: int = Field(default=256, ge=16)
     max_batch: int = Field(default=1, ge=1, description="jobs that are due may share one enqueue call, up to this many")
     seed: int = Field(default=1, description="of the payload's filling")
+    mark: str | None = Field(default=None, description="what a fault knows these jobs by")
 
 
 class Producer:
@@ -122,5 +123,6 @@ class Producer:
         return f"{self._driver.code(error)} in {move}: {self._driver.tell(error)}"
 
     def _payload(self, n: int) -> str:
-        opening = f'{{"n":{n},"filling":"'
+        mark = f'"mark":"{self._document.mark}",' if self._document.mark else ""
+        opening = f'{{"n":{n},{mark}"filling":"'
         return f'{opening}{self._filling[: max(0, self._document.payload_bytes - len(opening) - 2)]}"}}'

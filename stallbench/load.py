@@ -36,6 +36,8 @@ class Load:
         self._documents: dict[str, dict[str, object]] = {}
         """By name of the process."""
         self._generations: dict[str, int] = {}
+        self._met: dict[str, set[str]] = {}
+        """By name of a condition: the workers that have said that they met it."""
 
     @property
     def waits_for_go(self) -> bool:
@@ -78,6 +80,7 @@ class Load:
                     "poll_s": workers.poll_s,
                     "seed": self._scenario.seed + number,
                     "wait_for_go": self.waits_for_go,
+                    "conditions": str(self._folder.conditions),
                 }
                 for number in range(1, workers.count + 1)
             },
@@ -100,6 +103,41 @@ class Load:
                     for number in range(1, producers.count + 1)
                 },
             )
+
+    def start_extra_producer(self, *, rate: float = 0, backlog: int = 0, mark: str | None = None) -> Process:
+        """Start one producer more, at ``rate`` jobs a second, after it has enqueued ``backlog`` jobs at once; wait until it has.
+
+        ``mark``: what its jobs are known by.
+        """
+        producers = self._scenario.producers
+        number = 1 + sum(name.startswith("producer-") for name in self._documents)
+        name = f"producer-{number}"
+        self._start(
+            "producer",
+            {
+                name: {
+                    "rate": rate,
+                    "backlog": backlog,
+                    "payload_bytes": producers.payload_bytes,
+                    "max_batch": producers.max_batch,
+                    "seed": self._scenario.seed + _SEED_OF_PRODUCERS + number,
+                    "mark": mark,
+                }
+            },
+        )
+        return self._processes.of_role("producer")[-1]
+
+    def end(self, process: Process) -> None:
+        """Stop one process of the load after the move that it is making."""
+        self._processes.stop([process], _STOP_S)
+
+    def who_met(self, condition: str) -> set[str]:
+        """Return the workers that have said by now that they met a condition."""
+        for process in self._processes.of_role("worker"):
+            for message in process.messages():
+                if "met" in message:
+                    self._met.setdefault(message["met"], set()).add(process.name)
+        return self._met.get(condition, set())
 
     def running(self, role: str) -> list[Process]:
         """Return the processes of a role that have not ended."""

@@ -62,6 +62,7 @@ class FaultyRun:
             "tables": queue.tables,
             "indexes": queue.indexes,
         }
+        self.queue = of_queue
         primary = self.cluster.server("primary")
         with opened_queue(queue.kind, of_queue["options"], primary.direct, "install") as opened:
             opened.install()
