@@ -97,6 +97,13 @@ class Que(PostgresQueue[QueOptions]):
             [(queue, priority, None, _JOB_CLASS, job.payload.encode()) for job in jobs],
         )
 
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the jobs into the table."""
+        ids = self.take_ids(len(jobs))
+        queue, priority, job_class = self.options.queue, self.options.priority, _JOB_CLASS.decode()
+        self.copy("load", ((job_id, queue, priority, job_class, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
+        return ids
+
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Return one locked job, whatever ``limit`` is, after a check that it is still there; lock more if none is left."""
         if not self._locked:
