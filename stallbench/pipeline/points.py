@@ -61,6 +61,8 @@ SAMPLED = {
     "dead_tuples": Source(subject="table", metric="dead_tuples", is_sum=True),
     "history_list_length": Source(subject="server", metric="history_list_length"),
     "replica_history_list_length": Source(subject="server", metric="replica_history_list_length"),
+    "updates": Source(subject="table", metric="updates", is_sum=True, is_counter=True),
+    "hot_updates": Source(subject="table", metric="hot_updates", is_sum=True, is_counter=True),
     "live_tuples": Source(subject="table", metric="live_tuples", is_sum=True),
     "table_bytes": Source(subject="table", metric="table_bytes", is_sum=True),
     "index_bytes": Source(subject="index", metric="index_bytes", is_sum=True),

@@ -41,7 +41,16 @@ def sample(run: SyntheticRun, at_s: float, t: float) -> None:
     """Let everything that is sampled go on by ``t``: two tables and two servers, one of which restarts at second 8."""
     run.sample("backlog", "queue", at_s=at_s, depth=10 * t, oldest_job_s=t)
     for table, tuples in (("que_jobs", 100 * t), ("que_values", 1000 * t)):
-        run.sample("tables", f"table:{table}", at_s=at_s, dead_tuples=tuples, live_tuples=1, table_bytes=8192)
+        run.sample(
+            "tables",
+            f"table:{table}",
+            at_s=at_s,
+            dead_tuples=tuples,
+            live_tuples=1,
+            table_bytes=8192,
+            updates=8 * t,
+            hot_updates=6 * t,
+        )
     for index in ("que_jobs_pkey", "que_values_pkey"):
         run.sample("tables", f"index:{index}", at_s=at_s, index_bytes=16384)
     run.sample("transactions", "server", at_s=at_s, oldest_transaction_s=t)
