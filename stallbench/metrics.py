@@ -62,6 +62,9 @@ MEASURES: dict[str, Measure] = {
             statistics=(*COUNT, "per_job"),
         ),
         Measure(name="executions_again", meaning="executions of jobs that had been executed before", statistics=COUNT),
+        Measure(
+            name="again_after_ms", meaning="from the claim of a job's execution to that of its next one", statistics=DISTRIBUTION
+        ),
         Measure(name="deadlocks_in_claim", meaning="claims that the server rolled back to break a deadlock", statistics=COUNT),
         Measure(
             name="deadlocks_in_complete", meaning="completions that the server rolled back to break a deadlock", statistics=COUNT
