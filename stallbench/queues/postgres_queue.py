@@ -31,7 +31,7 @@ class PostgresQueue(Queue[OptionsT]):
         return self.session.execute(self.statements[name], parameters)
 
     def insert(self, name: str, rows: Sequence[Sequence[bytes | None]]) -> Sequence[int]:
-        """Run an ``INSERT .. RETURNING`` of one id for each of ``rows``; several share one transaction and one round trip."""
+        """Run what returns one id first, like ``INSERT .. RETURNING``, for each of ``rows``; several share one transaction and one round trip."""
         if len(rows) == 1:
             return [read_int(self.execute(name, *rows[0]), 0)]
         with self.connection.transaction(), RawCursor(self.connection) as cursor:
