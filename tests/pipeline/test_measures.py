@@ -137,9 +137,17 @@ def test_tables_indexes_and_blocked_backends_add_up_and_of_transactions_the_olde
 OF_OTHER_RUNS = {
     name
     for name in metric_names()
-    if name.partition(".")[0] in ("history_list_length", "replica_history_list_length", "recovery_s", "start_delay_ms")
+    if name.partition(".")[0]
+    in (
+        "history_list_length",
+        "replica_history_list_length",
+        "recovery_s",
+        "start_delay_ms",
+        "notification_queue_percent",
+        "notification_queue_bytes",
+    )
 }
-"""What only runs on InnoDB, phases with faults and scheduled jobs have: here are none of them."""
+"""What only runs on InnoDB, with faults, scheduled jobs or listeners have: here are none of them."""
 
 
 def test_every_metric_is_there_for_every_measured_phase_and_the_run(phases: dict[tuple[str, str], Any]) -> None:
