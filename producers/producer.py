@@ -70,7 +70,8 @@ class Producer:
             except self._driver.errors as error:
                 self._log.write(Event.ERROR, intended_ns=wanted_ns, detail=self._tell(error, "enqueue"))
                 raise
-            self._log.write_enqueued(ids, intended_ns=wanted_ns, duration_ns=time.monotonic_ns() - began_ns)
+            duration_ns = time.monotonic_ns() - began_ns
+            self._log.write_enqueued(ids, self._queue.conditions, intended_ns=wanted_ns, duration_ns=duration_ns)
             if self._stop.asked:
                 return
 
@@ -128,8 +129,10 @@ class Producer:
                 self._log.write(Event.ERROR, intended_ns=intended_ns, duration_ns=time.monotonic_ns() - began_ns, detail=detail)
             raise
         duration_ns = time.monotonic_ns() - began_ns
+        conditions = self._queue.conditions
         for intended_ns, job_id in zip(wanted_ns, ids, strict=True):
-            self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns)
+            detail = str(conditions.get(job_id, ""))
+            self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns, detail=detail)
 
     def _tell(self, error: Exception, move: str) -> str:
         return f"{self._driver.code(error)} in {move}: {self._driver.tell(error)}"

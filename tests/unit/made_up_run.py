@@ -145,6 +145,7 @@ EMPTY = {
         "errors",
     ],
     "rounds": ["round", "jobs"],
+    "waiting": ["rule", "jobs", "claimed", "broken", "examples"],
     "errors": ["phase", "process", "event", "kind", "move", "count"],
 }
 
