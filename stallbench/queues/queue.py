@@ -181,6 +181,11 @@ class Queue(ABC, Generic[OptionsT]):
         """
         return False
 
+    @classmethod
+    def has_scheduler(cls, options: OptionsT) -> bool:
+        """Return whether a process of its own calls `schedule`, with these options."""
+        return cls.needs_scheduler
+
     def schedule(self) -> float:
         """Do what the queue's scheduler does at its turn, and return after how many seconds it is its turn again."""
         raise NotImplementedError(f"{self.kind} has no scheduler")
