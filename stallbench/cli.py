@@ -117,7 +117,7 @@ def run(
             kept = f"; what was recorded is kept: stallbench report {_short(folder.path)}" if folder else ""
             print(f"interrupted{kept}", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
-        view.say("servers are down; making tables, verdict and report")
+        view.say(f"{'the joined servers are left' if joined else 'servers are down'}; making tables, verdict and report")
     _conclude_and_exit(folder.path)
 
 
