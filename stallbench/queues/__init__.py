@@ -21,6 +21,7 @@ from stallbench.queues.queue import (
     Promise,
     Queue,
     QueueOptions,
+    RefusedError,
 )
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Promise",
     "Queue",
     "QueueOptions",
+    "RefusedError",
     "find_queues",
 ]
 

@@ -75,6 +75,10 @@ class ClaimExpiredError(Exception):
         self.job_id = job_id
 
 
+class RefusedError(Exception):
+    """The queue takes no more jobs, because it is full: none of those that were to be enqueued together is in it."""
+
+
 OptionsT = TypeVar("OptionsT", bound=QueueOptions)
 
 

@@ -58,7 +58,11 @@ class Event(StrEnum):
     RETRIED = "retried"
     """A call inside a move raised, and the queue's own policy tries again; ``detail`` as for an error. The move goes on."""
     ERROR = "error"
-    """A call raised; ``detail`` starts with the kind of the error (the driver's class or SQLSTATE)."""
+    """A call raised; ``detail`` starts with the kind of the error (the driver's class or SQLSTATE, or `REFUSED`)."""
+
+
+REFUSED = "refused"
+"""The kind of an error that is none of the driver's: the queue is full and did not take the job. It is not lost, for it never got in."""
 
 
 _UNSAFE = str.maketrans({",": ";", "\n": " ", "\r": " ", '"': "'"})
