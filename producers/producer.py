@@ -16,7 +16,7 @@ from stallbench.open_queue import open_queue
 from stallbench.queues import NewJob, Queue, RefusedError
 from stallbench.reconnection import reconnect
 from stallbench.records.endpoint import Endpoint
-from stallbench.records.events import REFUSED, Event, EventLog
+from stallbench.records.events import Event, EventLog
 from stallbench.role import Stop
 
 _LONGEST_NAP_S = 0.2
@@ -67,8 +67,8 @@ class Producer:
         """Enqueue until asked to stop.
 
         A job whose enqueue raised is recorded as an error and not tried again: whether it got in is not known, and a second
-        copy would be a duplicate of the bench's making. One that the queue refused, being full, is recorded as an error of the kind
-        `REFUSED`: that it did not get in is known. Raises `CannotGoOnError` when the server stays away.
+        copy would be a duplicate of the bench's making. One that the queue refused, being full, is recorded as refused: that it did not
+        get in is known. Raises `CannotGoOnError` when the server stays away.
         """
         schedule = self._schedule
         if schedule is None:
@@ -108,18 +108,19 @@ class Producer:
         try:
             ids = self._queue.enqueue(jobs)
         except RefusedError as refused:
-            self._record_errors(wanted_ns, began_ns, f"{REFUSED} in enqueue: {refused}")
+            self._record_not_in(Event.REFUSED, wanted_ns, began_ns, str(refused))
             return
         except self._driver.errors as error:
-            self._record_errors(wanted_ns, began_ns, self._tell(error, "enqueue"))
+            self._record_not_in(Event.ERROR, wanted_ns, began_ns, self._tell(error, "enqueue"))
             raise
         duration_ns = time.monotonic_ns() - began_ns
         for intended_ns, job_id in zip(wanted_ns, ids, strict=True):
             self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns)
 
-    def _record_errors(self, wanted_ns: Sequence[int], began_ns: int, detail: str) -> None:
+    def _record_not_in(self, event: Event, wanted_ns: Sequence[int], began_ns: int, detail: str) -> None:
+        duration_ns = time.monotonic_ns() - began_ns
         for intended_ns in wanted_ns:
-            self._log.write(Event.ERROR, intended_ns=intended_ns, duration_ns=time.monotonic_ns() - began_ns, detail=detail)
+            self._log.write(event, intended_ns=intended_ns, duration_ns=duration_ns, detail=detail)
 
     def _tell(self, error: Exception, move: str) -> str:
         return f"{self._driver.code(error)} in {move}: {self._driver.tell(error)}"

@@ -50,6 +50,7 @@ MEASURES: dict[str, Measure] = {
         Measure(name="empty", meaning="claims that found nothing", statistics=COUNT),
         Measure(name="lost_race", meaning="claims that a re-check took back", statistics=COUNT),
         Measure(name="errors", meaning="calls that raised", statistics=COUNT),
+        Measure(name="refused", meaning="jobs that a full queue did not take", statistics=COUNT),
         Measure(
             name="claim_round",
             meaning="round in which a job is claimed where workers choose among the first N, N picks a round",

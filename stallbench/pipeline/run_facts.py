@@ -58,6 +58,8 @@ class QueueFacts(_Part):
     """What the queue says of itself."""
 
     promise: str
+    gives_back: bool = True
+    """Whether a job whose worker is gone is ever given to another."""
     options: dict[str, Any] = {}
 
     @property

@@ -105,6 +105,8 @@ class Queue(ABC, Generic[OptionsT]):
     """Whether a claim goes on after its worker's connection has ended, and only time ends it; else the job is free again at once."""
     expiry_option: ClassVar[str | None] = None
     """The option that says after how many seconds a claim ends by itself; none if it does not."""
+    gives_back: ClassVar[bool] = True
+    """Whether a job whose worker is gone is ever given to another; if not, it is lost, although the store may still have its record."""
     puts_off_failed: ClassVar[bool] = True
     """Whether a job that failed has to wait before it is offered again."""
     tables: ClassVar[tuple[str, ...]]
@@ -136,7 +138,7 @@ class Queue(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Add ``jobs`` in one transaction and return their ids, in the same order."""
+        """Add ``jobs`` in one transaction and return their ids, in the same order. Raises `RefusedError` if the queue is full."""
 
     @abstractmethod
     def claim(self, limit: int = 1) -> Sequence[Claim]:

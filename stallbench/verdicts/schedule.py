@@ -22,6 +22,7 @@ class ScheduleKept(Check):
             if not phase["measured"] or intended == 0:
                 continue
             achieved = run.metric("enqueued", "rate", phase["name"])
+            refused = run.metric("refused", "rate", phase["name"]) or 0.0
             subject = f"load in {phase['name']}"
             if achieved is None or phase["end_ns"] is None:
                 findings.append(Finding.unknown(self.name, f"{subject}: the phase did not end, or nothing was enqueued", subject))
@@ -30,8 +31,9 @@ class ScheduleKept(Check):
             length_s = (phase["end_ns"] - phase["start_ns"]) / 1e9
             edge = run.record["scenario"]["producers"]["max_batch"] / length_s
             lag_p99_ms = run.metric("lag_ms", "p99", phase["name"]) or 0.0
-            found = f"{achieved:,.1f} jobs/s, schedule lag p99 {lag_p99_ms:.1f} ms"
-            kept = abs(achieved - intended) <= max(intended * TOLERANCE, edge)
+            turned_away = f" and {refused:,.1f} refused" if refused else ""
+            found = f"{achieved:,.1f} jobs/s{turned_away}, schedule lag p99 {lag_p99_ms:.1f} ms"
+            kept = abs(achieved + refused - intended) <= max(intended * TOLERANCE, edge)
             findings.append(
                 Finding(
                     check=self.name,
