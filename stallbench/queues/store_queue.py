@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from stallbench.queues.queue import Backlog, Claim, NewJob, OptionsT, Promise, Queue
 
 SOURCE = "'Wrong Tool For The Job: Concurrent Queues with Aerospike', in our own words"
-_STORES = {"redis": "redis"}
+_STORES = {"redis": "redis", "psycopg": "sql", "pymysql": "sql"}
 """By the library that a connection comes from: what the name of the file with the queue's store ends in. It is loaded when it is used."""
 
 
@@ -57,6 +57,10 @@ class JobStore(ABC):
     def job_ids(self) -> Iterator[tuple[int, bool]]:
         """Go through all jobs: id, and whether somebody has reserved it."""
 
+    def explain(self) -> str | None:
+        """Return, in one line, how the server finds the next job; none if it does not say."""
+        return None
+
 
 StoreT = TypeVar("StoreT", bound=JobStore)
 
@@ -70,7 +74,7 @@ class StoreQueue(Queue[OptionsT], Generic[OptionsT, StoreT]):
     outlives_connection = True
     gives_back = False
     puts_off_failed = False
-    indexes = ()
+    indexes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, connection: Any, options: OptionsT) -> None:
         """Serve ``connection``, by the store that it leads to."""
@@ -102,6 +106,10 @@ class StoreQueue(Queue[OptionsT], Generic[OptionsT, StoreT]):
     def recover(self, error: Exception) -> bool:
         """Go on after what the server refused, if the connection is still there."""
         return self.store.is_usable_after(error)
+
+    def explain(self) -> str | None:
+        """Ask the store."""
+        return self.store.explain()
 
     def backlog(self) -> Backlog:
         """Measure what nobody has reserved."""

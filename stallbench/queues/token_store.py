@@ -44,9 +44,10 @@ class TokenStore(StoreQueue[TokenStoreOptions, TokenCounterStore]):
 
     kind = "token_store"
     summary = "takes the next token in one atomic read-increment-write, then fetches the job that has it"
-    engines = frozenset({"redis"})
+    engines = frozenset({"redis", "postgres", "mariadb", "mysql"})
     options_type = TokenStoreOptions
-    tables = ("token_store_jobs",)
+    tables = ("token_store_jobs", "token_store")
+    indexes = ("token_store_jobs_token",)
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Take one token, whatever ``limit`` is, and fetch its job."""

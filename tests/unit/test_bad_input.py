@@ -101,7 +101,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "an unknown queue": (
         changed('kind = "que"', 'kind = "qeu"'),
-        'queue.kind is "qeu"; expected one of laravel, laravel_optimistic, que, skip_locked; did you mean "que"?',
+        'queue.kind is "qeu"; expected one of fcfs, laravel, laravel_optimistic, que, skip_locked, token_store; did you mean "que"?',
     ),
     "an option of another queue": (
         changed('kind = "que"', 'kind = "skip_locked"\nrecheck = false'),
