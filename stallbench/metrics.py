@@ -73,6 +73,13 @@ MEASURES: dict[str, Measure] = {
             is_of_run=True,
         ),
         Measure(
+            name="claim_by_place",
+            meaning="claim time against how many jobs were claimed before, a straight line: its slope in µs for each of them, claim time at "
+            "its first and at its last place, how many times longer the last is, and how well it fits; of runs with a backlog",
+            statistics=("slope_us", "first_ms", "last_ms", "times", "r2"),
+            is_of_run=True,
+        ),
+        Measure(
             name="stalled_s",
             meaning="seconds in which nothing was completed although jobs waited",
             statistics=("total", "longest"),

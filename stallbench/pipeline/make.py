@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.claim_growth import make_growth_metrics
 from stallbench.pipeline.conservation import count_refused, make_conservation, may_have_missed_enqueues
 from stallbench.pipeline.disturbances import make_faults
 from stallbench.pipeline.duplicates import (
@@ -122,6 +123,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             make_round_metrics(rounds),
             make_stalls(windows, axis),
             make_recovery_metrics(recoveries),
+            *([make_growth_metrics(events)] if facts.scenario.producers.backlog and seen.get["claimed"] <= MOST_JOBS else []),
         )
         writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()
