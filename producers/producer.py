@@ -61,10 +61,16 @@ class Producer:
         """Enqueue the backlog; raises an error of the driver if the queue does not take it: half a backlog is none."""
         at_once = max(1, min(_JOBS_AT_ONCE, _BYTES_AT_ONCE // self._document.payload_bytes))
         for begin in range(0, self._document.backlog, at_once):
-            jobs = [NewJob(payload=self._payload(n)) for n in range(begin, min(begin + at_once, self._document.backlog))]
+            batch = range(begin, min(begin + at_once, self._document.backlog))
+            jobs = [NewJob(payload=self._payload(n)) for n in batch]
             wanted_ns, began_ns = time.time_ns(), time.monotonic_ns()
             try:
                 ids = self._queue.load(jobs)
+            except RefusedError:
+                # What still fits gets in: only the enqueue that would exceed the limit is refused.
+                for n in batch:
+                    self._enqueue(range(n, n + 1), [wanted_ns])
+                continue
             except self._driver.errors as error:
                 self._log.write(Event.ERROR, intended_ns=wanted_ns, detail=self._tell(error, "enqueue"))
                 raise

@@ -112,6 +112,17 @@ class TestIdStore:
         assert {record.job_id for record in producer.of(Event.REFUSED)} == {None}
         assert len(producer.of(Event.ENQUEUED)) == len(dict(queue.job_ids())) + 1
 
+    def test_of_a_backlog_that_is_too_large_what_fits_gets_in(
+        self, endpoint: Endpoint, open_one: Open, servers: PrivateServers, tmp_path: Path
+    ) -> None:
+        queue, options = open_one(), {"record_bytes": 7 * 8}
+        producer = start_recording(
+            servers.processes, "producer", "backlog", endpoint, "id_store", tmp_path, rate=0, backlog=10, queue_options=options
+        )
+        producer.end()
+        assert (len(producer.of(Event.ENQUEUED)), len(producer.of(Event.REFUSED))) == (7, 3)
+        assert queue.depth() == 7
+
 
 @pytest.mark.parametrize("endpoint", stores("token_store"), indirect=True)
 class TestTokenStore:
