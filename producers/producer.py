@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from producers.schedule import Schedule
 from stallbench.drivers import driver_of
+from stallbench.exposition import Exposure
 from stallbench.open_queue import open_queue
 from stallbench.queues import NewJob, Queue, RefusedError
 from stallbench.reconnection import reconnect
@@ -34,6 +35,7 @@ class ProducerDocument(BaseModel):
     queue: str = Field(description="kind of the queue under test")
     queue_options: dict[str, object] = {}
     events: Path = Field(description="the event log to append to; its folder exists")
+    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
     rate: float = Field(ge=0, description="jobs a second, of this producer alone; 0 if it only fills the queue")
     backlog: int = Field(default=0, ge=0, description="jobs to enqueue before anything else, as fast as the queue takes them")
     offset_s: float = Field(default=0, ge=0, description="when the first job is wanted, after the start")
@@ -74,7 +76,8 @@ class Producer:
             except self._driver.errors as error:
                 self._log.write(Event.ERROR, intended_ns=wanted_ns, detail=self._tell(error, "enqueue"))
                 raise
-            self._log.write_enqueued(ids, intended_ns=wanted_ns, duration_ns=time.monotonic_ns() - began_ns)
+            duration_ns = time.monotonic_ns() - began_ns
+            self._log.write_enqueued(ids, self._queue.conditions, intended_ns=wanted_ns, duration_ns=duration_ns)
             if self._stop.asked:
                 return
 
@@ -134,8 +137,10 @@ class Producer:
             self._record_not_in(Event.ERROR, wanted_ns, began_ns, self._tell(error, "enqueue"))
             raise
         duration_ns = time.monotonic_ns() - began_ns
+        conditions = self._queue.conditions
         for intended_ns, job_id in zip(wanted_ns, ids, strict=True):
-            self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns)
+            detail = str(conditions.get(job_id, ""))
+            self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns, detail=detail)
 
     def _record_not_in(self, event: Event, wanted_ns: Sequence[int], began_ns: int, detail: str) -> None:
         duration_ns = time.monotonic_ns() - began_ns

@@ -133,7 +133,7 @@ QUEUE = [
     (
         'kind = "que"',
         'kind = "skip_locked"\nrecheck = false',
-        "queue.recheck: unknown key of skip_locked; allowed are kind, notify",
+        "queue.recheck: unknown key of skip_locked; allowed are kind, notify, vacuum_every",
     ),
 ]
 
