@@ -50,6 +50,7 @@ MEASURES: dict[str, Measure] = {
         Measure(name="empty", meaning="claims that found nothing", statistics=COUNT),
         Measure(name="lost_race", meaning="claims that a re-check took back", statistics=COUNT),
         Measure(name="errors", meaning="calls that raised", statistics=COUNT),
+        Measure(name="refused", meaning="jobs that a full queue did not take", statistics=COUNT),
         Measure(
             name="claim_round",
             meaning="round in which a job is claimed where workers choose among the first N, N picks a round",
@@ -76,6 +77,13 @@ MEASURES: dict[str, Measure] = {
             name="order_diff",
             meaning="places between an execution and its job's turn",
             statistics=("mean", "p99", "max"),
+            is_of_run=True,
+        ),
+        Measure(
+            name="claim_by_place",
+            meaning="claim time against how many jobs were claimed before, a straight line: its slope in µs for each of them, claim time at "
+            "its first and at its last place, how many times longer the last is, and how well it fits; of runs with a backlog",
+            statistics=("slope_us", "first_ms", "last_ms", "times", "r2"),
             is_of_run=True,
         ),
         Measure(

@@ -40,6 +40,7 @@ class RunRecord:
                 "options": options.model_dump(mode="json"),
                 "promise": queue.promise,
                 "ordered": queue.ordered,
+                "gives_back": queue.gives_back,
                 "tables": queue.tables,
                 "indexes": queue.indexes,
                 "summary": queue.summary,

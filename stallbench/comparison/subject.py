@@ -12,9 +12,13 @@ from stallbench.scenario import ComparisonChoice, Scenario
 
 EXECUTED_AGAIN = "executed_again.count"
 EXECUTIONS_PER_JOB = "executions.per_job"
+LOST = "lost.count"
+REFUSED = "refused_in_all.count"
 ORDER_P99 = "order_diff.p99"
 OF_THE_RUN: Mapping[str, str] = {
     EXECUTED_AGAIN: "jobs executed more than once",
+    LOST: "jobs that nobody has and nobody did",
+    REFUSED: "jobs that a full queue did not take, the backlog included",
     EXECUTIONS_PER_JOB: "executions for each job that was executed; 1 if none was repeated",
 }
 """Figures that only a whole run has, beside `stallbench.metrics`, and their meanings."""

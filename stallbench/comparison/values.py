@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from stallbench.comparison.subject import EXECUTED_AGAIN, EXECUTIONS_PER_JOB, Subject
+from stallbench.comparison.subject import EXECUTED_AGAIN, EXECUTIONS_PER_JOB, LOST, REFUSED, Subject
 from stallbench.verdicts.check import RunTables
 
 
@@ -37,5 +37,7 @@ def _executions_per_job(run: RunTables) -> float | None:
 
 _OF_THE_RUN: Mapping[str, Callable[[RunTables], float | None]] = {
     EXECUTED_AGAIN: _count_executed_again,
+    LOST: lambda run: float(run.state_count("lost")),
+    REFUSED: lambda run: float(run.state_count("refused")),
     EXECUTIONS_PER_JOB: _executions_per_job,
 }

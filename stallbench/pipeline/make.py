@@ -10,7 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.conservation import make_conservation, may_have_missed_enqueues
+from stallbench.pipeline.claim_growth import make_growth_metrics
+from stallbench.pipeline.conservation import count_refused, make_conservation, may_have_missed_enqueues
 from stallbench.pipeline.disturbances import make_faults
 from stallbench.pipeline.duplicates import (
     events_of_duplicates,
@@ -110,7 +111,8 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         )
         windows = make_windows(measured, axis).persist()
         writing.start("windows", lambda: windows)
-        writing.start("conservation", lambda: make_conservation(jobs, may_miss_enqueues=may_have_missed_enqueues(records, facts)))
+        may_miss, refused = may_have_missed_enqueues(records, facts), count_refused(records)
+        writing.start("conservation", lambda: make_conservation(jobs, may_miss_enqueues=may_miss, refused=refused))
         writing.start("duplicates", lambda: make_duplicates(jobs, executions, facts))
         order = make_order(jobs, executions_again(executions), choose_partitions(seen.get["claimed"])).persist()
         writing.start("order", lambda: order)
@@ -128,6 +130,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             make_round_metrics(rounds),
             make_stalls(windows, axis),
             make_recovery_metrics(recoveries),
+            *([make_growth_metrics(events)] if facts.scenario.producers.backlog and seen.get["claimed"] <= MOST_JOBS else []),
         )
         writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()

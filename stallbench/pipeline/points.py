@@ -26,6 +26,7 @@ COUNTED = {
     "empty": "empty",
     "lost_race": "lost_race",
     "errors": "errors",
+    "refused": "refused",
     "retried": "retried",
     "duplicates": "duplicates",
     "executions_again": "executions_again",
@@ -101,6 +102,7 @@ def points_of_events(events: DataFrame) -> DataFrame:
         Event.FAILED: {"failed": None},
         Event.ERROR: {"errors": None},
         Event.RETRIED: {"retried": None},
+        Event.REFUSED: {"refused": None},
     }
     found = F.lit(None)
     for event, values in measures.items():

@@ -22,7 +22,7 @@ TABLES = {
     ),
     "windows": (
         "t_s int, t_ns long, phase string, "
-        "enqueued long, claimed long, completed long, failed long, empty long, lost_race long, errors long, retried long, "
+        "enqueued long, claimed long, completed long, failed long, empty long, lost_race long, errors long, refused long, retried long, "
         "executions_again long, deadlocks_in_claim long, deadlocks_in_complete long, "
         "claim_ms_p50 double, claim_ms_p95 double, claim_ms_p99 double, claim_ms_max double, claim_call_ms_p95 double, "
         "enqueue_ms_p95 double, complete_ms_p95 double, latency_ms_p50 double, latency_ms_p95 double, latency_ms_p99 double, "

@@ -22,6 +22,7 @@ from stallbench.queues.queue import (
     Promise,
     Queue,
     QueueOptions,
+    RefusedError,
 )
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Promise",
     "Queue",
     "QueueOptions",
+    "RefusedError",
     "find_queues",
 ]
 

@@ -90,6 +90,10 @@ class ClaimExpiredError(Exception):
         self.job_id = job_id
 
 
+class RefusedError(Exception):
+    """The queue takes no more jobs, because it is full: none of those that were to be enqueued together is in it."""
+
+
 OptionsT = TypeVar("OptionsT", bound=QueueOptions)
 
 
@@ -116,6 +120,8 @@ class Queue(ABC, Generic[OptionsT]):
     """Whether a claim goes on after its worker's connection has ended, and only time ends it; else the job is free again at once."""
     expiry_option: ClassVar[str | None] = None
     """The option that says after how many seconds a claim ends by itself; none if it does not."""
+    gives_back: ClassVar[bool] = True
+    """Whether a job whose worker is gone is ever given to another; if not, it is lost, although the store may still have its record."""
     puts_off_failed: ClassVar[bool] = True
     """Whether a job that failed has to wait before it is offered again."""
     needs_scheduler: ClassVar[bool] = False
@@ -151,7 +157,7 @@ class Queue(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Add ``jobs`` in one transaction and return their ids, in the same order."""
+        """Add ``jobs`` in one transaction and return their ids, in the same order. Raises `RefusedError` if the queue is full."""
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Add many jobs as quickly as the engine can, as `enqueue` would have left them, and return their ids in the same order."""

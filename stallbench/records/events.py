@@ -29,7 +29,8 @@ EVENT_COLUMNS = (
 ``t_ns``: wall clock, nanoseconds since 1970 (UTC), when the move had been made. ``mono_ns``: the process's monotonic clock at
 the same moment. ``process``: name of the process, like ``worker-3``. ``event``: see `Event`. ``job_id``: the queue's own
 id, empty if the move concerns no job. ``attempt``: 1 for the first execution, empty if the queue does not tell.
-``intended_ns``: wall clock at which the open-loop schedule wanted the job enqueued; only on ``enqueued``.
+``intended_ns``: wall clock at which the open-loop schedule wanted the job enqueued; only on ``enqueued``,
+``refused`` and an ``error`` of enqueue.
 ``duration_ns``: how long the call took. ``detail``: free text without line breaks; for ``error`` its kind first; for
 ``enqueued`` what the job waits for, if it does: ``fifo:<its queue>``, ``due:<t_ns>``, ``after:<job_id>``.
 """
@@ -61,6 +62,8 @@ class Event(StrEnum):
     """A call inside a move raised, and the queue's own policy tries again; ``detail`` as for an error. The move goes on."""
     ERROR = "error"
     """A call raised; ``detail`` starts with the kind of the error (the driver's class or SQLSTATE)."""
+    REFUSED = "refused"
+    """The queue is full and did not take the job, which so has no id. It is not lost, for it never got in."""
 
 
 _UNSAFE = str.maketrans({",": ";", "\n": " ", "\r": " ", '"': "'"})

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from stallbench.verdicts.check import Check, Finding, RunTables
 
+_NAMED = 5
+"""Ids that stand in the sentence itself; the finding has more of them beside it."""
+
 
 class Conservation(Check):
     """No job is lost, none appears that nobody enqueued, and of each it is known what became of it."""
@@ -21,12 +24,14 @@ class Conservation(Check):
             (count("completed_unrecorded"), "completed by a process that died before it could record it"),
             (count("queued"), "still queued"),
             (count("claimed"), "still claimed"),
-            (count("lost"), "LOST"),
+            (count("lost"), f"LOST ({_name(run.state_examples('lost'), count('lost'))})"),
             (count("unexpected"), "never enqueued on record"),
             (count("enqueue_unrecorded"), "enqueued by a process that died, or whose call raised, before it could record it"),
             (count("unknown"), "of which nobody looked what became"),
         ]
-        found = ", ".join(f"{jobs:,} {what}" for jobs, what in told if jobs)
+        refused = count("refused")
+        turned_away = f"; {refused:,} more refused by a full queue" if refused else ""
+        found = ", ".join(f"{jobs:,} {what}" for jobs, what in told if jobs) + turned_away
         bad = [state for state in ("lost", "unexpected") if count(state)]
         unknown = not bad and count("unknown")
         return [
@@ -40,3 +45,7 @@ class Conservation(Check):
                 examples=tuple(job for state in (*bad, "unknown") for job in run.state_examples(state)),
             )
         ]
+
+
+def _name(jobs: tuple[str, ...], count: int) -> str:
+    return ", ".join([f"id {job}" for job in jobs[:_NAMED]] + (["..."] if count > _NAMED else []))

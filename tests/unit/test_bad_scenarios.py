@@ -149,7 +149,8 @@ OF_OTHER_ENGINES = [
     ),
     (
         'engine = "redis"\n\n[queue]\nkind = "laravel"',
-        'queue.kind is "laravel", which runs on mariadb and mysql and postgres and sqlite and not on redis; expected one of laravel_redis',
+        'queue.kind is "laravel", which runs on mariadb and mysql and postgres and sqlite and not on redis; '
+        "expected one of fcfs, id_store, laravel_redis, token_store",
     ),
     (
         'engine = "beanstalkd"\n\n[queue]\nkind = "beanstalkd"\ntube = "a b"',
