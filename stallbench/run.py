@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.census import take_census
+from stallbench.drained import DrainedLook
 from stallbench.drivers import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.faults import Ground
@@ -190,9 +191,9 @@ class Run:
 
     def _watch_until_drained(self, phase: Phase) -> None:
         """Watch until the queue is empty; that it was not in time is noted, and expectations say whether it matters."""
-        with self._opened_queue("drained") as queue:
+        with DrainedLook(lambda: self._opened_queue("drained")) as look:
             end_s = time.monotonic() + phase.duration_s
-            self._watch_until(end_s, phase.name, is_over=queue.is_drained, every_s=_LOOK_IF_DRAINED_EVERY_S)
+            self._watch_until(end_s, phase.name, is_over=look.is_drained, every_s=_LOOK_IF_DRAINED_EVERY_S)
             time.sleep(_LAST_RECORD_S)
             if time.monotonic() >= end_s:
                 self.record.note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; the queue was not drained by then.")

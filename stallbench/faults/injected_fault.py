@@ -85,6 +85,10 @@ class InjectedFault(ABC, Generic[OptionsT]):
     def keep_up(self) -> None:
         """Do what must be done again and again while it lasts; called several times a second. Raises as `inject` does."""
 
+    def is_over(self) -> bool:
+        """Whether it has come to its end by itself, before its time: then it is ended, and recovery counts from there. Asked after `keep_up`."""
+        return False
+
     def find_lapse(self) -> str | None:
         """Look whether it is still in force, when its time ends; returns why it is not, in words, or none."""
         return None

@@ -40,6 +40,12 @@ class Daemon(Protocol):
     def stop(self) -> None:
         """Stop it in an orderly way."""
 
+    def kill(self) -> None:
+        """Kill all of it at once (SIGKILL), as a machine does that loses its power; what the kernel has of its files stays."""
+
+    def start_again(self) -> None:
+        """After `stop` or `kill`: start it on the same port and the same data, and return before it answers."""
+
     def check(self) -> None:
         """Raise `NotCarriedOutError` if it has died uninvited."""
 
@@ -80,6 +86,16 @@ def check_daemon(name: str, process: Process | None) -> None:
     """Raise `NotCarriedOutError` if a server's process has died uninvited."""
     if process and process.ended_uninvited():
         raise NotCarriedOutError(f"server {name} {process.tell_end()}{process.tail_log()}")
+
+
+def answers(endpoint: Endpoint) -> bool:
+    """Whether a server lets a client in now."""
+    driver = driver_of(endpoint.engine)
+    try:
+        driver.close(driver.connect(endpoint, "start"))
+    except driver.errors:
+        return False
+    return True
 
 
 def wait_until_it_answers(name: str, process: Process, endpoint: Endpoint, within_s: float) -> None:
