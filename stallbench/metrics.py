@@ -81,6 +81,12 @@ MEASURES: dict[str, Measure] = {
             meaning="from the end of the phase's faults to the next completion, to 90 % of the baseline's rate, to no more open jobs than there",
             statistics=("to_first_completion", "to_rate", "to_empty_backlog"),
         ),
+        Measure(
+            name="lost",
+            meaning="jobs that nobody has, and nobody did, although their enqueue was acknowledged",
+            statistics=("count",),
+            is_of_run=True,
+        ),
         Measure(name="duplicates", meaning="jobs with a second completion in the phase", statistics=("count",)),
         Measure(name="depth", meaning="jobs ready and not claimed", statistics=SERIES),
         Measure(name="oldest_job_s", meaning="age of the oldest job that is ready", statistics=SERIES),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import secrets
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -28,12 +27,11 @@ from stallbench.queues import Queue
 from stallbench.reaper import start_reaper
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
+from stallbench.sampling import Sampling
 from stallbench.scenario import Phase, Scenario
 from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.terminal import RunView
 
-_READY_S = 30.0
-_STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
 _SHOW_EVERY_S = 1.0
 _LOOK_IF_DRAINED_EVERY_S = 0.05
@@ -58,6 +56,7 @@ class Run:
         self._load: Load | None = None
         self._longrunners: Longrunners | None = None
         self._faults: Faults | None = None
+        self._sampling: Sampling | None = None
         self._died: set[str] = set()
 
     def carry_out(self) -> None:
@@ -111,33 +110,17 @@ class Run:
 
     def _start_collectors(self) -> None:
         choice = self.scenario.collectors
-        if not choice.enabled:
-            self.record.note("The collectors were off: nothing was sampled.")
-            return
-        queue = self.record["queue"]
-        process = self._processes.start(
-            "collectors",
-            "collectors",
-            [sys.executable, "-m", "stallbench.collectors"],
-            document={
-                "name": "collectors",
-                "run_folder": str(self.folder.path),
-                "interval_s": choice.interval_s,
-                "servers": [
-                    {
-                        "name": server.name,
-                        "role": server.role,
-                        "endpoint": server.direct.with_password(),
-                        "log": str(server.log) if server.log else None,
-                    }
-                    for server in self.cluster.servers
-                ],
-                "queue": {key: queue[key] for key in ("kind", "options", "tables", "indexes")},
-            },
-            log=self.folder.logs / "collectors.log",
-            ready=True,
+        self._sampling = Sampling(
+            self.cluster,
+            self.record["queue"],
+            interval_s=choice.interval_s,
+            processes=self._processes,
+            folder=self.folder,
         )
-        process.wait_ready(_READY_S)
+        if choice.enabled:
+            self._sampling.start()
+        else:
+            self.record.note("The collectors were off: nothing was sampled.")
 
     def _start_load(self) -> None:
         """Fill the queue, then start the workers, then the producers."""
@@ -205,6 +188,8 @@ class Run:
         while (now_s := time.monotonic()) < end_s and not is_over():
             self._check_processes()
             next_fault_s = self._faults.go_on() if self._faults else None
+            if self._sampling:
+                self._sampling.follow()
             if now_s >= show_at_s:
                 show_at_s = now_s + _SHOW_EVERY_S
                 self.view.show(phase, end_s - now_s, read_live_figures(self.folder))
@@ -231,7 +216,8 @@ class Run:
     def _take_census(self) -> None:
         with self._opened_queue("census") as queue:
             count = take_census(queue, self.folder.census)
-        self._processes.stop(self._processes.of_role("collectors"), _STOP_S)
+        if self._sampling:
+            self._sampling.stop()
         self.view.say(f"the queue still holds {count:,} jobs")
 
     def describe_servers(self) -> list[str]:

@@ -178,8 +178,12 @@ def _find_database_faults(database: Mapping[str, Any]) -> Iterator[Fault]:
         for key in ("version", "replication_slot", "hot_standby_feedback"):
             if database.get(key):
                 yield Fault(("database", key), f" is PostgreSQL's, and the engine is {traits.title}; leave it out")
+    if database.get("synchronous") and database.get("engine", Database().engine) not in ("postgres", "mariadb"):
+        yield Fault(
+            ("database", "synchronous"), f" is for PostgreSQL and MariaDB, and the engine is {traits.title}; leave it out"
+        )
     if database.get("replicas", 0) == 0:
-        for key in ("replication_slot", "hot_standby_feedback", "replica_settings"):
+        for key in ("replication_slot", "hot_standby_feedback", "synchronous", "replica_settings"):
             if database.get(key):
                 yield Fault(("database", key), " is given, but database.replicas is 0; it needs at least 1")
     for key in ("settings", "replica_settings"):

@@ -16,8 +16,8 @@ from stallbench.processes import Processes
 from stallbench.run_folder import RunFolder
 from stallbench.servers.cluster import Cluster
 
-Place = Literal["server", "link", "worker", "producer"]
-"""Where a fault strikes. ``server``: one, by its name, or the way of clients to it. ``link``: the replication to a replica,
+Place = Literal["server", "replica", "link", "worker", "producer"]
+"""Where a fault strikes. ``server``: one, by its name, or the way of clients to it. ``replica``: a server that is one. ``link``: the replication to a replica,
 ``replication-<replica>``. ``worker``, ``producer``: one process, by its name, or with ``workers``, ``producers`` all of them."""
 
 

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from stallbench.pipeline.read import EVENTS, Records
 from stallbench.pipeline.run_facts import RunFacts
+from stallbench.pipeline.run_metrics import as_phase_rows
 
 EXAMPLES = 20
 
@@ -31,3 +32,11 @@ def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool) -> DataFrame:
         .groupBy("state")
         .agg(F.count("job_id").alias("jobs"), F.min_by("job_id", "job_id", EXAMPLES).alias("examples"))
     )
+
+
+def make_lost_metric(jobs: DataFrame) -> DataFrame:
+    """Return how many jobs are lost, as a row of ``phases``, of the whole run; none if it is not known of some what became of them."""
+    figures = jobs.agg(
+        F.count_if(F.col("state") == "lost").alias("count"), F.count_if(F.col("state") == "unknown").alias("unknown")
+    )
+    return as_phase_rows(figures.filter("unknown = 0"), "lost", ("count",))

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.conservation import make_conservation, may_have_missed_enqueues
+from stallbench.pipeline.conservation import make_conservation, make_lost_metric, may_have_missed_enqueues
 from stallbench.pipeline.disturbances import make_faults
 from stallbench.pipeline.duplicates import (
     events_of_duplicates,
@@ -117,6 +117,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             make_round_metrics(rounds),
             make_stalls(windows, axis),
             make_recovery_metrics(recoveries),
+            make_lost_metric(jobs),
         )
         writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()

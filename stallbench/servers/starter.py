@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -80,6 +81,10 @@ class Starter(ABC):
     def replica(self, name: str, primary: Daemon, proxy_port: int) -> Daemon:
         """Start a replica that follows ``primary`` through the proxy on ``proxy_port``, and return it proven to follow."""
         raise NotCarriedOutError(f"{self.database.engine} has no replicas")
+
+    def wait_for_replicas(self, primary: Daemon, names: Sequence[str]) -> None:
+        """Let every commit on ``primary`` wait, from now on, until one of its replicas ``names`` has it; return when that is in force."""
+        raise NotCarriedOutError(f"{self.database.engine} has no synchronous replication")
 
 
 def check_daemon(name: str, process: Process | None) -> None:
