@@ -17,6 +17,13 @@ _FEWEST_WINDOWS = 10
 _STAYED_S = 1.0
 """Who held the horizon for less is a worker at its work."""
 _CONFIDENCE = 0.95
+_CAME_BACK = {
+    "to_first_completion_s": "the next completion",
+    "to_rate_s": "the baseline's rate",
+    "to_empty_backlog_s": "an empty backlog",
+}
+_COST = {"lost": "jobs were lost", "duplicated": "jobs were done twice", "errors": "calls raised"}
+"""By column of ``recoveries``."""
 _GARBAGE = {"dead_tuples": "dead tuples", "history_list_length": "transactions in the history list"}
 """By column of ``windows``."""
 
@@ -71,7 +78,8 @@ def attribute(run: RunTables) -> Attribution:
     """Read who held the horizon and how claim time followed it."""
     holders = _read_holders(run["holders"])
     effect = _measure_effect(run["windows"], run.record)
-    sentence = " ".join([_tell_deadlocks(run), _tell_holders(holders), _tell_effect(run, effect)]).strip()
+    told = [*_tell_faults(run), _tell_deadlocks(run), _tell_holders(holders), _tell_effect(run, effect)]
+    sentence = " ".join(part for part in told if part)
     return Attribution(sentence=sentence, holders=holders, effect=effect)
 
 
@@ -126,6 +134,27 @@ def _measure_effect(windows: pd.DataFrame, record: Mapping[str, Any]) -> Garbage
         slope_low_us=float(low),
         slope_high_us=float(high),
     )
+
+
+def _tell_faults(run: RunTables) -> list[str]:
+    """Say of each fault when it was, how the queue came back from it, and what it cost."""
+    if not run.record["faults"]:
+        return []
+    begins_s = run["faults"].set_index("name")["from_s"]
+    on = {fault["name"]: fault["on"] for fault in run.record["faults"]}
+    told = []
+    for row in run["recoveries"].to_dict("records"):
+        name, from_s, end_s = row["fault"], begins_s[row["fault"]], row["end_s"]
+        when = f"at {from_s:.0f} s" if end_s - from_s < _STAYED_S else f"from {from_s:.0f} s to {end_s:.0f} s"
+        back = [
+            f"{words} after {row[column]:.1f} s" if pd.notna(row[column]) else f"{words} not within this run"
+            for column, words in _CAME_BACK.items()
+        ]
+        cost = [f"{row[column]:,.0f} {words}" for column, words in _COST.items() if row[column]]
+        told.append(
+            f"{name} was in force on {on[name]} {when}; then came {', '.join(back)}{'; ' if cost else ''}{', '.join(cost)}."
+        )
+    return told
 
 
 def _tell_deadlocks(run: RunTables) -> str:
