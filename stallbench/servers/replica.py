@@ -62,7 +62,8 @@ def replica_settings(database: Database) -> dict[str, SettingValue]:
 
 def standby_names(replicas: Sequence[str]) -> str:
     """Return ``synchronous_standby_names`` by which any one of ``replicas`` is enough."""
-    return f"ANY 1 ({', '.join(f'"{name}"' for name in replicas)})"
+    names = ", ".join(f'"{name}"' for name in replicas)
+    return f"ANY 1 ({names})"
 
 
 def make_synchronous(primary: Endpoint, replicas: Sequence[str]) -> None:
