@@ -115,7 +115,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             make_phases(measured, axis),
             make_order_metrics(order),
             make_round_metrics(rounds),
-            make_stalls(windows, axis),
+            make_stalls(windows, jobs, axis),
             make_recovery_metrics(recoveries),
             make_lost_metric(jobs),
         )
