@@ -123,7 +123,7 @@ class Run:
             self.record.note("The collectors were off: nothing was sampled.")
 
     def _start_load(self) -> None:
-        """Fill the queue, then start the workers, then the producers."""
+        """Fill the queue, then start its scheduler, the workers, and the producers."""
         self._load = Load(
             self.scenario,
             self.record["queue"],
@@ -134,6 +134,7 @@ class Run:
         if backlog := self._load.fill():
             self._check_processes()
             self.view.say(f"{backlog:,} jobs are in the queue")
+        self._load.start_scheduler()
         self._load.start_workers()
         self._load.start_producers()
         if not backlog and self.scenario.producers.rate == 0:
@@ -204,7 +205,7 @@ class Run:
                 self._died.add(process.name)
                 self.record.note(f"{process.name} ended uninvited ({_how_it_ended(process)}); see logs/{process.log.name}.")
                 self.view.say(f"{process.name} ended uninvited ({_how_it_ended(process)})")
-        for role in ("producer", "worker"):
+        for role in ("producer", "worker", "scheduler"):
             names = {process.name for process in self._processes.of_role(role)}
             if names and names <= self._died:
                 raise NotCarriedOutError(f"every {role} has died: {', '.join(sorted(names))}; see {self.folder.logs}")
