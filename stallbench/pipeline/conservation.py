@@ -37,6 +37,8 @@ def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool) -> DataFrame:
 def make_lost_metric(jobs: DataFrame) -> DataFrame:
     """Return how many jobs are lost, as a row of ``phases``, of the whole run; none if it is not known of some what became of them."""
     figures = jobs.agg(
-        F.count_if(F.col("state") == "lost").alias("count"), F.count_if(F.col("state") == "unknown").alias("unknown")
+        F.count_if(F.col("state") == "lost").alias("count"),
+        F.count_if(F.col("state") == "unknown").alias("unknown"),
+        F.count("*").alias("jobs"),
     )
-    return as_phase_rows(figures.filter("unknown = 0"), "lost", ("count",))
+    return as_phase_rows(figures.filter("unknown = 0 AND jobs > 0"), "lost", ("count",))

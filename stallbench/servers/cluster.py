@@ -85,10 +85,7 @@ class Cluster:
         ``primary`` is whichever is the primary now: the one that clients reach by that name.
         """
         for server in self.servers:
-            if name == ("primary" if server.role == "primary" else server.name):
-                return server
-        for server in self.living:
-            if server.name == name:
+            if (server.role == "primary") if name == "primary" else (server.name == name):
                 return server
         raise NotCarriedOutError(f"there is no server {name!r}; there are {', '.join(s.name for s in self.servers)}")
 

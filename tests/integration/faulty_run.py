@@ -29,6 +29,7 @@ summary = "A small run."
 [database]
 engine = "{engine}"
 replicas = {replicas}
+synchronous = {synchronous}
 settings = {settings}
 [queue]
 kind = "{queue}"
@@ -55,21 +56,21 @@ class FaultyRun:
         self.notes: list[str] = []
         queue = find_queues()[scenario.queue.kind]
         options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
-        of_queue: dict[str, Any] = {
+        self.of_queue: dict[str, Any] = {
             "kind": queue.kind,
             "options": options.model_dump(mode="json"),
             "tables": queue.tables,
             "indexes": queue.indexes,
         }
         primary = self.cluster.server("primary")
-        with opened_queue(queue.kind, of_queue["options"], primary.direct, "install") as opened:
+        with opened_queue(queue.kind, self.of_queue["options"], primary.direct, "install") as opened:
             opened.install()
-        self.load = Load(scenario, of_queue, primary.proxied, processes=self.processes, folder=folder)
+        self.load = Load(scenario, self.of_queue, primary.proxied, processes=self.processes, folder=folder)
         ground = Ground(
             cluster=self.cluster,
             load=self.load,
             processes=self.processes,
-            queue=of_queue,
+            queue=self.of_queue,
             folder=folder,
             random=random.Random(1),
             note=self.notes.append,
@@ -134,6 +135,7 @@ def faulty_run(
     *,
     engine: str = "postgres",
     replicas: int = 0,
+    synchronous: bool = False,
     queue: str = "skip_locked",
     workers: int = 2,
     work: str = "1ms",
@@ -141,7 +143,17 @@ def faulty_run(
 ) -> Iterator[FaultyRun]:
     """Bring one up in ``path``, and take it down, whatever the test did to it. ``settings``: of the server, as TOML."""
     file = path / "small.toml"
-    file.write_text(SCENARIO.format(engine=engine, replicas=replicas, queue=queue, workers=workers, work=work, settings=settings))
+    file.write_text(
+        SCENARIO.format(
+            engine=engine,
+            replicas=replicas,
+            synchronous=str(synchronous).lower(),
+            queue=queue,
+            workers=workers,
+            work=work,
+            settings=settings,
+        )
+    )
     scenario = read_scenario(str(file))
     folder = create_run_folder(scenario, path / "runs")
     with running_cluster(scenario.database, folder.logs) as started:
