@@ -19,9 +19,11 @@ from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.faults import Ground
 from stallbench.held_horizon import Longrunners
 from stallbench.injection import Faults
+from stallbench.joined import JoinedServers
 from stallbench.live import read_live_figures
 from stallbench.load import Load
 from stallbench.open_queue import opened_queue
+from stallbench.outside import Outside
 from stallbench.processes import Process, Processes
 from stallbench.queues import Queue
 from stallbench.reaper import start_reaper
@@ -30,6 +32,8 @@ from stallbench.run_record import RunRecord
 from stallbench.sampling import Sampling
 from stallbench.scenario import Phase, Scenario
 from stallbench.servers.cluster import Cluster, start_cluster
+from stallbench.servers.debts import Debts
+from stallbench.servers.join import join_cluster, note_what_was_made
 from stallbench.terminal import RunView
 
 _WATCH_EVERY_S = 0.25
@@ -43,9 +47,16 @@ class Run:
     """One scenario on servers of its own. Make it by `open_run`, which also takes it down."""
 
     def __init__(
-        self, scenario: Scenario, folder: RunFolder, record: RunRecord, processes: Processes, scratch: Path, view: RunView
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        record: RunRecord,
+        processes: Processes,
+        scratch: Path,
+        view: RunView,
+        joined: JoinedServers | None = None,
     ) -> None:
-        """Hold the parts together; nothing is started."""
+        """Hold the parts together; nothing is started. ``joined``: servers to run on; the bench starts some if none."""
         self.scenario = scenario
         self.folder = folder
         self.record = record
@@ -58,6 +69,9 @@ class Run:
         self._faults: Faults | None = None
         self._sampling: Sampling | None = None
         self._died: set[str] = set()
+        self._outside = Outside(folder)
+        self._joined = joined
+        self._debts = Debts(scratch)
 
     def carry_out(self) -> None:
         """Carry the scenario out to its end.
@@ -87,13 +101,23 @@ class Run:
         return self._load
 
     def _start_servers(self) -> None:
-        self._cluster = start_cluster(
-            self.scenario.database,
-            scratch=self._scratch,
-            logs=self.folder.logs,
-            processes=self._processes,
-            progress=self.view.say,
-        )
+        if self._joined:
+            self._cluster = join_cluster(
+                self._joined,
+                self.scenario.database,
+                debts=self._debts,
+                logs=self.folder.logs,
+                processes=self._processes,
+                progress=self.view.say,
+            )
+        else:
+            self._cluster = start_cluster(
+                self.scenario.database,
+                scratch=self._scratch,
+                logs=self.folder.logs,
+                processes=self._processes,
+                progress=self.view.say,
+            )
         self._longrunners = Longrunners(self._cluster, self._processes, self.folder)
         self.record.follow("servers", self._cluster.records)
         self.record.follow("longrunners", self._longrunners.records)
@@ -102,6 +126,8 @@ class Run:
     def _install_queue(self) -> None:
         with self._opened_queue("install") as queue:
             queue.install()
+        if self._joined:
+            note_what_was_made(self.cluster.server("primary").direct)
 
     def _opened_queue(self, name: str) -> AbstractContextManager[Queue[Any]]:
         """Open the queue on the primary, past the proxy."""
@@ -137,6 +163,9 @@ class Run:
         self._load.start_scheduler()
         self._load.start_workers()
         self._load.start_producers()
+        if self.scenario.outside:
+            self._outside.invite(self.scenario, self.record["queue"], self.cluster, self._scratch)
+            self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
         if not backlog and self.scenario.producers.rate == 0:
             self.record.note("No load was asked for: producers.rate is 0.")
         self._faults = Faults(
@@ -211,7 +240,11 @@ class Run:
                 raise NotCarriedOutError(f"every {role} has died: {', '.join(sorted(names))}; see {self.folder.logs}")
 
     def _stop_load(self) -> None:
+        for role in ("longrunner", "producer"):
+            self._outside.end(role, _STOP_S)
         self.load.stop()
+        self._outside.end("worker", _STOP_S)
+        self.record.write()
         self._check_processes()
 
     def _take_census(self) -> None:
@@ -220,6 +253,10 @@ class Run:
         if self._sampling:
             self._sampling.stop()
         self.view.say(f"the queue still holds {count:,} jobs")
+
+    def process_records(self) -> list[dict[str, Any]]:
+        """Return every process that took part, the bench's own and others', for ``run.json``."""
+        return [*self._processes.records(), *self._outside.records()]
 
     def describe_servers(self) -> list[str]:
         """Return, for each server, how to look at it; a password goes by the environment."""
@@ -236,6 +273,9 @@ class Run:
         if self._longrunners is not None and self._cluster is not None:
             self._longrunners.release_all()
         self._processes.stop_all()
+        for sentence in self._debts.pay():
+            self.record.note(f"{sentence[0].upper()}{sentence[1:]}")
+            self.view.say(sentence)
 
 
 def _how_it_ended(process: Process) -> str:
@@ -246,7 +286,7 @@ def _how_it_ended(process: Process) -> str:
 
 
 @contextmanager
-def open_run(scenario: Scenario, runs: Path, view: RunView) -> Iterator[Run]:
+def open_run(scenario: Scenario, runs: Path, view: RunView, joined: JoinedServers | None = None) -> Iterator[Run]:
     """Make a run's folder and its scratch; whatever happens inside, say in ``run.json`` how it ended and leave nothing running.
 
     What the bench or the database raised inside comes out as `NotCarriedOutError`, with the run marked ``failed``; an
@@ -258,8 +298,8 @@ def open_run(scenario: Scenario, runs: Path, view: RunView) -> Iterator[Run]:
     scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
     with start_reaper(token, record=folder.record, scratch=scratch):
         processes = Processes(token)
-        record.follow("processes", processes.records)
-        run = Run(scenario, folder, record, processes, scratch, view)
+        run = Run(scenario, folder, record, processes, scratch, view, joined)
+        record.follow("processes", run.process_records)
         status, reason = "failed", "the bench itself broke off"
         try:
             yield run
