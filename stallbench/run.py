@@ -36,6 +36,7 @@ from stallbench.servers.debts import Debts
 from stallbench.servers.join import join_cluster, note_what_was_made
 from stallbench.terminal import RunView
 
+_STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
 _SHOW_EVERY_S = 1.0
 _LOOK_IF_DRAINED_EVERY_S = 0.05
