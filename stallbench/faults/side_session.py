@@ -77,6 +77,11 @@ class SideSession:
             return False
         return True
 
+    def raise_if_failed(self) -> None:
+        """Raise what was wrong with the statement of `begin`, now over, if anything was."""
+        assert self._running is not None
+        self._running.result()
+
     def find_waiting(self, watch: SideSession) -> tuple[bool, int]:
         """Ask over ``watch`` whether this session waits for a lock, and how many others wait behind it."""
         waiting = [int(row[0]) for row in watch.run(self._words["waiting"].format(pid=self.pid))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -106,3 +107,26 @@ def test_it_needs_a_table(run: FaultyRun) -> None:
     finally:
         ask(run, f"ALTER TABLE moved_away RENAME TO {table}")
     see_that_nothing_is_left(run)
+
+
+REWRITES: list[tuple[str, dict[str, Any]]] = [("vacuum_full", {}), ("reindex", {}), ("reindex", {"concurrently": True})]
+
+
+@pytest.mark.parametrize(("kind", "options"), REWRITES)
+def test_a_rewrite_makes_the_table_smaller_and_is_over_by_itself(run: FaultyRun, kind: str, options: dict[str, Any]) -> None:
+    if run.scenario.database.engine != "postgres":
+        pytest.skip("a rewrite is PostgreSQL's")
+    (table,) = find_queues()[run.scenario.queue.kind].tables
+    (path,) = ask(run, f"SELECT string_agg(pg_relation_filenode(oid)::text, ' ' ORDER BY oid) FROM {FILES.format(table)}")
+    run.strike(kind, **options)
+    run.wait_until(lambda: is_over(run), "its end", within_s=60)
+    record = run.faults.records()[-1]
+    assert record["held"] is True
+    assert record["evidence"]["done"] is True
+    assert record["evidence"]["bytes_before"] > 0
+    (path_after,) = ask(run, f"SELECT string_agg(pg_relation_filenode(oid)::text, ' ' ORDER BY oid) FROM {FILES.format(table)}")
+    assert path_after != path, "they are other files"
+    see_that_nothing_is_left(run)
+
+
+FILES = "(SELECT '{0}'::regclass::oid AS oid UNION ALL SELECT indexrelid FROM pg_index WHERE indrelid = '{0}'::regclass) AS files"
