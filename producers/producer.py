@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from producers.schedule import Schedule
 from stallbench.drivers import driver_of
+from stallbench.exposition import Exposure
 from stallbench.open_queue import open_queue
 from stallbench.queues import NewJob, Queue
 from stallbench.reconnection import reconnect
@@ -34,12 +35,14 @@ class ProducerDocument(BaseModel):
     queue: str = Field(description="kind of the queue under test")
     queue_options: dict[str, object] = {}
     events: Path = Field(description="the event log to append to; its folder exists")
+    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
     rate: float = Field(ge=0, description="jobs a second, of this producer alone; 0 if it only fills the queue")
     backlog: int = Field(default=0, ge=0, description="jobs to enqueue before anything else, as fast as the queue takes them")
     offset_s: float = Field(default=0, ge=0, description="when the first job is wanted, after the start")
     payload_bytes: int = Field(default=256, ge=16)
     max_batch: int = Field(default=1, ge=1, description="jobs that are due may share one enqueue call, up to this many")
     seed: int = Field(default=1, description="of the payload's filling, and of the queue's own choices")
+    mark: str | None = Field(default=None, description="what a fault knows these jobs by")
 
 
 class Producer:
@@ -67,7 +70,8 @@ class Producer:
             except self._driver.errors as error:
                 self._log.write(Event.ERROR, intended_ns=wanted_ns, detail=self._tell(error, "enqueue"))
                 raise
-            self._log.write_enqueued(ids, intended_ns=wanted_ns, duration_ns=time.monotonic_ns() - began_ns)
+            duration_ns = time.monotonic_ns() - began_ns
+            self._log.write_enqueued(ids, self._queue.conditions, intended_ns=wanted_ns, duration_ns=duration_ns)
             if self._stop.asked:
                 return
 
@@ -103,7 +107,10 @@ class Producer:
         except self._driver.errors as further:
             self._log.write(Event.ERROR, detail=self._tell(further, "recover"))
         self._driver.close(self._queue.connection)
-        self._queue = reconnect(self._open, self._stop)
+        self._queue = reconnect(self._open, self._stop, self._record_refusal)
+
+    def _record_refusal(self, error: Exception) -> None:
+        self._log.write(Event.ERROR, detail=self._tell(error, "connect"))
 
     def _open(self) -> Queue[Any]:
         document = self._document
@@ -122,12 +129,15 @@ class Producer:
                 self._log.write(Event.ERROR, intended_ns=intended_ns, duration_ns=time.monotonic_ns() - began_ns, detail=detail)
             raise
         duration_ns = time.monotonic_ns() - began_ns
+        conditions = self._queue.conditions
         for intended_ns, job_id in zip(wanted_ns, ids, strict=True):
-            self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns)
+            detail = str(conditions.get(job_id, ""))
+            self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns, detail=detail)
 
     def _tell(self, error: Exception, move: str) -> str:
         return f"{self._driver.code(error)} in {move}: {self._driver.tell(error)}"
 
     def _payload(self, n: int) -> str:
-        opening = f'{{"n":{n},"filling":"'
+        mark = f'"mark":"{self._document.mark}",' if self._document.mark else ""
+        opening = f'{{"n":{n},{mark}"filling":"'
         return f'{opening}{self._filling[: max(0, self._document.payload_bytes - len(opening) - 2)]}"}}'

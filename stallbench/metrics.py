@@ -56,8 +56,15 @@ MEASURES: dict[str, Measure] = {
             statistics=("mean", "max"),
             is_of_run=True,
         ),
-        Measure(name="retried", meaning="calls that raised and that the queue itself tried again", statistics=COUNT),
+        Measure(
+            name="retried",
+            meaning="calls that raised and that the queue itself tried again; per job completed",
+            statistics=(*COUNT, "per_job"),
+        ),
         Measure(name="executions_again", meaning="executions of jobs that had been executed before", statistics=COUNT),
+        Measure(
+            name="again_after_ms", meaning="from the claim of a job's execution to that of its next one", statistics=DISTRIBUTION
+        ),
         Measure(name="deadlocks_in_claim", meaning="claims that the server rolled back to break a deadlock", statistics=COUNT),
         Measure(
             name="deadlocks_in_complete", meaning="completions that the server rolled back to break a deadlock", statistics=COUNT
@@ -87,6 +94,11 @@ MEASURES: dict[str, Measure] = {
             statistics=("count",),
             is_of_run=True,
         ),
+        Measure(
+            name="start_delay_ms",
+            meaning="from when a scheduled job was due to its claim",
+            statistics=DISTRIBUTION,
+        ),
         Measure(name="duplicates", meaning="jobs with a second completion in the phase", statistics=("count",)),
         Measure(name="depth", meaning="jobs ready and not claimed", statistics=SERIES),
         Measure(name="oldest_job_s", meaning="age of the oldest job that is ready", statistics=SERIES),
@@ -106,7 +118,14 @@ MEASURES: dict[str, Measure] = {
         Measure(name="row_lock_wait_ms", meaning="time that statements have waited for rows, of all sessions", statistics=COUNT),
         Measure(name="conflicts", meaning="queries of a replica that recovery cancelled", statistics=("count",)),
         Measure(name="replication_lag_bytes", meaning="bytes that the replica is behind", statistics=SERIES),
-        Measure(name="wal_bytes", meaning="WAL written", statistics=COUNT),
+        Measure(name="wal_bytes", meaning="WAL written; per job completed", statistics=(*COUNT, "per_job")),
+        Measure(name="updates", meaning="rows of the queue's tables that were updated", statistics=COUNT),
+        Measure(
+            name="hot_updates",
+            meaning="those of them that touched no index; their share, 0 to 1",
+            statistics=(*COUNT, "share"),
+            better="higher",
+        ),
         Measure(name="cpu_percent", meaning="of the whole host, 0 to 100", statistics=SERIES),
         Measure(name="notification_queue_percent", meaning="how full the notification queue is", statistics=SERIES),
         Measure(name="notification_queue_bytes", meaning="what the notification queue holds, in whole pages", statistics=SERIES),

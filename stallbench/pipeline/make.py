@@ -38,6 +38,7 @@ from stallbench.pipeline.points import (
     points_of_jobs,
     points_of_samples,
 )
+from stallbench.pipeline.ratios import make_ratios
 from stallbench.pipeline.read import make_torn, read_records
 from stallbench.pipeline.recoveries import make_recoveries, make_recovery_metrics
 from stallbench.pipeline.rounds import MOST_JOBS, make_round_metrics, make_rounds
@@ -48,6 +49,7 @@ from stallbench.pipeline.stuck_clients import make_stuck_clients
 from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import make_time_axis
 from stallbench.pipeline.vacuum_waits import make_vacuum_waits
+from stallbench.pipeline.waiting import find_conditions, make_waiting, points_of_delays
 from stallbench.pipeline.windows import make_windows
 from stallbench.pipeline.writing import Writing
 
@@ -92,12 +94,14 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         of_duplicates = events_of_duplicates(events, jobs, seen.get["duplicates"])
         executions = find_executions(of_duplicates, facts)
         again = second_completions(of_duplicates)
+        conditions = find_conditions(events).persist()
         points = (
             points_of_events(events),
             points_of_jobs(jobs),
             points_of_deadlocks(events),
             points_of_duplicates(again),
             points_of_executions_again(executions),
+            points_of_delays(conditions, jobs),
             keep_places(spark, axis, records.first_ns),
         )
         sampled = measure_samples(points_of_samples(samples), axis)
@@ -113,10 +117,13 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         window = facts.queue.window if seen.get["claimed"] <= MOST_JOBS else None
         rounds = (make_rounds(events, jobs, window) if window else spark.createDataFrame([], TABLES["rounds"])).persist()
         writing.start("rounds", lambda: rounds)
+        writing.start("waiting", lambda: make_waiting(spark, conditions, events, jobs))
         recoveries = make_recoveries(spark, facts, axis, jobs=jobs, windows=windows, second_completions=again).persist()
         writing.start("recoveries", lambda: recoveries)
+        phases = make_phases(measured, axis).persist()
         of_phases = (
-            make_phases(measured, axis),
+            phases,
+            make_ratios(phases),
             make_order_metrics(order),
             make_round_metrics(rounds),
             make_stalls(windows, jobs, axis),

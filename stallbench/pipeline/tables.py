@@ -39,6 +39,7 @@ TABLES = {
     "duplicates": ("job_id long, executions long, completions long, processes string, excused boolean, reason string"),
     "order": "diff long, claims long",
     "rounds": "round long, jobs long",
+    "waiting": "rule string, jobs long, claimed long, broken long, examples array<long>",
     "holders": (
         "server string, holder string, kind string, pid long, application string, state string, via string, catalog_only boolean, "
         "from_ns long, to_ns long, from_s double, to_s double, max_age_s double, max_age_xids long, oldest_s double, longrunner string"
@@ -75,6 +76,7 @@ _ORDER = {
     "duplicates": ["job_id"],
     "order": ["diff"],
     "rounds": ["round"],
+    "waiting": ["rule"],
     "holders": ["from_ns", "server", "holder"],
     "stuck_clients": ["from_s", "session"],
     "vacuum_waits": ["from_s", "table"],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -33,6 +34,20 @@ class NewJob:
 
     payload: str
     """The job's arguments: a JSON document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """What a job waits for before it may be claimed."""
+
+    kind: Literal["fifo", "due", "after"]
+    """Its turn in a FIFO queue of which one job runs at a time; a time; another job's success."""
+    subject: str
+    """The FIFO queue's name; nanoseconds since 1970, UTC; the other job's id."""
+
+    def __str__(self) -> str:
+        """Return it as the event log has it."""
+        return f"{self.kind}:{self.subject}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +132,8 @@ class Queue(ABC, Generic[OptionsT]):
         """Where the queue takes its random choices from; a worker seeds it."""
         self.on_retry: Callable[[Exception], None] = _ignore
         """Called with an error of the driver that the queue's own policy answers by trying again, before it does."""
+        self.clock: Callable[[], float] = time.time
+        """What the process takes for the time, in seconds since 1970, for queues that do not ask the server for it."""
 
     @classmethod
     def resolve_options(cls, options: OptionsT, *, workers: int) -> OptionsT:
@@ -140,6 +157,11 @@ class Queue(ABC, Generic[OptionsT]):
         """Add many jobs as quickly as the engine can, as `enqueue` would have left them, and return their ids in the same order."""
         return self.enqueue(jobs)
 
+    @property
+    def conditions(self) -> Mapping[int, Condition]:
+        """What the jobs of the latest `enqueue` or `load` wait for, by id; one that may be claimed at once is left out."""
+        return {}
+
     @abstractmethod
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Take up to ``limit`` jobs; empty if there is none. Raises `LostRaceError` if a re-check found the job gone."""
@@ -158,6 +180,11 @@ class Queue(ABC, Generic[OptionsT]):
         Returns whether it is; else the worker opens a new connection, which also ends what the broken move may have left open.
         """
         return False
+
+    @classmethod
+    def has_scheduler(cls, options: OptionsT) -> bool:
+        """Return whether a process of its own calls `schedule`, with these options."""
+        return cls.needs_scheduler
 
     def schedule(self) -> float:
         """Do what the queue's scheduler does at its turn, and return after how many seconds it is its turn again."""

@@ -33,6 +33,7 @@ synchronous = {synchronous}
 settings = {settings}
 [queue]
 kind = "{queue}"
+{queue_options}
 [producers]
 rate = 100
 [workers]
@@ -56,21 +57,21 @@ class FaultyRun:
         self.notes: list[str] = []
         queue = find_queues()[scenario.queue.kind]
         options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
-        self.of_queue: dict[str, Any] = {
+        self.queue: dict[str, Any] = {
             "kind": queue.kind,
             "options": options.model_dump(mode="json"),
             "tables": queue.tables,
             "indexes": queue.indexes,
         }
         primary = self.cluster.server("primary")
-        with opened_queue(queue.kind, self.of_queue["options"], primary.direct, "install") as opened:
+        with opened_queue(queue.kind, self.queue["options"], primary.direct, "install") as opened:
             opened.install()
-        self.load = Load(scenario, self.of_queue, primary.proxied, processes=self.processes, folder=folder)
+        self.load = Load(scenario, self.queue, primary.proxied, processes=self.processes, folder=folder)
         ground = Ground(
             cluster=self.cluster,
             load=self.load,
             processes=self.processes,
-            queue=self.of_queue,
+            queue=self.queue,
             folder=folder,
             random=random.Random(1),
             note=self.notes.append,
@@ -140,8 +141,12 @@ def faulty_run(
     workers: int = 2,
     work: str = "1ms",
     settings: str = "{}",
+    queue_options: str = "",
 ) -> Iterator[FaultyRun]:
-    """Bring one up in ``path``, and take it down, whatever the test did to it. ``settings``: of the server, as TOML."""
+    """Bring one up in ``path``, and take it down, whatever the test did to it.
+
+    ``settings``: of the server, as TOML. ``queue_options``: of the queue, a line of TOML each.
+    """
     file = path / "small.toml"
     file.write_text(
         SCENARIO.format(
@@ -149,6 +154,7 @@ def faulty_run(
             replicas=replicas,
             synchronous=str(synchronous).lower(),
             queue=queue,
+            queue_options=queue_options,
             workers=workers,
             work=work,
             settings=settings,

@@ -90,7 +90,7 @@ def test_clients_find_the_promoted_replica_by_the_address_that_they_know(tmp_pat
 
 def test_the_collectors_watch_the_promoted_one_and_there_is_nobody_else_to_promote(tmp_path: Path) -> None:
     with faulty_run(tmp_path, replicas=1) as run:
-        sampling = Sampling(run.cluster, run.of_queue, interval_s=0.2, processes=run.processes, folder=run.folder)
+        sampling = Sampling(run.cluster, run.queue, interval_s=0.2, processes=run.processes, folder=run.folder)
         sampling.start()
         fail_over(run, detect_after="0s")
         sampling.follow()
