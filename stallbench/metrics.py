@@ -97,6 +97,12 @@ MEASURES: dict[str, Measure] = {
             statistics=("to_first_completion", "to_rate", "to_empty_backlog"),
         ),
         Measure(
+            name="lost",
+            meaning="jobs that nobody has, and nobody did, although their enqueue was acknowledged",
+            statistics=("count",),
+            is_of_run=True,
+        ),
+        Measure(
             name="start_delay_ms",
             meaning="from when a scheduled job was due to its claim",
             statistics=DISTRIBUTION,

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from stallbench.pipeline.read import EVENTS, Records
 from stallbench.pipeline.run_facts import RunFacts
+from stallbench.pipeline.run_metrics import as_phase_rows
 from stallbench.pipeline.tables import TABLES
 
 EXAMPLES = 20
@@ -41,3 +42,13 @@ def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int 
     if not refused:
         return accounted
     return accounted.unionByName(jobs.sparkSession.createDataFrame([("refused", refused, [])], TABLES["conservation"]))
+
+
+def make_lost_metric(jobs: DataFrame) -> DataFrame:
+    """Return how many jobs are lost, as a row of ``phases``, of the whole run; none if it is not known of some what became of them."""
+    figures = jobs.agg(
+        F.count_if(F.col("state") == "lost").alias("count"),
+        F.count_if(F.col("state") == "unknown").alias("unknown"),
+        F.count("*").alias("jobs"),
+    )
+    return as_phase_rows(figures.filter("unknown = 0 AND jobs > 0"), "lost", ("count",))

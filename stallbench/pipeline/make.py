@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.claim_growth import make_growth_metrics
-from stallbench.pipeline.conservation import count_refused, make_conservation, may_have_missed_enqueues
+from stallbench.pipeline.conservation import count_refused, make_conservation, make_lost_metric, may_have_missed_enqueues
 from stallbench.pipeline.disturbances import make_faults
 from stallbench.pipeline.duplicates import (
     events_of_duplicates,
@@ -128,9 +128,10 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             make_ratios(phases),
             make_order_metrics(order),
             make_round_metrics(rounds),
-            make_stalls(windows, axis),
+            make_stalls(windows, jobs, axis),
             make_recovery_metrics(recoveries),
             *([make_growth_metrics(events)] if facts.scenario.producers.backlog and seen.get["claimed"] <= MOST_JOBS else []),
+            make_lost_metric(jobs),
         )
         writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()

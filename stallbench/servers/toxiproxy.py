@@ -135,6 +135,19 @@ class ToxiproxyServer:
         if state != enabled:
             raise NotCarriedOutError(f"proxy {name!r} should be {'open' if enabled else 'cut'}, but is not")
 
+    def set_upstream(self, name: str, port: int) -> None:
+        """Let a proxy lead to another loopback port; its connections are closed, its toxics stay."""
+        upstream = f"{LOOPBACK}:{port}"
+        try:
+            self._client()
+            # The library knows no such change; its own call of the server's interface does, and takes any answer for a yes.
+            APIConsumer.post(f"/proxies/{name}", json={"upstream": upstream})
+            found = self._proxy(name).upstream
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy refused to point proxy {name!r} at port {port}: {error}") from error
+        if found != upstream:
+            raise NotCarriedOutError(f"proxy {name!r} should lead to {upstream}, but leads to {found}")
+
     def is_enabled(self, name: str) -> bool:
         """Whether a proxy is open."""
         try:

@@ -29,6 +29,7 @@ summary = "A small run."
 [database]
 engine = "{engine}"
 replicas = {replicas}
+synchronous = {synchronous}
 settings = {settings}
 [queue]
 kind = "{queue}"
@@ -56,22 +57,21 @@ class FaultyRun:
         self.notes: list[str] = []
         queue = find_queues()[scenario.queue.kind]
         options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
-        of_queue: dict[str, Any] = {
+        self.queue: dict[str, Any] = {
             "kind": queue.kind,
             "options": options.model_dump(mode="json"),
             "tables": queue.tables,
             "indexes": queue.indexes,
         }
-        self.queue = of_queue
         primary = self.cluster.server("primary")
-        with opened_queue(queue.kind, of_queue["options"], primary.direct, "install") as opened:
+        with opened_queue(queue.kind, self.queue["options"], primary.direct, "install") as opened:
             opened.install()
-        self.load = Load(scenario, of_queue, primary.proxied, processes=self.processes, folder=folder)
+        self.load = Load(scenario, self.queue, primary.proxied, processes=self.processes, folder=folder)
         ground = Ground(
             cluster=self.cluster,
             load=self.load,
             processes=self.processes,
-            queue=of_queue,
+            queue=self.queue,
             folder=folder,
             random=random.Random(1),
             note=self.notes.append,
@@ -136,6 +136,7 @@ def faulty_run(
     *,
     engine: str = "postgres",
     replicas: int = 0,
+    synchronous: bool = False,
     queue: str = "skip_locked",
     workers: int = 2,
     work: str = "1ms",
@@ -147,8 +148,18 @@ def faulty_run(
     ``settings``: of the server, as TOML. ``queue_options``: of the queue, a line of TOML each.
     """
     file = path / "small.toml"
-    values = {"queue": queue, "queue_options": queue_options, "workers": workers, "work": work, "settings": settings}
-    file.write_text(SCENARIO.format(engine=engine, replicas=replicas, **values))
+    file.write_text(
+        SCENARIO.format(
+            engine=engine,
+            replicas=replicas,
+            synchronous=str(synchronous).lower(),
+            queue=queue,
+            queue_options=queue_options,
+            workers=workers,
+            work=work,
+            settings=settings,
+        )
+    )
     scenario = read_scenario(str(file))
     folder = create_run_folder(scenario, path / "runs")
     with running_cluster(scenario.database, folder.logs) as started:
