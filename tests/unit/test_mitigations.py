@@ -32,7 +32,7 @@ workers.count = 4
 summary = "No mitigation."
 workers.count = 5
 """
-MARKS = "before\n<!-- made-up: begin -->\nold\n<!-- made-up: end -->\nafter\n"
+MARKS = "before\n<!-- made-up: begin -->\nSTALE\n<!-- made-up: end -->\nafter\n"
 HARMED = [8.0, 8.2, 7.9]
 MEASURED = {"control": HARMED, "cure": [1.1, 1.0, 1.05], "relief": [4.0, 4.2, 4.1]}
 HELD_OUT = {"control": 12.0, "relief": 31.0, "cure": 40.0}
@@ -69,7 +69,7 @@ def table_of(tmp_path: Path) -> dict[str, str]:
     text = page.read_text()
     assert text.startswith("before\n<!-- made-up: begin -->\n")
     assert text.endswith("<!-- made-up: end -->\nafter\n")
-    assert "old" not in text
+    assert "STALE" not in text
     return {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
 
 
