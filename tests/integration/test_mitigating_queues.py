@@ -202,7 +202,9 @@ class TestRotatingTables:
 
     def test_jobs_are_worked_in_order_across_tables(self, open_: Open) -> None:
         queue = open_("rotating_tables", rotate_after=1)
-        ids, claimed, until_s = [], [], time.monotonic() + PATIENCE_S
+        ids: list[int] = []
+        claimed: list[Claim] = []
+        until_s = time.monotonic() + PATIENCE_S
         while self.turn(queue)[1] == 0:
             assert time.monotonic() < until_s, "it does not rotate"
             ids += queue.enqueue(JOBS[:2])
