@@ -33,13 +33,13 @@ KEYS_AND_TYPES = [
     (
         'one."\n',
         'one."\nname = "x"\n',
-        "name: unknown key; allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect, comparison, mitigation;"
+        "name: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, phases, expect, comparison, mitigation;"
         ' did you mean "phases.name"?',
     ),
     (
         "[workers]",
         "[wokers]",
-        "wokers: unknown key; allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect, comparison, mitigation;"
+        "wokers: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, phases, expect, comparison, mitigation;"
         ' did you mean "workers"?',
     ),
     ("count = 2", "counts = 2", 'workers.counts: unknown key; allowed are count, work, poll; did you mean "count"?'),
