@@ -127,7 +127,7 @@ def start_cluster(
 
 def _take_in(cluster: Cluster, daemon: Daemon, role: Role, starter: Starter, progress: Callable[[str], None]) -> None:
     """Put a server that has come up behind its proxy."""
-    direct = proxied = daemon.endpoint
+    direct = proxied = daemon.endpoint.model_copy(update={"prepared_statements": starter.database.prepared_statements})
     behind = ""
     if cluster.has_proxy:
         proxied = direct.model_copy(update={"port": cluster.toxiproxy.add_proxy(daemon.name, direct.port)})

@@ -73,6 +73,7 @@ class FaultyRun:
             processes=self.processes,
             queue=of_queue,
             folder=folder,
+            scratch=started.scratch,
             random=random.Random(1),
             note=self.notes.append,
         )
