@@ -37,10 +37,9 @@ class Pooler(InjectedFault[PoolerOptions]):
 
     def inject(self) -> dict[str, Any]:
         """Start it, lead the clients there, and see that it serves."""
-        self._server = self.ground.cluster.server(self.on)
         self._pgbouncer = Pgbouncer(
             self.name,
-            self._server.direct,
+            self.ground.cluster.server(self.on).direct,
             mode=self.options.mode,
             pool_size=self.options.pool_size,
             processes=self.ground.processes,
@@ -48,7 +47,9 @@ class Pooler(InjectedFault[PoolerOptions]):
             scratch=self.ground.scratch,
         )
         self._pools: dict[str, int] = {}
-        self.ground.cluster.toxiproxy.set_upstream(self.on, self._pgbouncer.endpoint.port)
+        toxiproxy, endpoint = self.ground.cluster.toxiproxy, self._pgbouncer.endpoint
+        self._upstream = toxiproxy.upstream(self.on)
+        toxiproxy.set_upstream(self.on, f"{endpoint.host}:{endpoint.port}")
         return {"pgbouncer": self._pgbouncer.version, "mode": self.options.mode, "most": self._pools}
 
     def keep_up(self) -> None:
@@ -68,7 +69,8 @@ class Pooler(InjectedFault[PoolerOptions]):
 
     def undo(self) -> dict[str, Any]:
         """Lead the clients back to the server, then end it."""
+        if hasattr(self, "_upstream"):
+            self.ground.cluster.toxiproxy.set_upstream(self.on, self._upstream)
         if hasattr(self, "_pgbouncer"):
-            self.ground.cluster.toxiproxy.set_upstream(self.on, self._server.direct.port)
             self._pgbouncer.stop()
         return {}

@@ -135,9 +135,15 @@ class ToxiproxyServer:
         if state != enabled:
             raise NotCarriedOutError(f"proxy {name!r} should be {'open' if enabled else 'cut'}, but is not")
 
-    def set_upstream(self, name: str, port: int) -> None:
-        """Let a proxy lead to another loopback port; its connections are closed."""
-        upstream = f"{LOOPBACK}:{port}"
+    def upstream(self, name: str) -> str:
+        """Return where a proxy leads to, as ``host:port``."""
+        try:
+            return str(self._proxy(name).upstream)
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy did not tell of proxy {name!r}: {error}") from error
+
+    def set_upstream(self, name: str, upstream: str) -> None:
+        """Let a proxy lead to another ``host:port``; its connections are closed."""
         try:
             proxy = self._proxy(name)
             # The library knows no such change.

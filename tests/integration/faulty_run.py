@@ -30,6 +30,7 @@ summary = "A small run."
 engine = "{engine}"
 replicas = {replicas}
 settings = {settings}
+prepared_statements = {prepared_statements}
 [queue]
 kind = "{queue}"
 {queue_options}
@@ -53,6 +54,7 @@ class FaultyRun:
         self.cluster = started.cluster
         self.processes = started.processes
         self.folder = folder
+        self.scratch = started.scratch
         self.notes: list[str] = []
         queue = find_queues()[scenario.queue.kind]
         options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
@@ -142,6 +144,7 @@ def faulty_run(
     work: str = "1ms",
     settings: str = "{}",
     queue_options: str = "",
+    prepared_statements: bool = True,
 ) -> Iterator[FaultyRun]:
     """Bring one up in ``path``, and take it down, whatever the test did to it.
 
@@ -149,7 +152,8 @@ def faulty_run(
     """
     file = path / "small.toml"
     values = {"queue": queue, "queue_options": queue_options, "workers": workers, "work": work, "settings": settings}
-    file.write_text(SCENARIO.format(engine=engine, replicas=replicas, **values))
+    prepares = str(prepared_statements).lower()
+    file.write_text(SCENARIO.format(prepared_statements=prepares, engine=engine, replicas=replicas, **values))
     scenario = read_scenario(str(file))
     folder = create_run_folder(scenario, path / "runs")
     with running_cluster(scenario.database, folder.logs) as started:
