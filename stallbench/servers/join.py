@@ -87,12 +87,13 @@ def join_cluster(
         finally:
             guest.close()
         proxied = _put_behind_proxy(toxiproxy, name, endpoint, debts)
+        proxied = proxied.model_copy(update={"prepared_statements": database.prepared_statements})
         cluster.servers.append(
             Server(
                 name=name,
                 role=role,
                 direct=endpoint,
-                proxied=proxied.model_copy(update={"prepared_statements": database.prepared_statements}),
+                proxied=proxied,
                 daemon=daemon,
                 start_ns=time.time_ns(),
             )
