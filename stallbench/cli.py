@@ -19,6 +19,7 @@ from stallbench.errors import (
     EXIT_INTERRUPTED,
     EXIT_NOT_CARRIED_OUT,
     EXIT_PASS,
+    BadInputError,
     NotCarriedOutError,
     StallbenchError,
 )
@@ -72,6 +73,14 @@ def run(
             "--allow-server-changes", help="Let the bench change settings of joined servers, and set them back afterwards."
         ),
     ] = False,
+    expose: Annotated[
+        str | None,
+        typer.Option(
+            "--expose",
+            metavar="ADDRESS",
+            help="Let every process answer Prometheus on this address, 127.0.0.1 or 0.0.0.0; the run's folder says where, in targets/.",
+        ),
+    ] = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Run a scenario on servers of its own, or on servers that it is told to join, and judge it.
@@ -88,6 +97,7 @@ def run(
 
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
+    from stallbench.exposition import Exposure
     from stallbench.joined import read_joined_servers
     from stallbench.run import open_run
     from stallbench.scenario_file import read_scenario
@@ -106,7 +116,7 @@ def run(
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         view.say(f"{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
         try:
-            with open_run(chosen, runs, view, joined) as started:
+            with open_run(chosen, runs, view, joined, Exposure(host=expose) if expose else None) as started:
                 folder = started.folder
                 view.say(f"records are in {_short(folder.path)}")
                 started.carry_out()
@@ -116,7 +126,7 @@ def run(
             kept = f"; what was recorded is kept: stallbench report {_short(folder.path)}" if folder else ""
             print(f"interrupted{kept}", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
-        view.say("servers are down; making tables, verdict and report")
+        view.say(f"{'the joined servers are left' if joined else 'servers are down'}; making tables, verdict and report")
     _conclude_and_exit(folder.path)
 
 
@@ -189,6 +199,10 @@ def forecast(
     work: Annotated[
         str | None, typer.Option("--work", metavar="TIME", help="How long a job takes, like 10ms; the run's if not given.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="RUN", help="Another run: forecast its load, and say how far off the forecast was."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as JSON.")] = False,
     runs: RunsOption = RUNS,
 ) -> None:
@@ -201,14 +215,22 @@ def forecast(
 
         stallbench forecast latest --rate 50 --workers 8 --work 10ms
     """
-    from stallbench.forecast.command import forecast_run
-    from stallbench.forecast.screen import print_forecast
+    from stallbench.forecast.command import check_forecast, forecast_run
+    from stallbench.forecast.screen import print_check, print_forecast
 
-    found = forecast_run(find_run_folder(run, runs).path, rate=rate, workers=workers, work=work)
-    if as_json:
-        print(json.dumps(found.as_json(), indent=2))
+    folder = find_run_folder(run, runs).path
+    if against is None:
+        found, check = forecast_run(folder, rate=rate, workers=workers, work=work), None
+    elif (rate, workers, work) == (None, None, None):
+        found, check = check_forecast(folder, find_run_folder(against, runs).path)
     else:
-        print_forecast(found)
+        raise BadInputError("--against: the load is that run's; leave out --rate, --workers and --work")
+    if as_json:
+        print(json.dumps(found.as_json() | ({"against": check.as_json()} if check else {}), indent=2))
+        return
+    print_forecast(found)
+    if check:
+        print_check(check)
 
 
 @app.command("list")

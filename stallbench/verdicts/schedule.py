@@ -21,6 +21,7 @@ class ScheduleKept(Check):
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each measured phase."""
         usual = float(run.record["scenario"]["producers"]["rate"])
+        has_more = any(process.get("outside") and process["role"] == "producer" for process in run.record["processes"])
         findings = []
         for phase in run.record["phases"]:
             if not phase["measured"] or usual == 0:
@@ -37,14 +38,16 @@ class ScheduleKept(Check):
             edge = (run.record["scenario"]["producers"]["max_batch"] + at_edges) / length_s
             lag_p99_ms = run.metric("lag_ms", "p99", phase["name"]) or 0.0
             found = f"{achieved:,.1f} jobs/s, schedule lag p99 {lag_p99_ms:.1f} ms"
-            kept = abs(achieved - intended) <= max(intended * TOLERANCE, edge)
+            tolerance = max(intended * TOLERANCE, edge)
+            # What producers of others add is theirs to say.
+            kept = achieved >= intended - tolerance and (has_more or achieved <= intended + tolerance)
             findings.append(
                 Finding(
                     check=self.name,
                     subject=subject,
                     result="pass" if kept else "fail",
                     reason=f"{subject}: {found}; intended {intended:,.1f} jobs/s",
-                    expected=f"{intended:,.1f} jobs/s within {TOLERANCE:.1%}",
+                    expected=f"{intended:,.1f} jobs/s within {TOLERANCE:.1%}" + (", and others' besides" if has_more else ""),
                     found=found,
                 )
             )
