@@ -188,6 +188,7 @@ class Run:
                 processes=self._processes,
                 queue=self.record["queue"],
                 folder=self.folder,
+                scratch=self._scratch,
                 random=random.Random(self.scenario.seed),
                 note=self.record.note,
             ),

@@ -6,6 +6,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -38,6 +39,8 @@ class Ground:
     queue: Mapping[str, Any]
     """The queue's part of ``run.json``: its ``kind``, ``options``, ``tables``, ``indexes``."""
     folder: RunFolder
+    scratch: Path
+    """Folder for what a server of its own needs, gone with the run."""
     random: random.Random
     """Seeded by the run."""
     note: Callable[[str], None]

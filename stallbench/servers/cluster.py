@@ -105,7 +105,7 @@ class Cluster:
         Another replica is left without anybody to follow.
         """
         dead, promoted = self.server("primary"), self.server(name)
-        self.toxiproxy.set_upstream("primary", promoted.direct.port)
+        self.toxiproxy.set_upstream("primary", f"{promoted.direct.host}:{promoted.direct.port}")
         parts: dict[str, Server] = {
             dead.name: replace(dead, role="fenced"),
             promoted.name: replace(promoted, role="primary", proxied=dead.proxied),
@@ -157,7 +157,7 @@ def start_cluster(
 
 def _take_in(cluster: Cluster, daemon: Daemon, role: Role, starter: Starter, progress: Callable[[str], None]) -> None:
     """Put a server that has come up behind its proxy."""
-    direct = proxied = daemon.endpoint
+    direct = proxied = daemon.endpoint.model_copy(update={"prepared_statements": starter.database.prepared_statements})
     behind = ""
     if cluster.has_proxy:
         proxied = direct.model_copy(update={"port": cluster.toxiproxy.add_proxy(daemon.name, direct.port)})

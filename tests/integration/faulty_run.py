@@ -31,6 +31,7 @@ engine = "{engine}"
 replicas = {replicas}
 synchronous = {synchronous}
 settings = {settings}
+prepared_statements = {prepared_statements}
 [queue]
 kind = "{queue}"
 {queue_options}
@@ -54,6 +55,7 @@ class FaultyRun:
         self.cluster = started.cluster
         self.processes = started.processes
         self.folder = folder
+        self.scratch = started.scratch
         self.notes: list[str] = []
         queue = find_queues()[scenario.queue.kind]
         options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
@@ -73,6 +75,7 @@ class FaultyRun:
             processes=self.processes,
             queue=self.queue,
             folder=folder,
+            scratch=started.scratch,
             random=random.Random(1),
             note=self.notes.append,
         )
@@ -142,24 +145,16 @@ def faulty_run(
     work: str = "1ms",
     settings: str = "{}",
     queue_options: str = "",
+    prepared_statements: bool = True,
 ) -> Iterator[FaultyRun]:
     """Bring one up in ``path``, and take it down, whatever the test did to it.
 
     ``settings``: of the server, as TOML. ``queue_options``: of the queue, a line of TOML each.
     """
     file = path / "small.toml"
-    file.write_text(
-        SCENARIO.format(
-            engine=engine,
-            replicas=replicas,
-            synchronous=str(synchronous).lower(),
-            queue=queue,
-            queue_options=queue_options,
-            workers=workers,
-            work=work,
-            settings=settings,
-        )
-    )
+    values = {"queue": queue, "queue_options": queue_options, "workers": workers, "work": work, "settings": settings}
+    switches = {"prepared_statements": str(prepared_statements).lower(), "synchronous": str(synchronous).lower()}
+    file.write_text(SCENARIO.format(**switches, engine=engine, replicas=replicas, **values))
     scenario = read_scenario(str(file))
     folder = create_run_folder(scenario, path / "runs")
     with running_cluster(scenario.database, folder.logs) as started:
