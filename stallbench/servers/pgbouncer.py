@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,7 @@ class Pgbouncer:
             log=logs / f"{name}.log",
             user=user,
             environment=part.environment,
+            stop_signal=signal.SIGINT,  # it takes SIGTERM for an emergency, and says so by its exit code
         )
         try:
             wait_until_it_answers(name, self.process, self.endpoint, _START_S)

@@ -29,8 +29,8 @@ FORGETTING: list[tuple[str, Engine, Mapping[str, SettingValue]]] = [
     ("laravel_redis", "redis", {"save": ""}),
     ("beanstalkd", "beanstalkd", {}),
 ]
-LOST_CONNECTION = {"2006", "2013", "1053", "ConnectionError", "ConnectionLostError"}
-"""What the drivers call it. While a server comes up, it may also refuse in ways of its own, which nobody gets to see but who reconnects."""
+LOST_CONNECTION = {"2003", "2006", "2013", "1053", "ConnectionError", "ConnectionLostError", "ConnectionRefusedError"}
+"""What the drivers call it, and what they call the refusal of who comes again before the server does."""
 
 StartOn = Callable[..., RecordingProcess]
 

@@ -22,13 +22,21 @@ def is_stopped(process: Process) -> bool:
     return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
 
 
+def jobs_in_hand(run: FaultyRun) -> set[str]:
+    ends = [row for event in (Event.COMPLETED, Event.EXPIRED, Event.ERROR) for row in run.events(event)]
+    ended = {row["job_id"] for row in ends if row["process"] == "worker-1"}
+    return {row["job_id"] for row in run.events(Event.CLAIMED) if row["process"] == "worker-1"} - ended
+
+
 def pause_with_a_job_in_hand(run: FaultyRun) -> str:
     """Pause worker-1 for longer than a reservation lasts and return the job that it had meanwhile."""
     run.wait_until_jobs_complete(3)
     run.strike("pause", "worker-1")
-    ends = [row for event in (Event.COMPLETED, Event.EXPIRED, Event.ERROR) for row in run.events(event)]
-    ended = {row["job_id"] for row in ends if row["process"] == "worker-1"}
-    (job_id,) = {row["job_id"] for row in run.events(Event.CLAIMED) if row["process"] == "worker-1"} - ended
+    while not (in_hand := jobs_in_hand(run)):
+        run.end_faults()
+        run.wait_until_jobs_complete(1)
+        run.strike("pause", "worker-1")
+    (job_id,) = in_hand
     run.wait_until(
         lambda: any(row["job_id"] == job_id and row["process"] != "worker-1" for row in run.events(Event.CLAIMED)),
         f"another claim of job {job_id}",
