@@ -17,14 +17,16 @@ __all__ = ["Longrunner", "find_longrunners"]
 
 
 @cache
-def find_longrunners() -> dict[str, type[Longrunner[Any]]]:
-    """Return every kind in this folder by its name, in alphabetical order."""
+def find_longrunners(engine: str = "postgres") -> dict[str, type[Longrunner[Any]]]:
+    """Return every kind in this folder that runs on ``engine`` by its name, in alphabetical order."""
     found: dict[str, type[Longrunner[Any]]] = {}
     for module_info in pkgutil.iter_modules(__path__):
         if module_info.name == "__main__":
             continue
         module = importlib.import_module(f"{__name__}.{module_info.name}")
         for _, member in inspect.getmembers(module, inspect.isclass):
-            if issubclass(member, Longrunner) and not inspect.isabstract(member) and member.__module__ == module.__name__:
+            if member.__module__ != module.__name__ or not issubclass(member, Longrunner) or inspect.isabstract(member):
+                continue
+            if engine in member.engines:
                 found[member.kind] = member
     return dict(sorted(found.items()))

@@ -10,11 +10,10 @@ import json
 import sys
 from functools import partial
 
-import psycopg
-
 from longrunners import find_longrunners
 from longrunners.choice import Choice, Choices, find_faults, tell_fault
-from longrunners.longrunner import LongrunnerDocument, LostError, tell
+from longrunners.longrunner import LongrunnerDocument, LostError
+from stallbench.drivers import driver_of
 from stallbench.role import EXIT_BAD_DOCUMENT, CannotGoOnError, Stop, read_document, run_role, say
 
 
@@ -25,7 +24,7 @@ def main() -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="read a list of {kind, role, options, settings}, print the list of each one's faults, and hold nothing",
+        help="read a list of {kind, engine, role, options, settings}, print the list of each one's faults, and hold nothing",
     )
     arguments = parser.parse_args()
     if arguments.check:
@@ -38,21 +37,25 @@ def main() -> None:
 def run_one(where: str) -> None:
     """Hold until asked to stop, or clean up after one that was killed."""
     document = read_document(LongrunnerDocument, [where])
-    if faults := find_faults(Choice(kind=document.kind, options=document.options)):
+    engine = document.endpoint.engine
+    if faults := find_faults(Choice(kind=document.kind, engine=engine, options=document.options)):
         print("\n".join(f"document of {document.name}: {tell_fault(fault)}" for fault in faults), file=sys.stderr)
         sys.exit(EXIT_BAD_DOCUMENT)
-    kind = find_longrunners()[document.kind]
+    kind = find_longrunners(engine)[document.kind]
     longrunner = kind(document, kind.options_type.model_validate(document.options))
     if document.release:
         say(released=True, removed=longrunner.release())
         return
+    driver = driver_of(engine)
     stop = Stop()
     say(ready={"holder": longrunner.hold(stop)})
     try:
         longrunner.keep(stop)
         longrunner.let_go()
-    except (LostError, CannotGoOnError, psycopg.Error) as error:
-        why = tell(error) if isinstance(error, psycopg.Error) else str(error)
+    except Exception as error:
+        if not isinstance(error, (LostError, CannotGoOnError, *driver.errors)):
+            raise
+        why = f"{driver.code(error)}: {driver.tell(error)}" if isinstance(error, driver.errors) else str(error)
         say(lost=why)
         raise CannotGoOnError(f"{document.name} holds no longer: {why}") from error
     say(released=True)

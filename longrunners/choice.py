@@ -18,6 +18,7 @@ class Choice(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
+    engine: str = "postgres"
     role: str | None = None
     """Role of the server that it is to run on; not checked if none."""
     options: dict[str, object] = {}
@@ -36,9 +37,9 @@ def find_faults(choice: Choice) -> list[dict[str, Any]]:
     other fault has ``found`` and
     ``expected``. What pydantic finds wrong with the options has its own ``type``, ``loc``, ``msg`` and ``ctx`` beside them.
     """
-    kinds = find_longrunners()
+    kinds = find_longrunners(choice.engine)
     if choice.kind not in kinds:
-        return [{"where": "kind", "found": choice.kind, "allowed": list(kinds)}]
+        return [{"where": "kind", "found": choice.kind, "allowed": list(kinds), "engine": choice.engine}]
     kind = kinds[choice.kind]
     faults: list[dict[str, Any]] = []
     if choice.role is not None and choice.role not in kind.roles:

@@ -8,7 +8,7 @@ import time
 import psycopg
 from psycopg.pq import ExecStatus
 
-from longrunners.longrunner import Connection
+from longrunners.postgres_longrunner import Connection
 from stallbench.drivers.driver import CONNECT_TIMEOUT_S
 from stallbench.records.endpoint import Endpoint
 from stallbench.role import CannotGoOnError

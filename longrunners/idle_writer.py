@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from psycopg.sql import SQL, Identifier
 
-from longrunners.longrunner import Connection, LongrunnerOptions
+from longrunners.longrunner import LongrunnerOptions
+from longrunners.postgres_longrunner import Connection
 from longrunners.transaction import TransactionLongrunner
 
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import psycopg
 
-from longrunners.longrunner import Connection, Longrunner, LostError, OptionsT
+from longrunners.longrunner import LostError, OptionsT
+from longrunners.postgres_longrunner import Connection, PostgresLongrunner
 from stallbench.reconnection import reconnect
 from stallbench.role import CannotGoOnError, Stop
 
 _LOOK_EVERY_S = 0.5
 
 
-class LeftoverLongrunner(Longrunner[OptionsT]):
+class LeftoverLongrunner(PostgresLongrunner[OptionsT]):
     """Makes the thing, then only looks whether it is still there, on a connection that holds nothing."""
 
     _connection: Connection

@@ -6,19 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-import psycopg
 from pydantic import BaseModel, ConfigDict, Field
 
-from stallbench.drivers.postgres import connect
 from stallbench.records.endpoint import Endpoint
 from stallbench.role import Stop
-
-Connection = psycopg.Connection[tuple[Any, ...]]
-
-_TERMINATE = """
-SELECT pid, pg_terminate_backend(pid, 5000)
-FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()
-"""
 
 
 class LongrunnerOptions(BaseModel):
@@ -61,6 +52,7 @@ class Longrunner(ABC, Generic[OptionsT]):
     """Who has met it."""
     roles: ClassVar[tuple[str, ...]] = ("primary",)
     """The roles of the servers that it runs on: ``primary``, ``replica``."""
+    engines: ClassVar[frozenset[str]]
     options_type: ClassVar[type[LongrunnerOptions]] = LongrunnerOptions
 
     def __init__(self, document: LongrunnerDocument, options: OptionsT) -> None:
@@ -83,15 +75,11 @@ class Longrunner(ABC, Generic[OptionsT]):
         """Name for what outlives a connection (a table, a slot, a prepared transaction): recognisably the bench's."""
         return f"stallbench_{self.document.name.replace('-', '_')}"
 
-    def connect(self) -> Connection:
-        """Open a connection under the longrunner's name."""
-        return connect(self.document.endpoint, f"longrunner:{self.document.name}")
-
     @abstractmethod
     def hold(self, stop: Stop) -> dict[str, Any]:
         """Take hold and return what the server knows the holder by: its ``kind``, and ``pid``, ``gid`` or ``slot``.
 
-        Raises `CannotGoOnError` or `psycopg.Error` if that cannot be done; nothing is then left on the server.
+        Raises `CannotGoOnError` or an error of the engine's driver if that cannot be done; nothing is then left on the server.
         """
 
     @abstractmethod
@@ -102,21 +90,6 @@ class Longrunner(ABC, Generic[OptionsT]):
     def let_go(self) -> None:
         """End the hold, and remove what it needed; raises `LostError` if it had ended before."""
 
-    def remove(self, connection: Connection) -> list[str]:
-        """Remove what outlives the longrunner's connections, if it is there; returns what that was, in words."""
-        return []
-
+    @abstractmethod
     def release(self) -> list[str]:
-        """Remove what a killed longrunner of this name left on the server; returns what that was, in words.
-
-        A session that was in a query, or whose proxy keeps it open, outlives its client; so they are ended too.
-        """
-        with connect(self.document.endpoint, f"release:{self.document.name}") as connection:
-            ended = connection.execute(_TERMINATE, (self.application_name,)).fetchall()
-            return [*(f"session {pid}" for pid, _ in ended), *self.remove(connection)]
-
-
-def tell(error: psycopg.Error) -> str:
-    """Return an error of the server in one line, its SQLSTATE first."""
-    words = error.diag.message_primary or str(error).strip().splitlines()[0]
-    return f"{error.sqlstate or 'no SQLSTATE'}: {words}"
+        """Remove what a killed longrunner of this name left on the server; returns what that was, in words."""

@@ -16,7 +16,8 @@ from typing import Any
 import psycopg
 from pydantic import Field
 
-from longrunners.longrunner import Connection, Longrunner, LongrunnerOptions, LostError, tell
+from longrunners.longrunner import LongrunnerOptions, LostError
+from longrunners.postgres_longrunner import Connection, PostgresLongrunner, tell
 from stallbench.duration import Duration
 from stallbench.reconnection import reconnect
 from stallbench.role import CannotGoOnError, Stop, say
@@ -34,7 +35,7 @@ class OverlappingReadersOptions(LongrunnerOptions):
     each_s: Duration = Field(default=20.0, alias="each", ge=0.1, le=3600, description="how long each query takes")
 
 
-class OverlappingReaders(Longrunner[OverlappingReadersOptions]):
+class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
     """N readers whose queries of T seconds begin T/N apart."""
 
     kind = "overlapping_readers"

@@ -9,7 +9,8 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from longrunners.idle_writer import drop_table
 from longrunners.leftover import LeftoverLongrunner
-from longrunners.longrunner import Connection, LongrunnerOptions
+from longrunners.longrunner import LongrunnerOptions
+from longrunners.postgres_longrunner import Connection
 from stallbench.role import CannotGoOnError
 
 _NEEDED = "max_prepared_transactions of at least 1 in database.settings"

@@ -6,7 +6,8 @@ Without feedback the primary vacuums on, and the follower ends the session once 
 
 from __future__ import annotations
 
-from longrunners.longrunner import Connection, LongrunnerOptions
+from longrunners.longrunner import LongrunnerOptions
+from longrunners.postgres_longrunner import Connection
 from longrunners.transaction import TransactionLongrunner
 
 

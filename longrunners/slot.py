@@ -13,7 +13,8 @@ from pydantic import Field
 
 from longrunners.feedback import send_feedback
 from longrunners.leftover import LeftoverLongrunner
-from longrunners.longrunner import Connection, LongrunnerOptions
+from longrunners.longrunner import LongrunnerOptions
+from longrunners.postgres_longrunner import Connection
 from stallbench.role import CannotGoOnError
 
 _NEEDED = "wal_level = 'logical' in database.settings, for a logical slot"

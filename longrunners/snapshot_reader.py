@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from longrunners.longrunner import Connection, LongrunnerOptions
+from longrunners.longrunner import LongrunnerOptions
+from longrunners.postgres_longrunner import Connection
 from longrunners.transaction import TransactionLongrunner
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import psycopg
 from psycopg.errors import Diagnostic
 
-from longrunners.longrunner import Connection, Longrunner, LostError, OptionsT, tell
+from longrunners.longrunner import LostError, OptionsT
+from longrunners.postgres_longrunner import Connection, PostgresLongrunner, tell
 from stallbench.role import Stop
 
 _LOOK_EVERY_S = 0.2
 
 
-class TransactionLongrunner(Longrunner[OptionsT]):
+class TransactionLongrunner(PostgresLongrunner[OptionsT]):
     """Holds by one open transaction on one connection, in which it is idle."""
 
     _connection: Connection

@@ -17,6 +17,15 @@ _FEWEST_WINDOWS = 10
 _STAYED_S = 1.0
 """Who held the horizon for less is a worker at its work."""
 _CONFIDENCE = 0.95
+_CAME_BACK = {
+    "to_first_completion_s": "the next completion",
+    "to_rate_s": "the baseline's rate",
+    "to_empty_backlog_s": "an empty backlog",
+}
+_COST = {"lost": "jobs were lost", "duplicated": "jobs were done twice", "errors": "calls raised"}
+"""By column of ``recoveries``."""
+_GARBAGE = {"dead_tuples": "dead tuples", "history_list_length": "transactions in the history list"}
+"""By column of ``windows``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +44,16 @@ class HolderStay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadTupleEffect:
-    """How claim time goes with dead tuples, over the seconds of all measured phases."""
+class GarbageEffect:
+    """How claim time goes with what the engine keeps of deleted rows, over the seconds of all measured phases."""
 
+    garbage: str
+    """What that is, in the plural: PostgreSQL's dead tuples, or transactions in InnoDB's history list."""
     windows: int
     spearman: float
     pearson: float
     slope_us: float
-    """Microseconds of median claim time for each dead tuple, by the Theil-Sen estimator: a second in which the machine was
+    """Microseconds of median claim time for each of them, by the Theil-Sen estimator: a second in which the machine was
     busy with something else moves it little, while it would pull a least-squares line."""
     slope_low_us: float
     slope_high_us: float
@@ -56,7 +67,7 @@ class Attribution:
     sentence: str
     holders: tuple[HolderStay, ...]
     """Those that were the oldest for some time, by how long; then the others."""
-    effect: DeadTupleEffect | None
+    effect: GarbageEffect | None
 
     def as_json(self) -> dict[str, Any]:
         """Return it for ``verdict.json``."""
@@ -67,7 +78,8 @@ def attribute(run: RunTables) -> Attribution:
     """Read who held the horizon and how claim time followed it."""
     holders = _read_holders(run["holders"])
     effect = _measure_effect(run["windows"], run.record)
-    sentence = " ".join([_tell_deadlocks(run), _tell_holders(holders), _tell_effect(run, effect)]).strip()
+    told = [*_tell_faults(run), _tell_deadlocks(run), _tell_holders(holders), _tell_effect(run, effect)]
+    sentence = " ".join(part for part in told if part)
     return Attribution(sentence=sentence, holders=holders, effect=effect)
 
 
@@ -104,15 +116,17 @@ def _read_stay(row: dict[Any, Any]) -> HolderStay:
     )
 
 
-def _measure_effect(windows: pd.DataFrame, record: Mapping[str, Any]) -> DeadTupleEffect | None:
+def _measure_effect(windows: pd.DataFrame, record: Mapping[str, Any]) -> GarbageEffect | None:
     """Correlate the seconds of measured phases; none if there are too few, or if one of the two never changes."""
     measured = [phase["name"] for phase in record["phases"] if phase["measured"]]
-    rows = windows[windows["phase"].isin(measured)][["dead_tuples", "claim_ms_p50"]].dropna()
+    column = next((name for name in _GARBAGE if name in windows and windows[name].notna().any()), "dead_tuples")
+    rows = windows[windows["phase"].isin(measured)][[column, "claim_ms_p50"]].dropna()
     if len(rows) < _FEWEST_WINDOWS or rows.nunique().min() < 2:
         return None
-    dead, claim_us = rows["dead_tuples"].to_numpy(float), rows["claim_ms_p50"].to_numpy(float) * 1e3
+    dead, claim_us = rows[column].to_numpy(float), rows["claim_ms_p50"].to_numpy(float) * 1e3
     slope, _, low, high = stats.theilslopes(claim_us, dead, alpha=_CONFIDENCE)
-    return DeadTupleEffect(
+    return GarbageEffect(
+        garbage=_GARBAGE[column],
         windows=len(rows),
         spearman=float(stats.spearmanr(dead, claim_us).statistic),
         pearson=float(np.corrcoef(dead, claim_us)[0, 1]),
@@ -120,6 +134,27 @@ def _measure_effect(windows: pd.DataFrame, record: Mapping[str, Any]) -> DeadTup
         slope_low_us=float(low),
         slope_high_us=float(high),
     )
+
+
+def _tell_faults(run: RunTables) -> list[str]:
+    """Say of each fault when it was, how the queue came back from it, and what it cost."""
+    if not run.record["faults"]:
+        return []
+    begins_s = run["faults"].set_index("name")["from_s"]
+    on = {fault["name"]: fault["on"] for fault in run.record["faults"]}
+    told = []
+    for row in run["recoveries"].to_dict("records"):
+        name, from_s, end_s = row["fault"], begins_s[row["fault"]], row["end_s"]
+        when = f"at {from_s:.0f} s" if end_s - from_s < _STAYED_S else f"from {from_s:.0f} s to {end_s:.0f} s"
+        back = [
+            f"{words} after {row[column]:.1f} s" if pd.notna(row[column]) else f"{words} not within this run"
+            for column, words in _CAME_BACK.items()
+        ]
+        cost = [f"{row[column]:,.0f} {words}" for column, words in _COST.items() if row[column]]
+        told.append(
+            f"{name} was in force on {on[name]} {when}; then came {', '.join(back)}{'; ' if cost else ''}{', '.join(cost)}."
+        )
+    return told
 
 
 def _tell_deadlocks(run: RunTables) -> str:
@@ -153,7 +188,7 @@ def _tell_holders(holders: tuple[HolderStay, ...]) -> str:
     return told
 
 
-def _tell_effect(run: RunTables, effect: DeadTupleEffect | None) -> str:
+def _tell_effect(run: RunTables, effect: GarbageEffect | None) -> str:
     worst = _find_worst_phase(run)
     told = ""
     if worst:
@@ -163,10 +198,10 @@ def _tell_effect(run: RunTables, effect: DeadTupleEffect | None) -> str:
     if effect is None:
         return f"{told}." if told else ""
     with_tuples = (
-        f"with the dead tuples (Spearman {effect.spearman:.2f}), by {effect.slope_us:.2f} µs for each of them "
+        f"with the {effect.garbage} (Spearman {effect.spearman:.2f}), by {effect.slope_us:.2f} µs for each of them "
         f"(95 % between {effect.slope_low_us:.2f} and {effect.slope_high_us:.2f})"
         if effect.slope_low_us > 0
-        else f"but not with the dead tuples (Spearman {effect.spearman:.2f}, slope not above zero)"
+        else f"but not with the {effect.garbage} (Spearman {effect.spearman:.2f}, slope not above zero)"
     )
     return f"{told}, {with_tuples}." if told else f"Claim time went {with_tuples}."
 

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-import psycopg
-
-from stallbench.collectors.horizon import Holder, read_horizon
-from stallbench.drivers.postgres import connect
+from stallbench.drivers import driver_of
 from stallbench.errors import NotCarriedOutError
+from stallbench.longrunner_proofs import find_on_innodb, find_on_postgres
 from stallbench.processes import Process, Processes
 from stallbench.run_folder import RunFolder
 from stallbench.scenario import LongrunnerChoice
@@ -150,16 +147,15 @@ class Longrunners:
 
     def _find(self, longrunner: Longrunner) -> dict[str, Any] | None:
         """Ask the servers for the longrunner; returns what they say of it, or nothing if they do not know it."""
+        server = self._cluster.server(longrunner.choice.on)
+        driver = driver_of(server.direct.engine)
+        find = find_on_postgres if server.direct.engine == "postgres" else find_on_innodb
         try:
-            with self._connections() as servers:
-                primary = servers["primary"]
-                replicas = {name: connection for name, connection in servers.items() if name != "primary"}
-                for holder in read_horizon(primary, replicas):
-                    if _is(holder, longrunner):
-                        return {**asdict(holder), "holds_primary": not holder.catalog_only}
-                return _read_open_snapshot(servers[longrunner.choice.on], longrunner)
-        except psycopg.Error as error:
-            raise NotCarriedOutError(f"the servers could not be asked for longrunner {longrunner.name}: {error}") from error
+            return find(self._cluster.servers, longrunner.choice.on, longrunner.name, longrunner.evidence or {})
+        except driver.errors as error:
+            raise NotCarriedOutError(
+                f"the servers could not be asked for longrunner {longrunner.name}: {driver.tell(error)}"
+            ) from error
 
     def _release(self, longrunner: Longrunner) -> None:
         if longrunner.process.exit_code != 0:
@@ -178,38 +174,3 @@ class Longrunners:
                 )
             time.sleep(0.1)
         longrunner.released_ns = time.time_ns()
-
-    @contextmanager
-    def _connections(self) -> Iterator[dict[str, psycopg.Connection[tuple[Any, ...]]]]:
-        with ExitStack() as stack:
-            yield {server.name: stack.enter_context(connect(server.direct, "proof")) for server in self._cluster.servers}
-
-
-def _is(holder: Holder, longrunner: Longrunner) -> bool:
-    """Whether a holder as the server names it is this longrunner: every part of its evidence that tells one holder
-    from another agrees.
-    """
-    evidence = longrunner.evidence or {}
-    if holder.kind != evidence.get("kind"):
-        return False
-    match holder.kind:
-        case "backend":
-            return holder.source == longrunner.choice.on and holder.application == f"stallbench:longrunner:{longrunner.name}"
-        case "prepared":
-            return holder.key == evidence.get("gid")
-        case "slot":
-            return holder.key == evidence.get("slot")
-        case _:
-            return False
-
-
-def _read_open_snapshot(server: psycopg.Connection[tuple[Any, ...]], longrunner: Longrunner) -> dict[str, Any] | None:
-    """Find a longrunner that holds its own server's snapshot but, without feedback, not the primary's horizon."""
-    row = server.execute(
-        "SELECT pid, state, extract(epoch FROM now() - xact_start)::float8 FROM pg_stat_activity "
-        "WHERE application_name = %s AND backend_xmin IS NOT NULL ORDER BY xact_start LIMIT 1",
-        (f"stallbench:longrunner:{longrunner.name}",),
-    ).fetchone()
-    if row is None:
-        return None
-    return {"source": longrunner.choice.on, "pid": row[0], "state": row[1], "age_s": row[2], "holds_primary": False}

@@ -26,11 +26,11 @@ _OF_EVERY_KIND = ("kind", "on", "may_be_ended")
 
 
 def find_longrunner_faults(
-    phases: Sequence[Mapping[str, Any]], *, replicas: int, settings: Mapping[str, Mapping[str, Any]]
+    phases: Sequence[Mapping[str, Any]], *, engine: str, replicas: int, settings: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Fault]:
     """Go through the longrunners of ``phases`` as the file gives them; what is wrong with one by itself is told elsewhere.
 
-    ``replicas``: how many there are. ``settings``: of the servers, by their role, ``primary`` or ``replica``.
+    ``engine``: of the servers. ``replicas``: how many there are. ``settings``: of the servers, by their role, ``primary`` or ``replica``.
     """
     servers = {"primary": "primary"} | {f"replica-{number}": "replica" for number in range(1, replicas + 1)}
     asked: list[tuple[KeyPath, LongrunnerChoice]] = []
@@ -44,7 +44,9 @@ def find_longrunner_faults(
     questions = []
     for _, choice in asked:
         role = servers[choice.on]
-        questions.append({"kind": choice.kind, "role": role, "options": choice.options, "settings": settings[role]})
+        questions.append(
+            {"kind": choice.kind, "engine": engine, "role": role, "options": choice.options, "settings": settings[role]}
+        )
     answers = ask_longrunners(json.dumps(questions, sort_keys=True)) if questions else []
     for (path, choice), faults in zip(asked, answers, strict=True):
         for told in faults:
@@ -93,6 +95,8 @@ def _tell(path: KeyPath, choice: LongrunnerChoice, told: Mapping[str, Any], serv
         return Fault((*path, *fault.path), fault.problem)
     here = (*path, told["where"])
     if "allowed" in told:
+        if not told["allowed"]:
+            return Fault(here, f" is {show_value(choice.kind)}, but no longrunner runs on {told['engine']}; leave it out")
         allowed = f"one of {', '.join(told['allowed'])}{did_you_mean(choice.kind, told['allowed'])}"
         return Fault(here, f" is {show_value(choice.kind)}; expected {allowed}")
     if told["where"] == "on":

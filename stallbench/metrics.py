@@ -85,6 +85,10 @@ MEASURES: dict[str, Measure] = {
         Measure(name="depth", meaning="jobs ready and not claimed", statistics=SERIES),
         Measure(name="oldest_job_s", meaning="age of the oldest job that is ready", statistics=SERIES),
         Measure(name="dead_tuples", meaning="dead tuples of the queue's tables", statistics=SERIES),
+        Measure(
+            name="history_list_length", meaning="transactions whose old row versions InnoDB has not purged", statistics=SERIES
+        ),
+        Measure(name="replica_history_list_length", meaning="the same on the replica that has the most", statistics=SERIES),
         Measure(name="live_tuples", meaning="live tuples of the queue's tables", statistics=SERIES),
         Measure(name="table_bytes", meaning="size of the queue's tables without indexes", statistics=SERIES),
         Measure(name="index_bytes", meaning="size of the queue's indexes", statistics=SERIES),

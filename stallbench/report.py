@@ -30,6 +30,8 @@ _PHASE_METRICS = (
     ("latency_ms.p95", "latency p95, ms"),
     ("depth.last", "depth at its end"),
     ("dead_tuples.max", "dead tuples, most"),
+    ("history_list_length.max", "history list length, longest"),
+    ("replica_history_list_length.max", "history list length of the replica, longest"),
     ("deadlocks.count", "deadlocks"),
     ("deadlocks_in_claim.count", "deadlocks, claim rolled back"),
     ("deadlocks_in_complete.count", "deadlocks, delete rolled back"),
@@ -42,6 +44,8 @@ _PHASE_METRICS = (
 )
 _ONLY_IF_ANY = {
     "dead_tuples.max",
+    "history_list_length.max",
+    "replica_history_list_length.max",
     "deadlocks.count",
     "deadlocks_in_claim.count",
     "deadlocks_in_complete.count",
@@ -58,6 +62,7 @@ _CHART_COLUMNS = (
     "claim_ms_p50",
     "claim_ms_p95",
     "dead_tuples",
+    "history_list_length",
     "deadlocks_in_claim",
     "deadlocks_in_complete",
     "executions_again",
@@ -81,7 +86,7 @@ def make_report(run: RunTables, verdict: Verdict) -> Path:
 
 
 def open_template(name: str, *, autoescape: bool) -> jinja2.Template:
-    """Return a template of ``reports/templates`` with the filters ``figure`` and ``clock``; what it misses is an error."""
+    """Return a template of ``reports/templates`` with the filters ``figure``, ``came`` and ``clock``; what it misses is an error."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=autoescape,  # noqa: S701 - off for Markdown
@@ -89,6 +94,7 @@ def open_template(name: str, *, autoescape: bool) -> jinja2.Template:
         trim_blocks=True,
     )
     environment.filters["figure"] = lambda value: "no data" if value is None else format_value(value)
+    environment.filters["came"] = lambda value: "not in this run" if value is None else format_value(value)
     environment.filters["clock"] = _format_clock
     return environment.get_template(name)
 
@@ -139,6 +145,7 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
         conservation=run["conservation"].to_dict("records"),
         duplicates=run["duplicates"].head(20).to_dict("records"),
         duplicate_count=len(run["duplicates"]),
+        recoveries=_list_recoveries(run),
         errors=_add_up_errors(run["errors"]),
         chart_data=_chart_data(run, verdict),
         command=_command(run.record),
@@ -172,7 +179,7 @@ def _find_highlights(run: RunTables) -> list[dict[str, Any]]:
     worst = max(measured, key=lambda name: claims[name])
     shown = (
         ("claim_ms.p95", "claim time p95", "ms"),
-        ("dead_tuples.max", "dead tuples", ""),
+        _garbage(run),
         ("depth.max", "queue depth", "jobs"),
     )
     if len(measured) == 1:
@@ -185,6 +192,31 @@ def _find_highlights(run: RunTables) -> list[dict[str, Any]]:
             {"label": label, "unit": unit, "before": before, "after": after, "baseline": measured[0], "phase": worst}
         )
     return highlights
+
+
+def _list_recoveries(run: RunTables) -> list[dict[str, Any]]:
+    """Return a row for each fault that is over: the table ``recoveries``, with where it struck, since when, and its evidence."""
+    records = {fault["name"]: fault for fault in run.record["faults"]}
+    if not records:
+        return []
+    begins_s = run["faults"].set_index("name")["from_s"]
+    rows = run["recoveries"].astype(object).where(run["recoveries"].notna(), None).to_dict("records")
+    return [
+        {
+            **{str(column): value for column, value in row.items()},
+            "on": records[row["fault"]]["on"],
+            "from_s": begins_s[row["fault"]],
+            "evidence": json.dumps(records[row["fault"]]["evidence"]),
+        }
+        for row in rows
+    ]
+
+
+def _garbage(run: RunTables) -> tuple[str, str, str]:
+    """Return the metric of what the engine keeps of deleted rows, with its label and unit."""
+    if run.metric("history_list_length", "max", None) is not None:
+        return "history_list_length.max", "history list length", ""
+    return "dead_tuples.max", "dead tuples", ""
 
 
 def _add_up_errors(errors: pd.DataFrame) -> list[dict[str, Any]]:

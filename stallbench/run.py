@@ -174,7 +174,7 @@ class Run:
         assert self._faults is not None
         self._longrunners.start(phase.name, phase.longrunners)
         for longrunner in phase.longrunners:
-            self.view.say(f"{longrunner.kind} on {longrunner.on} holds its snapshot: the server says so")
+            self.view.say(f"{longrunner.kind} on {longrunner.on} is in force: the server says so")
         self.record.begin_phase(index)
         self._faults.plan(phase.name, phase.faults, planned_start_s=self.record["phases"][index]["planned_start_s"])
         if index == 0:

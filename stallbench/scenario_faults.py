@@ -68,11 +68,11 @@ def _sound(model: type[ModelT], value: object) -> ModelT | None:
 
 
 def _find_longrunner_faults(phases: list[dict[str, Any]], database: dict[str, Any]) -> Iterator[Fault]:
-    count = _sound(Database, {"replicas": database.get("replicas", 0)})
-    if count:  # else it is not clear where they could run
+    servers = _sound(Database, {key: database[key] for key in ("engine", "replicas") if key in database})
+    if servers:  # else it is not clear where they could run
         of_all = _table(database, "settings")
         settings = {"primary": of_all, "replica": {**of_all, **_table(database, "replica_settings")}}
-        yield from find_longrunner_faults(phases, replicas=count.replicas, settings=settings)
+        yield from find_longrunner_faults(phases, engine=servers.engine, replicas=servers.replicas, settings=settings)
 
 
 def _find_injection_faults(

@@ -15,7 +15,7 @@ ANY_USER = ""
 is the only name of it that InnoDB's reports show."""
 
 
-_LONGEST_USER = 32
+LONGEST_USER = 32
 """Characters of a user's name in MySQL; MariaDB takes more."""
 
 
@@ -67,7 +67,7 @@ class MySQLDriver(Driver):
             host=endpoint.host,
             port=endpoint.port,
             database=endpoint.database,
-            user=endpoint.user or name[:_LONGEST_USER],
+            user=endpoint.user or name[:LONGEST_USER],
             password=endpoint.password.get_secret_value(),
             charset="utf8mb4",
             autocommit=True,

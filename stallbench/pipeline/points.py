@@ -59,6 +59,8 @@ SAMPLED = {
     "depth": Source(subject="queue", metric="depth"),
     "oldest_job_s": Source(subject="queue", metric="oldest_job_s"),
     "dead_tuples": Source(subject="table", metric="dead_tuples", is_sum=True),
+    "history_list_length": Source(subject="server", metric="history_list_length"),
+    "replica_history_list_length": Source(subject="server", metric="replica_history_list_length"),
     "live_tuples": Source(subject="table", metric="live_tuples", is_sum=True),
     "table_bytes": Source(subject="table", metric="table_bytes", is_sum=True),
     "index_bytes": Source(subject="index", metric="index_bytes", is_sum=True),

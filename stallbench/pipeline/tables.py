@@ -27,7 +27,8 @@ TABLES = {
         "claim_ms_p50 double, claim_ms_p95 double, claim_ms_p99 double, claim_ms_max double, claim_call_ms_p95 double, "
         "enqueue_ms_p95 double, complete_ms_p95 double, latency_ms_p50 double, latency_ms_p95 double, latency_ms_p99 double, "
         "lag_ms_p50 double, lag_ms_p99 double, "
-        "depth double, oldest_job_s double, dead_tuples double, live_tuples double, table_bytes double, index_bytes double, "
+        "depth double, oldest_job_s double, dead_tuples double, history_list_length double, replica_history_list_length double, "
+        "live_tuples double, table_bytes double, index_bytes double, "
         "oldest_transaction_s double, horizon_age_s double, horizon_age_xids double, blocked_backends double, "
         "replication_lag_bytes double, wal_bytes double, cpu_percent double"
     ),

@@ -58,11 +58,12 @@ def test_toxicity_strikes_a_share_of_the_connections(run: FaultyRun) -> None:
 
 
 def test_down_refuses_clients_and_they_come_back(run: FaultyRun) -> None:
-    run.strike("down")
     began_ns = time.time_ns()
+    run.strike("down")
     run.wait_until(lambda: run.events(Event.ERROR, began_ns), "an error")
+    down_ns = time.time_ns()
     time.sleep(0.5)
-    assert not run.events(Event.COMPLETED, began_ns + 10**8)
+    assert not run.events(Event.COMPLETED, down_ns + 10**8)
     run.end_faults()
     run.wait_until_jobs_complete()
 

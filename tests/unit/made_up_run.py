@@ -59,6 +59,24 @@ def make_record(**changes: Any) -> dict[str, Any]:
     }
 
 
+def make_fault(phase: str, *, held: bool | None = True) -> dict[str, Any]:
+    """Return the record of a black hole of five seconds in a phase, 10 s after the run's start."""
+    start_ns = START_NS + 10 * 10**9
+    return {
+        "name": "timeout-1",
+        "kind": "timeout",
+        "on": "primary",
+        "phase": phase,
+        "start_ns": start_ns,
+        "proven_ns": start_ns,
+        "end_ns": start_ns + 5 * 10**9,
+        "released_ns": start_ns + 5 * 10**9,
+        "evidence": {"toxic": "timeout"},
+        "held": held,
+        "why_ended": "" if held else "Toxiproxy no longer has it",
+    }
+
+
 def make_windows(dead_at: Any, claim_ms_at: Any) -> pd.DataFrame:
     """Return a row a second; ``dead_at`` and ``claim_ms_at`` are functions of the second."""
     rows = []
@@ -113,6 +131,17 @@ EMPTY = {
         "longrunner",
     ],
     "faults": ["name", "kind", "target", "phase", "from_s", "to_s"],
+    "recoveries": [
+        "fault",
+        "phase",
+        "end_s",
+        "to_first_completion_s",
+        "to_rate_s",
+        "to_empty_backlog_s",
+        "lost",
+        "duplicated",
+        "errors",
+    ],
     "rounds": ["round", "jobs"],
     "errors": ["phase", "process", "event", "kind", "move", "count"],
 }

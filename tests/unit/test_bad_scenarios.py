@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -299,7 +300,42 @@ EXPECTATIONS = [
     ("[[expect]]", "[expect]", "expect is a table; expected an array, like [{ .. }, { .. }]"),
 ]
 
-TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *EXPECTATIONS]
+FAULT = "phases[2].faults[0]"
+OF_A_SERVER = "primary, replica-1, replication-replica-1"
+
+
+def with_fault(fault: str, *lines: str) -> tuple[str, str, list[str]]:
+    return f"longrunners = {IDLE_WRITER}", f"faults = [{fault}]", list(lines)
+
+
+FAULTS: list[Any] = [
+    with_fault('{ kind = "down", on = "workers" }', f'{FAULT}.on is "workers"; expected one of {OF_A_SERVER}'),
+    with_fault(
+        '{ kind = "down", on = "replica-2" }',
+        f'{FAULT}.on is "replica-2"; expected one of {OF_A_SERVER}; did you mean "replica-1"?',
+    ),
+    with_fault(
+        '{ kind = "kill", on = "worker-11" }',
+        f'{FAULT}.on is "worker-11"; expected one of workers, worker-1, worker-2, producers, producer-1; did you mean "worker-1"?',
+    ),
+    with_fault('{ kind = "down", after = "1h" }', f"{FAULT}.after is 3600 s, and the phase is over after 10 s; expected less"),
+    with_fault(
+        '{ kind = "down", after = "2s", for = "9s" }',
+        f"{FAULT}.for is 9 s, which ends after the phase does; expected at most 8 s, or none",
+    ),
+    with_fault('{ kind = "down", for = 3 }', f"{FAULT}.for is 3; expected {DURATION}"),
+    with_fault('{ on = "primary" }', f'{FAULT}.kind is missing; write it like kind = "latency"'),
+    with_fault(
+        '{ kind = "latency", latncy = "1s" }',
+        f"{FAULT}.latncy: unknown key of latency; allowed are kind, on, after, for, stream, toxicity, latency, jitter;"
+        ' did you mean "latency"?',
+    ),
+    with_fault('{ kind = "latency", toxicity = 1.5 }', f"{FAULT}.toxicity is 1.5; expected at most 1"),
+    with_fault('{ kind = "latency", latency = "2m" }', f'{FAULT}.latency is "2m"; expected at most 1m'),
+    with_fault('{ kind = "latency", stream = "up" }', f'{FAULT}.stream is "up"; expected "upstream" or "downstream"'),
+]
+
+TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *FAULTS, *EXPECTATIONS]
 
 
 @pytest.mark.parametrize(
@@ -308,6 +344,13 @@ TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *EXPECTATION
 def test_a_fault_is_told_in_one_line(written: str, instead: str, lines: str | list[str], tmp_path: Path) -> None:
     assert SMALL.count(written) == 1, "the table changes one place of the small scenario"
     assert find_lines(tmp_path, SMALL.replace(written, instead)) == ([lines] if isinstance(lines, str) else lines)
+
+
+def test_a_kind_of_fault_that_is_none_is_told_with_those_that_are(tmp_path: Path) -> None:
+    written, instead, _ = with_fault('{ kind = "latncy" }')
+    (line,) = find_lines(tmp_path, SMALL.replace(written, instead))
+    assert line.startswith(f'{FAULT}.kind is "latncy"; expected one of ')
+    assert line.endswith('did you mean "latency"?')
 
 
 FITTING = [

@@ -34,6 +34,17 @@ def test_every_file_with_a_longrunner_is_found() -> None:
     assert list(find_longrunners()) == KINDS
 
 
+@pytest.mark.parametrize(
+    ("engine", "kinds"),
+    [
+        ("mariadb", ["idle_writer", "replica_reader", "snapshot_reader"]),
+        ("mysql", ["idle_writer", "replica_reader", "snapshot_reader"]),
+    ],
+)
+def test_other_engines_have_fewer(engine: str, kinds: list[str]) -> None:
+    assert list(find_longrunners(engine)) == kinds
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_says_what_it_is_and_explains_each_option(kind: str) -> None:
     longrunner = find_longrunners()[kind]
@@ -50,6 +61,10 @@ def test_a_kind_needs_no_option(kind: str) -> None:
 
 BAD_CHOICES: list[tuple[dict[str, Any], str]] = [
     ({"kind": "idle_writr", "role": "primary"}, f"kind is 'idle_writr'; expected one of {', '.join(KINDS)}"),
+    (
+        {"kind": "slot", "engine": "mariadb"},
+        "kind is 'slot'; expected one of idle_writer, replica_reader, snapshot_reader",
+    ),
     ({"kind": "idle_writer", "role": "replica"}, "on is replica; expected a primary, where idle_writer runs"),
     ({"kind": "replica_reader", "role": "primary"}, "on is primary; expected a replica, where replica_reader runs"),
     ({"kind": "idle_writer", "options": {"rows": 1}}, "rows: unknown key; no key is allowed here"),

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from stallbench.verdicts import RunTables, Verdict, find_checks, judge
-from tests.unit.made_up_run import EMPTY, START_NS, make_phases, make_record, make_run
+from tests.unit.made_up_run import EMPTY, START_NS, make_fault, make_phases, make_record, make_run
 
 
 def result_of(verdict: Verdict, check: str) -> tuple[str, str]:
@@ -27,7 +27,7 @@ def with_expectation(**expectation: Any) -> dict[str, Any]:
 def test_a_sound_run_passes(tmp_path: Path) -> None:
     verdict = judge(make_run(tmp_path))
     assert (verdict.verdict, verdict.status) == ("pass", "completed")
-    assert {finding.check for finding in verdict.findings} == set(find_checks()) - {"expectations", "longrunners"}
+    assert {finding.check for finding in verdict.findings} == set(find_checks()) - {"expectations", "faults", "longrunners"}
     assert (tmp_path / "verdict.json").exists()
 
 
@@ -91,12 +91,27 @@ def test_a_further_execution_needs_a_reason(tmp_path: Path, excused: bool, resul
     assert result_of(judge(run), "duplicates")[0] == result
 
 
-@pytest.mark.parametrize(("faulty_phase", "result"), [("longtx", "pass"), (None, "fail")])
-def test_an_error_needs_a_fault_in_its_phase(tmp_path: Path, faulty_phase: str | None, result: str) -> None:
-    faults = [{"phase": faulty_phase}] if faulty_phase else []
+@pytest.mark.parametrize(
+    ("faulty_phase", "result"), [("longtx", "pass"), ("baseline", "pass"), ("recovered", "fail"), (None, "fail")]
+)
+def test_an_error_needs_a_fault_in_its_phase_or_the_one_before(tmp_path: Path, faulty_phase: str | None, result: str) -> None:
+    faults = [make_fault(faulty_phase)] if faulty_phase else []
     errors = pd.DataFrame([["longtx", "worker-1", "error", "40P01", "claim", 3]], columns=EMPTY["errors"])
     verdict = judge(make_run(tmp_path, make_record(faults=faults), errors=errors))
     assert result_of(verdict, "errors") == (result, "calls raised: 3 x 40P01 in claim")
+
+
+@pytest.mark.parametrize(
+    ("held", "result", "reason"),
+    [
+        (True, "pass", "timeout-1 on primary in phase longtx was seen to be in force"),
+        (False, "fail", "timeout-1 on primary in phase longtx was not in force to the end: Toxiproxy no longer has it"),
+        (None, "unknown", "timeout-1 on primary in phase longtx: the run ended before the fault did"),
+    ],
+)
+def test_a_fault_counts_only_if_it_was_in_force_to_its_end(tmp_path: Path, held: bool | None, result: str, reason: str) -> None:
+    verdict = judge(make_run(tmp_path, make_record(faults=[make_fault("longtx", held=held)])))
+    assert result_of(verdict, "faults") == (result, reason)
 
 
 def test_errors_of_which_an_expectation_says_how_many_are_judged_by_it(tmp_path: Path) -> None:

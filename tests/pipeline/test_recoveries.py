@@ -1,0 +1,120 @@
+"""How the queue came back after a fault, from made-up seconds and jobs: an outage from second 10 to second 15."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stallbench.pipeline.recoveries import make_recoveries, make_recovery_metrics
+from stallbench.pipeline.run_facts import Disturbance, Phase, QueueFacts, RunFacts
+from stallbench.pipeline.time_axis import make_time_axis
+
+S = 10**9
+START_NS = 1_000 * S
+RATE = 4
+BASELINE_S, FAULT_S, LAST_S = 10, (10, 15), 30
+
+
+def at(t_s: float) -> int:
+    return START_NS + int(t_s * S)
+
+
+def fault(name: str, from_s: float, to_s: float | None) -> Disturbance:
+    end_ns = None if to_s is None else at(to_s)
+    return Disturbance(
+        name=name, kind="down", on="primary", phase="outage", start_ns=at(from_s), end_ns=end_ns, released_ns=end_ns
+    )
+
+
+def completed_at(t_s: float) -> float:
+    """When a job that is wanted at a time is completed: at once, or when the outage is over, two at a time."""
+    begin, end = FAULT_S
+    if t_s < begin:
+        return t_s + 0.1
+    backlog = (t_s - begin) * RATE
+    return max(t_s + 0.1, end + 0.25 + backlog / (2 * RATE))
+
+
+def recover(
+    spark: SparkSession,
+    faults: list[Disturbance],
+    *,
+    lost: int | None = None,
+    again: tuple[float, ...] = (),
+    comes_back: bool = True,
+) -> list[Mapping[str, Any]]:
+    """Return the rows of a run with these faults. ``lost``: the job that is. ``again``: when jobs were completed a second time."""
+    jobs: list[Any] = []
+    for number in range(LAST_S * RATE):
+        wanted_s = number / RATE
+        done_s = completed_at(wanted_s)
+        is_done = done_s < LAST_S and number != lost and (comes_back or done_s < FAULT_S[0])
+        state = "lost" if number == lost else "completed" if is_done else "queued"
+        jobs.append((number, at(wanted_s), at(wanted_s), at(wanted_s), at(done_s) if is_done else None, state))
+    done = [(row[4] - START_NS) // S for row in jobs if row[4] is not None]
+    windows: list[Any] = [(t_s, done.count(t_s), 1 if t_s == FAULT_S[0] else 0) for t_s in range(LAST_S)]
+    facts = RunFacts(
+        format=1,
+        status="completed",
+        queue=QueueFacts(promise="at_least_once"),
+        phases=(
+            Phase(name="baseline", measured=True, planned_start_s=0, start_ns=at(0), end_ns=at(BASELINE_S)),
+            Phase(name="outage", measured=True, planned_start_s=BASELINE_S, start_ns=at(BASELINE_S), end_ns=at(LAST_S)),
+        ),
+        faults=tuple(faults),
+    )
+    recoveries = make_recoveries(
+        spark,
+        facts,
+        make_time_axis(facts, at(0), at(LAST_S) - 1),
+        jobs=spark.createDataFrame(
+            jobs, "job_id long, intended_ns long, enqueued_ns long, first_claimed_ns long, first_completed_ns long, state string"
+        ),
+        windows=spark.createDataFrame(windows, "t_s int, completed long, errors long"),
+        second_completions=spark.createDataFrame([(at(t_s),) for t_s in again], "t_ns long"),
+    )
+    metrics = make_recovery_metrics(recoveries)
+    return [*(row.asDict() for row in recoveries.collect()), *(row.asDict() for row in metrics.collect())]
+
+
+def test_recovery_counts_from_the_end_of_the_fault(spark: SparkSession) -> None:
+    row, *metrics = recover(spark, [fault("down-1", *FAULT_S)])
+    assert row["to_first_completion_s"] == pytest.approx(0.25)
+    assert row["to_rate_s"] == 0, "from second 15 on more is completed than in the baseline"
+    # 20 jobs waited at second 15; 8 a second are completed while 4 a second come.
+    assert row["to_empty_backlog_s"] == pytest.approx(5, abs=1)
+    assert (row["lost"], row["duplicated"], row["errors"]) == (0, 0, 1)
+    assert {metric["phase"] for metric in metrics} == {"outage", "run"}
+    values = {metric["statistic"]: metric["value"] for metric in metrics if metric["phase"] == "outage"}
+    assert values == {key: row[f"{key}_s"] for key in ("to_first_completion", "to_rate", "to_empty_backlog")}
+
+
+def test_what_never_came_has_no_value(spark: SparkSession) -> None:
+    row, *metrics = recover(spark, [fault("down-1", *FAULT_S)], comes_back=False)
+    assert row["to_first_completion_s"] is row["to_rate_s"] is row["to_empty_backlog_s"] is None
+    assert metrics == []
+
+
+def test_what_was_lost_or_done_twice_is_laid_to_the_fault_before_it(spark: SparkSession) -> None:
+    first, second, *_ = recover(spark, [fault("down-1", *FAULT_S), fault("kill-1", 24, 24)], lost=40, again=(12.0, 17.0, 25.0))
+    assert (first["fault"], first["lost"], first["duplicated"]) == ("down-1", 1, 2)
+    assert (second["fault"], second["lost"], second["duplicated"]) == ("kill-1", 0, 1)
+    assert second["to_rate_s"] == 0
+
+
+def test_a_lost_job_does_not_keep_the_backlog_open(spark: SparkSession) -> None:
+    row, *_ = recover(spark, [fault("down-1", *FAULT_S)], lost=41)
+    assert row["to_empty_backlog_s"] == pytest.approx(5, abs=1)
+
+
+def test_a_fault_in_the_baseline_has_nothing_to_be_measured_against(spark: SparkSession) -> None:
+    row, *_ = recover(spark, [fault("kill-1", 5, 5)])
+    assert row["to_first_completion_s"] is not None
+    assert row["to_rate_s"] is row["to_empty_backlog_s"] is None
+
+
+def test_a_fault_whose_end_nobody_wrote_down_is_left_out(spark: SparkSession) -> None:
+    assert recover(spark, [fault("down-1", 10, None)]) == []
