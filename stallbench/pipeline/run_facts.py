@@ -59,6 +59,8 @@ class QueueFacts(_Part):
 
     promise: str
     options: dict[str, Any] = {}
+    outlives_connection: bool | None = None
+    expiry_s: float | None = None
 
     @property
     def window(self) -> int | None:

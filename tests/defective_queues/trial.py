@@ -1,0 +1,93 @@
+"""One short run of a queue, on servers of its own and through the whole bench, and what the verdict says of it."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from stallbench.pipeline.make import write_tables
+from stallbench.queues import find_queues
+from stallbench.queues.laravel import Laravel
+from stallbench.queues.queue import Queue
+from stallbench.run import open_run
+from stallbench.scenario_file import read_scenario
+from stallbench.terminal import RunView
+from stallbench.verdicts import RunTables, judge
+from tests.defective_queues import SeededDefect, find_defects
+
+_SCENARIO = Path(__file__).with_name("trial.toml")
+_OPTIONS = {Laravel: ("queue.retry_after=2",)}
+"""What a queue needs so that its claims end within a trial."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A queue to be tried: a defective one, or the sound one that it was made from."""
+
+    name: str
+    queue: type[Queue[Any]]
+    load: str
+    caught_by: str | None
+    """The check that must fail; none if the queue is sound."""
+
+    @property
+    def overrides(self) -> list[str]:
+        """What is set in the scenario."""
+        kind = f"{inspect.getfile(self.queue)}:{self.queue.__name__}" if self.caught_by else self.queue.kind
+        options = [each for base, settings in _OPTIONS.items() if issubclass(self.queue, base) for each in settings]
+        return [f"queue.kind={kind}", *options]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the verdict says."""
+
+    failed: dict[str, str]
+    """The checks that failed, with their reasons; also those that are unknown."""
+
+    def is_right(self, subject: Subject) -> bool:
+        """Whether a sound queue passed, or a defective one failed by the check that it should."""
+        return not self.failed if subject.caught_by is None else subject.caught_by in self.failed
+
+
+def find_subjects() -> list[Subject]:
+    """Return every defective queue, and once each sound one that they were made from, under the same load."""
+    defects = find_defects()
+    subjects = []
+    for name, defect in defects.items():
+        assert issubclass(defect, Queue)
+        subjects.append(Subject(name=name, queue=defect, load=defect.load, caught_by=defect.caught_by))
+    made_from = {(_sound(defect), defect.load) for defect in defects.values()}
+    subjects += [
+        Subject(name=f"{queue.kind}, {load}", queue=queue, load=load, caught_by=None)
+        for queue, load in sorted(made_from, key=lambda each: (each[0].kind, each[1]))
+    ]
+    return subjects
+
+
+def run_trial(subject: Subject, runs: Path, *, seed: int = 1) -> Path:
+    """Run it to its end and return the run's folder; raises `stallbench.errors.NotCarriedOutError`."""
+    variant = None if subject.load == SeededDefect.load else subject.load
+    scenario = read_scenario(str(_SCENARIO), variant=variant, overrides=[*subject.overrides, f"seed={seed}"])
+    with open_run(scenario, runs, RunView(Console(file=StringIO()))) as run:
+        run.carry_out()
+        return run.folder.path
+
+
+def judge_trial(spark: SparkSession, folder: Path) -> Outcome:
+    """Make the tables of a trial and judge it."""
+    write_tables(spark, folder)
+    verdict = judge(RunTables(folder))
+    return Outcome(failed={finding.check: finding.reason for finding in verdict.findings if finding.result != "pass"})
+
+
+def _sound(defect: type[SeededDefect]) -> type[Queue[Any]]:
+    """Return the queue of the bench's own that a defective one was made from."""
+    own = set(find_queues().values())
+    return next(base for base in defect.__mro__ if base in own)
