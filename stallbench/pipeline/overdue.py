@@ -89,12 +89,16 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
         if begin_ns is not None:
             is_in_force = (due_ns >= begin_ns) & (due_ns < (end_ns or _NEVER_NS))
             due_ns = F.when(is_in_force, F.lit(end_ns or _NEVER_NS)).otherwise(due_ns)
-    return died.groupBy("job_id", "state").agg((due_ns + _PATIENCE_NS).alias("due_ns")).select(
-        "job_id",
-        "due_ns",
-        F.lit(_NEVER_NS).alias("claim_began_ns"),
-        (F.col("state") == "claimed").alias("is_claimed"),
-        F.lit(True).alias("is_again"),
+    return (
+        died.groupBy("job_id", "state")
+        .agg((due_ns + _PATIENCE_NS).alias("due_ns"))
+        .select(
+            "job_id",
+            "due_ns",
+            F.lit(_NEVER_NS).alias("claim_began_ns"),
+            (F.col("state") == "claimed").alias("is_claimed"),
+            F.lit(True).alias("is_again"),
+        )
     )
 
 

@@ -51,6 +51,7 @@ class Que(PostgresQueue[QueOptions]):
     options_type = QueOptions
     promise = Promise.AT_LEAST_ONCE
     ordered = True
+    advisory_locks = 1
     tables = ("que_jobs",)
     indexes = ("que_jobs_pkey",)
 

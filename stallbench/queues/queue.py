@@ -103,6 +103,8 @@ class Queue(ABC, Generic[OptionsT]):
     """The option that says after how many seconds a claim ends by itself; none if it does not."""
     puts_off_failed: ClassVar[bool] = True
     """Whether a job that failed has to wait before it is offered again."""
+    advisory_locks: ClassVar[int] = 0
+    """How many of PostgreSQL's advisory locks a session of it holds at once, at the most; a session that holds more has leaked them."""
     tables: ClassVar[tuple[str, ...]]
     """Tables that collectors watch; the first is the one jobs wait in."""
     indexes: ClassVar[tuple[str, ...]]

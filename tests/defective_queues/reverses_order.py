@@ -10,4 +10,7 @@ class ReversesOrder(SeededDefect, SkipLocked):
     """Says that it keeps the order, and is a stack."""
 
     caught_by = "order"
-    statements = {**SkipLocked.statements, "claim": SkipLocked.statements["claim"].replace("ORDER BY job_id", "ORDER BY job_id DESC")}
+    statements = {
+        **SkipLocked.statements,
+        "claim": SkipLocked.statements["claim"].replace("ORDER BY job_id", "ORDER BY job_id DESC"),
+    }

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
 from rich.console import Console
 
-from stallbench.pipeline.make import write_tables
 from stallbench.queues import find_queues
 from stallbench.queues.laravel import Laravel
 from stallbench.queues.queue import Queue
@@ -21,9 +22,12 @@ from stallbench.terminal import RunView
 from stallbench.verdicts import RunTables, judge
 from tests.defective_queues import SeededDefect, find_defects
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _SCENARIO = Path(__file__).with_name("trial.toml")
-_OPTIONS = {Laravel: ("queue.retry_after=2",)}
-"""What a queue needs so that its claims end within a trial."""
+_OPTIONS = {(Laravel, SeededDefect.load): ("queue.retry_after=2",)}
+"""What a queue needs under a load so that its claims end within a trial."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +44,12 @@ class Subject:
     def overrides(self) -> list[str]:
         """What is set in the scenario."""
         kind = f"{inspect.getfile(self.queue)}:{self.queue.__name__}" if self.caught_by else self.queue.kind
-        options = [each for base, settings in _OPTIONS.items() if issubclass(self.queue, base) for each in settings]
+        options = [
+            each
+            for (base, load), settings in _OPTIONS.items()
+            if issubclass(self.queue, base) and load == self.load
+            for each in settings
+        ]
         return [f"queue.kind={kind}", *options]
 
 
@@ -80,8 +89,21 @@ def run_trial(subject: Subject, runs: Path, *, seed: int = 1) -> Path:
         return run.folder.path
 
 
+def run_trials(subjects: Sequence[Subject], runs: Path, *, at_once: int, seed: int = 1) -> Iterator[tuple[Subject, Path]]:
+    """Run each, several at once, and yield it with its run's folder.
+
+    Each is in a process of its own, for Toxiproxy's client knows one Toxiproxy only.
+    """
+    with ProcessPoolExecutor(at_once, mp_context=multiprocessing.get_context("spawn")) as pool:
+        started = [pool.submit(run_trial, subject, runs / subject.name, seed=seed) for subject in subjects]
+        for subject, future in zip(subjects, started, strict=True):
+            yield subject, future.result()
+
+
 def judge_trial(spark: SparkSession, folder: Path) -> Outcome:
     """Make the tables of a trial and judge it."""
+    from stallbench.pipeline.make import write_tables
+
     write_tables(spark, folder)
     verdict = judge(RunTables(folder))
     return Outcome(failed={finding.check: finding.reason for finding in verdict.findings if finding.result != "pass"})

@@ -128,9 +128,9 @@ def test_tables_indexes_and_blocked_backends_add_up_and_of_transactions_the_olde
 OF_OTHER_RUNS = {
     name
     for name in metric_names()
-    if name.partition(".")[0] in ("history_list_length", "replica_history_list_length", "recovery_s")
+    if name.partition(".")[0] in ("history_list_length", "replica_history_list_length", "advisory_locks", "recovery_s")
 }
-"""What only runs on InnoDB, and phases with faults, have: this one is on PostgreSQL and has no fault."""
+"""What only runs on InnoDB, queues with advisory locks, and phases with faults have: this one has none of them."""
 
 
 def test_every_metric_is_there_for_every_measured_phase_and_the_run(phases: dict[tuple[str, str], Any]) -> None:
