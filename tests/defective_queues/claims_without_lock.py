@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from stallbench.queues.skip_locked import SkipLocked
 from tests.defective_queues.seeded_defect import SeededDefect
 
@@ -10,4 +12,7 @@ class ClaimsWithoutLock(SeededDefect, SkipLocked):
     """Several workers get the same job."""
 
     caught_by = "duplicates"
-    statements = {**SkipLocked.statements, "claim": SkipLocked.statements["claim"].replace("FOR UPDATE SKIP LOCKED", "")}
+    statements: ClassVar = {
+        **SkipLocked.statements,
+        "claim": SkipLocked.statements["claim"].replace("FOR UPDATE SKIP LOCKED", ""),
+    }
