@@ -20,7 +20,8 @@ from stallbench.records.events import Event, EventLog
 from stallbench.role import Stop
 
 _LONGEST_NAP_S = 0.2
-_JOBS_AT_ONCE = 1000
+_JOBS_AT_ONCE, _BYTES_AT_ONCE = 10_000, 4_000_000
+"""What a backlog is loaded by. The bytes are those of payloads: a statement has to fit into what MariaDB takes at once, 16 MB."""
 
 
 class ProducerDocument(BaseModel):
@@ -38,7 +39,7 @@ class ProducerDocument(BaseModel):
     offset_s: float = Field(default=0, ge=0, description="when the first job is wanted, after the start")
     payload_bytes: int = Field(default=256, ge=16)
     max_batch: int = Field(default=1, ge=1, description="jobs that are due may share one enqueue call, up to this many")
-    seed: int = Field(default=1, description="of the payload's filling")
+    seed: int = Field(default=1, description="of the payload's filling, and of the queue's own choices")
 
 
 class Producer:
@@ -51,15 +52,22 @@ class Producer:
         self._log = log
         self._stop = stop
         self._schedule = Schedule(rate=document.rate, offset_s=document.offset_s) if document.rate else None
-        self._filling = random.Random(document.seed).randbytes(document.payload_bytes).hex()
+        self._random = random.Random(document.seed)
+        self._filling = self._random.randbytes(document.payload_bytes).hex()
         self._queue: Queue[Any] = self._open()
 
     def fill(self) -> None:
         """Enqueue the backlog; raises an error of the driver if the queue does not take it: half a backlog is none."""
-        for begin in range(0, self._document.backlog, _JOBS_AT_ONCE):
-            batch = range(begin, min(begin + _JOBS_AT_ONCE, self._document.backlog))
-            wanted_ns = time.time_ns()
-            self._enqueue(batch, [wanted_ns] * len(batch))
+        at_once = max(1, min(_JOBS_AT_ONCE, _BYTES_AT_ONCE // self._document.payload_bytes))
+        for begin in range(0, self._document.backlog, at_once):
+            jobs = [NewJob(payload=self._payload(n)) for n in range(begin, min(begin + at_once, self._document.backlog))]
+            wanted_ns, began_ns = time.time_ns(), time.monotonic_ns()
+            try:
+                ids = self._queue.load(jobs)
+            except self._driver.errors as error:
+                self._log.write(Event.ERROR, intended_ns=wanted_ns, detail=self._tell(error, "enqueue"))
+                raise
+            self._log.write_enqueued(ids, intended_ns=wanted_ns, duration_ns=time.monotonic_ns() - began_ns)
             if self._stop.asked:
                 return
 
@@ -99,7 +107,9 @@ class Producer:
 
     def _open(self) -> Queue[Any]:
         document = self._document
-        return open_queue(document.queue, document.queue_options, document.endpoint, document.name)
+        queue = open_queue(document.queue, document.queue_options, document.endpoint, document.name)
+        queue.random = self._random
+        return queue
 
     def _enqueue(self, batch: range, wanted_ns: Sequence[int]) -> None:
         jobs = [NewJob(payload=self._payload(n)) for n in batch]

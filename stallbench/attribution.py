@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from stallbench.impediments import tell_starved_tables, tell_stuck_clients
+
 if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables
 
@@ -78,7 +80,14 @@ def attribute(run: RunTables) -> Attribution:
     """Read who held the horizon and how claim time followed it."""
     holders = _read_holders(run["holders"])
     effect = _measure_effect(run["windows"], run.record)
-    told = [*_tell_faults(run), _tell_deadlocks(run), _tell_holders(holders), _tell_effect(run, effect)]
+    told = [
+        *_tell_faults(run),
+        _tell_deadlocks(run),
+        _tell_holders(holders),
+        tell_stuck_clients(run),
+        tell_starved_tables(run),
+        _tell_effect(run, effect),
+    ]
     sentence = " ".join(part for part in told if part)
     return Attribution(sentence=sentence, holders=holders, effect=effect)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -49,9 +50,31 @@ def run(
     keep_servers: Annotated[
         bool, typer.Option("--keep-servers", help="Leave the servers up until Ctrl-C, to look at them.")
     ] = False,
+    dsn: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dsn",
+            metavar="NAME=ADDRESS",
+            help="Join a server instead of starting one: primary=postgresql://user@host:5432/database, and replica-1=.. and so on. "
+            "The password comes by STALLBENCH_PASSWORD.",
+        ),
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="NAME", help="The joined database's name again: the bench writes into it.")
+    ] = None,
+    toxiproxy: Annotated[
+        str | None,
+        typer.Option("--toxiproxy", metavar="URL", help="Join a Toxiproxy, too; the bench starts its own if not given."),
+    ] = None,
+    allow_server_changes: Annotated[
+        bool,
+        typer.Option(
+            "--allow-server-changes", help="Let the bench change settings of joined servers, and set them back afterwards."
+        ),
+    ] = False,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Run a scenario on servers of its own and judge it.
+    """Run a scenario on servers of its own, or on servers that it is told to join, and judge it.
 
     Exit codes: 0 every expectation holds, 1 one fails (or could not be decided), 2 bad input, 3 the run could not be carried
     out, 130 interrupted.
@@ -62,18 +85,28 @@ def run(
         stallbench run longtx --variant skip_locked
 
         stallbench run longtx --set workers.count=4 --set phases.longtx.duration=30s
+
+        stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
+    from stallbench.joined import read_joined_servers
     from stallbench.run import open_run
     from stallbench.scenario_file import read_scenario
     from stallbench.terminal import RunView
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
+    joined = read_joined_servers(
+        dsn or [],
+        database=database,
+        toxiproxy=toxiproxy,
+        may_change_servers=allow_server_changes,
+        wanted=chosen.database,
+    )
     folder: RunFolder | None = None
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         view.say(f"{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
         try:
-            with open_run(chosen, runs, view) as started:
+            with open_run(chosen, runs, view, joined) as started:
                 folder = started.folder
                 view.say(f"records are in {_short(folder.path)}")
                 started.carry_out()
@@ -144,6 +177,38 @@ def report(
     if comparison is not None:
         _conclude_comparison_and_exit(comparison)
     _conclude_and_exit(find_run_folder(run, runs).path, master)
+
+
+@app.command()
+def forecast(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run in which a longrunner held the horizon; `latest` is the newest.")
+    ],
+    rate: Annotated[float | None, typer.Option("--rate", metavar="R", help="Jobs a second; the run's if not given.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="The run's if not given.")] = None,
+    work: Annotated[
+        str | None, typer.Option("--work", metavar="TIME", help="How long a job takes, like 10ms; the run's if not given.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as JSON.")] = False,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Say when a queue falls behind while a transaction holds the horizon, from the cost of dead tuples in one short run.
+
+    Exit codes: 0 there is a forecast (also: it never falls behind), 2 bad input, or a run that cannot say.
+
+    Examples:
+        stallbench forecast latest
+
+        stallbench forecast latest --rate 50 --workers 8 --work 10ms
+    """
+    from stallbench.forecast.command import forecast_run
+    from stallbench.forecast.screen import print_forecast
+
+    found = forecast_run(find_run_folder(run, runs).path, rate=rate, workers=workers, work=work)
+    if as_json:
+        print(json.dumps(found.as_json(), indent=2))
+    else:
+        print_forecast(found)
 
 
 @app.command("list")

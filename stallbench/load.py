@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stallbench.processes import Process, Processes
+from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.run_folder import RunFolder
 from stallbench.scenario import Scenario
@@ -82,6 +83,11 @@ class Load:
             },
         )
 
+    def start_scheduler(self) -> None:
+        """Start the queue's scheduler, if it has one, and wait until it is connected."""
+        if find_queue(self._queue["kind"]).needs_scheduler:
+            self._start("scheduler", {"scheduler": {}})
+
     def start_producers(self) -> None:
         """Start all producers and wait until each is connected: each begins with its schedule when it is."""
         producers = self._scenario.producers
@@ -115,8 +121,8 @@ class Load:
         return self._start_one(process.role, f"{first}-{self._generations[first]}", document)
 
     def stop(self) -> None:
-        """Stop the producers, then the workers, each after the move that it is making."""
-        for role in ("producer", "worker"):
+        """Stop the producers, then the workers, then the scheduler, each after the move that it is making."""
+        for role in ("producer", "worker", "scheduler"):
             self._processes.stop(self._processes.of_role(role), _STOP_S)
 
     def _start(self, role: str, documents: Mapping[str, dict[str, object]], *, ready_s: float = _READY_S) -> None:

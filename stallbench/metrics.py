@@ -103,6 +103,21 @@ MEASURES: dict[str, Measure] = {
         Measure(name="replication_lag_bytes", meaning="bytes that the replica is behind", statistics=SERIES),
         Measure(name="wal_bytes", meaning="WAL written", statistics=COUNT),
         Measure(name="cpu_percent", meaning="of the whole host, 0 to 100", statistics=SERIES),
+        Measure(name="notification_queue_percent", meaning="how full the notification queue is", statistics=SERIES),
+        Measure(name="notification_queue_bytes", meaning="what the notification queue holds, in whole pages", statistics=SERIES),
+        Measure(name="notify_lock_waits", meaning="commits with a NOTIFY that wait for another's", statistics=SERIES),
+        Measure(
+            name="stuck_clients", meaning="sessions that for a second have waited for their client to read", statistics=SERIES
+        ),
+        Measure(name="autovacuum_workers_busy", meaning="autovacuum workers that there are", statistics=SERIES),
+        Measure(
+            name="autovacuum_workers_free", meaning="autovacuum workers that could still come", statistics=SERIES, better="higher"
+        ),
+        Measure(
+            name="vacuum_overdue_s",
+            meaning="for how long a table of the queue has had too many dead tuples without being vacuumed",
+            statistics=SERIES,
+        ),
     )
 }
 

@@ -30,6 +30,9 @@ SCRATCH_PREFIX = "stallbench-"
 OWNER_FILE = "owner.json"
 _GRACE_S = 2.0
 _GIVE_UP_S = 20.0
+_PAY_S = 60.0
+DEBTS_FILE = "debts.json"
+"""See `stallbench.servers.debts`."""
 _SHARED_MEMORY_LINE = 6
 """Of ``postmaster.pid``, counted from 0: the segment's key and id."""
 
@@ -111,6 +114,21 @@ def _is_below(word: bytes, scratch: Path) -> bool:
     return f"{scratch}/".encode() in word
 
 
+def pay_debts(scratch: Path) -> list[str]:
+    """Set right on servers that a dead run had joined what it owes them; returns a sentence for each thing that could not be.
+
+    In a process of its own: it needs the engines' drivers, and their time-outs.
+    """
+    if not (scratch / DEBTS_FILE).exists():
+        return []
+    command = [sys.executable, "-m", "stallbench.servers.debts", str(scratch / DEBTS_FILE)]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_PAY_S, check=False)
+    except subprocess.TimeoutExpired:
+        return [f"what it owed to servers that it had joined was not set right within {_PAY_S:.0f} s"]
+    return [line for line in ended.stderr.splitlines() if line.strip()]
+
+
 def remove_scratch(scratch: Path) -> None:
     """Remove a dead run's folder, and the shared memory of servers that were killed, of which their pid files tell.
 
@@ -157,6 +175,7 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
             continue
         marked = find_marked(owner["token"], scratch)
         reap(owner["token"], scratch)
+        done += pay_debts(scratch)
         remove_scratch(scratch)
         done.append(f"removed {scratch} and {len(marked)} processes of a run whose bench is dead")
     for record in sorted([*runs.glob("*/run.json"), *runs.glob("*/comparison.json")]):
@@ -219,7 +238,8 @@ def main() -> None:
     while os.read(0, 4096):
         pass
     reap(token, scratch)
-    mark_aborted(record, "the bench was killed")
+    reason = "; ".join(["the bench was killed", *pay_debts(scratch)])
+    mark_aborted(record, reason)
     remove_scratch(scratch)
 
 

@@ -19,6 +19,7 @@ from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.faults import Ground
 from stallbench.held_horizon import Longrunners
 from stallbench.injection import Faults
+from stallbench.joined import JoinedServers
 from stallbench.live import read_live_figures
 from stallbench.load import Load
 from stallbench.open_queue import opened_queue
@@ -29,6 +30,8 @@ from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
 from stallbench.scenario import Phase, Scenario
 from stallbench.servers.cluster import Cluster, start_cluster
+from stallbench.servers.debts import Debts
+from stallbench.servers.join import join_cluster, note_what_was_made
 from stallbench.terminal import RunView
 
 _READY_S = 30.0
@@ -44,9 +47,16 @@ class Run:
     """One scenario on servers of its own. Make it by `open_run`, which also takes it down."""
 
     def __init__(
-        self, scenario: Scenario, folder: RunFolder, record: RunRecord, processes: Processes, scratch: Path, view: RunView
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        record: RunRecord,
+        processes: Processes,
+        scratch: Path,
+        view: RunView,
+        joined: JoinedServers | None = None,
     ) -> None:
-        """Hold the parts together; nothing is started."""
+        """Hold the parts together; nothing is started. ``joined``: servers to run on; the bench starts some if none."""
         self.scenario = scenario
         self.folder = folder
         self.record = record
@@ -58,6 +68,8 @@ class Run:
         self._longrunners: Longrunners | None = None
         self._faults: Faults | None = None
         self._died: set[str] = set()
+        self._joined = joined
+        self._debts = Debts(scratch)
 
     def carry_out(self) -> None:
         """Carry the scenario out to its end.
@@ -87,13 +99,23 @@ class Run:
         return self._load
 
     def _start_servers(self) -> None:
-        self._cluster = start_cluster(
-            self.scenario.database,
-            scratch=self._scratch,
-            logs=self.folder.logs,
-            processes=self._processes,
-            progress=self.view.say,
-        )
+        if self._joined:
+            self._cluster = join_cluster(
+                self._joined,
+                self.scenario.database,
+                debts=self._debts,
+                logs=self.folder.logs,
+                processes=self._processes,
+                progress=self.view.say,
+            )
+        else:
+            self._cluster = start_cluster(
+                self.scenario.database,
+                scratch=self._scratch,
+                logs=self.folder.logs,
+                processes=self._processes,
+                progress=self.view.say,
+            )
         self._longrunners = Longrunners(self._cluster, self._processes, self.folder)
         self.record.follow("servers", self._cluster.records)
         self.record.follow("longrunners", self._longrunners.records)
@@ -102,6 +124,8 @@ class Run:
     def _install_queue(self) -> None:
         with self._opened_queue("install") as queue:
             queue.install()
+        if self._joined:
+            note_what_was_made(self.cluster.server("primary").direct)
 
     def _opened_queue(self, name: str) -> AbstractContextManager[Queue[Any]]:
         """Open the queue on the primary, past the proxy."""
@@ -139,7 +163,7 @@ class Run:
         process.wait_ready(_READY_S)
 
     def _start_load(self) -> None:
-        """Fill the queue, then start the workers, then the producers."""
+        """Fill the queue, then start its scheduler, the workers, and the producers."""
         self._load = Load(
             self.scenario,
             self.record["queue"],
@@ -150,6 +174,7 @@ class Run:
         if backlog := self._load.fill():
             self._check_processes()
             self.view.say(f"{backlog:,} jobs are in the queue")
+        self._load.start_scheduler()
         self._load.start_workers()
         self._load.start_producers()
         if not backlog and self.scenario.producers.rate == 0:
@@ -218,7 +243,7 @@ class Run:
                 self._died.add(process.name)
                 self.record.note(f"{process.name} ended uninvited ({_how_it_ended(process)}); see logs/{process.log.name}.")
                 self.view.say(f"{process.name} ended uninvited ({_how_it_ended(process)})")
-        for role in ("producer", "worker"):
+        for role in ("producer", "worker", "scheduler"):
             names = {process.name for process in self._processes.of_role(role)}
             if names and names <= self._died:
                 raise NotCarriedOutError(f"every {role} has died: {', '.join(sorted(names))}; see {self.folder.logs}")
@@ -248,6 +273,9 @@ class Run:
         if self._longrunners is not None and self._cluster is not None:
             self._longrunners.release_all()
         self._processes.stop_all()
+        for sentence in self._debts.pay():
+            self.record.note(f"{sentence[0].upper()}{sentence[1:]}")
+            self.view.say(sentence)
 
 
 def _how_it_ended(process: Process) -> str:
@@ -258,7 +286,7 @@ def _how_it_ended(process: Process) -> str:
 
 
 @contextmanager
-def open_run(scenario: Scenario, runs: Path, view: RunView) -> Iterator[Run]:
+def open_run(scenario: Scenario, runs: Path, view: RunView, joined: JoinedServers | None = None) -> Iterator[Run]:
     """Make a run's folder and its scratch; whatever happens inside, say in ``run.json`` how it ended and leave nothing running.
 
     What the bench or the database raised inside comes out as `NotCarriedOutError`, with the run marked ``failed``; an
@@ -271,7 +299,7 @@ def open_run(scenario: Scenario, runs: Path, view: RunView) -> Iterator[Run]:
     with start_reaper(token, record=folder.record, scratch=scratch):
         processes = Processes(token)
         record.follow("processes", processes.records)
-        run = Run(scenario, folder, record, processes, scratch, view)
+        run = Run(scenario, folder, record, processes, scratch, view, joined)
         status, reason = "failed", "the bench itself broke off"
         try:
             yield run

@@ -76,6 +76,7 @@ class Worker:
                     self._pause()
             finally:
                 self._in_hand = None
+        self._leave()
 
     def _make_fit_again(self, error: Exception) -> None:
         try:
@@ -85,6 +86,12 @@ class Worker:
             self._record_error(further, "recover", None, 0)
         self._driver.close(self._queue.connection)
         self._queue = reconnect(self._open, self._stop)
+
+    def _leave(self) -> None:
+        try:
+            self._queue.leave()
+        except self._driver.errors as error:
+            self._record_error(error, "leave", None, 0)
 
     def _open(self) -> Queue[Any]:
         document = self._document

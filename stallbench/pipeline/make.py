@@ -45,8 +45,10 @@ from stallbench.pipeline.rounds import MOST_JOBS, make_round_metrics, make_round
 from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
 from stallbench.pipeline.session import LOCAL, fit_to, is_small, open_session
 from stallbench.pipeline.stalls import make_stalls
+from stallbench.pipeline.stuck_clients import make_stuck_clients
 from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import make_time_axis
+from stallbench.pipeline.vacuum_waits import make_vacuum_waits
 from stallbench.pipeline.windows import make_windows
 from stallbench.pipeline.writing import Writing
 
@@ -83,6 +85,8 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         writing.start("faults", lambda: make_faults(spark, facts, axis))
         writing.start("errors", lambda: make_errors(events, axis))
         writing.start("holders", lambda: make_holders(samples, facts, axis))
+        writing.start("stuck_clients", lambda: make_stuck_clients(samples, facts, axis))
+        writing.start("vacuum_waits", lambda: make_vacuum_waits(samples, axis))
 
         writing_jobs.result()
         jobs = writing.read_back(spark, "jobs")

@@ -75,6 +75,13 @@ SAMPLED = {
     "replication_lag_bytes": Source(subject="", metric="lag_bytes"),
     "wal_bytes": Source(subject="server", metric="wal_bytes", is_sum=True, is_counter=True),
     "cpu_percent": Source(subject="host", metric="cpu_percent"),
+    "notification_queue_percent": Source(subject="server", metric="notification_queue_percent"),
+    "notification_queue_bytes": Source(subject="server", metric="notification_queue_bytes"),
+    "notify_lock_waits": Source(subject="server", metric="notify_lock_waits"),
+    "stuck_clients": Source(subject="server", metric="stuck_clients"),
+    "autovacuum_workers_busy": Source(subject="server", metric="autovacuum_workers_busy"),
+    "autovacuum_workers_free": Source(subject="server", metric="autovacuum_workers_free"),
+    "vacuum_overdue_s": Source(subject="table", metric="vacuum_overdue_s"),
 }
 """By name of the measure."""
 

@@ -31,7 +31,9 @@ TABLES = {
         "depth double, oldest_job_s double, dead_tuples double, history_list_length double, replica_history_list_length double, "
         "live_tuples double, table_bytes double, index_bytes double, "
         "oldest_transaction_s double, horizon_age_s double, horizon_age_xids double, blocked_backends double, "
-        "replication_lag_bytes double, wal_bytes double, cpu_percent double"
+        "replication_lag_bytes double, wal_bytes double, cpu_percent double, "
+        "notification_queue_percent double, notification_queue_bytes double, notify_lock_waits double, stuck_clients double, "
+        "autovacuum_workers_busy double, autovacuum_workers_free double, vacuum_overdue_s double"
     ),
     "phases": "phase string, measure string, statistic string, value double, count long",
     "conservation": "state string, jobs long, examples array<long>",
@@ -42,6 +44,13 @@ TABLES = {
     "holders": (
         "server string, holder string, kind string, pid long, application string, state string, via string, catalog_only boolean, "
         "from_ns long, to_ns long, from_s double, to_s double, max_age_s double, max_age_xids long, oldest_s double, longrunner string"
+    ),
+    "stuck_clients": (
+        "server string, session string, pid long, application string, state string, from_s double, to_s double, stuck_s double, "
+        "longrunner string"
+    ),
+    "vacuum_waits": (
+        "table string, from_s double, to_s double, waited_s double, starved_s double, workers int, busy_with string"
     ),
     "faults": (
         "name string, kind string, target string, phase string, planned_start_s double, start_ns long, proven_ns long, end_ns long, "
@@ -70,6 +79,8 @@ _ORDER = {
     "overdue": ["kind"],
     "rounds": ["round"],
     "holders": ["from_ns", "server", "holder"],
+    "stuck_clients": ["from_s", "session"],
+    "vacuum_waits": ["from_s", "table"],
     "faults": ["start_ns", "name"],
     "recoveries": ["end_s", "fault"],
     "errors": ["phase", "process", "kind", "move"],

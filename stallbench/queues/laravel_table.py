@@ -93,6 +93,12 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
         rows = [(self.queue_name, job.payload, created_at_s, created_at_s) for job in jobs]
         return self.session.insert(self.statements["insert"], rows)
 
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Do the same by the quickest way in."""
+        created_at_s = now_s()
+        columns = ("queue", "payload", "attempts", "available_at", "created_at")
+        return self.session.load("jobs", columns, [(self.queue_name, job.payload, 0, created_at_s, created_at_s) for job in jobs])
+
     def fail(self, claim: Claim, error: str) -> None:
         """Make the job available again at once.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import psycopg
@@ -31,7 +31,7 @@ class PostgresQueue(Queue[OptionsT]):
         return self.session.execute(self.statements[name], parameters)
 
     def insert(self, name: str, rows: Sequence[Sequence[bytes | None]]) -> Sequence[int]:
-        """Run an ``INSERT .. RETURNING`` of one id for each of ``rows``; several share one transaction and one round trip."""
+        """Run what returns one id first, like ``INSERT .. RETURNING``, for each of ``rows``; several share one transaction and one round trip."""
         if len(rows) == 1:
             return [read_int(self.execute(name, *rows[0]), 0)]
         with self.connection.transaction(), RawCursor(self.connection) as cursor:
@@ -43,6 +43,15 @@ class PostgresQueue(Queue[OptionsT]):
                 assert row is not None, f"{name} returned no row"
                 ids.append(int(row[0]))
         return ids
+
+    def copy(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Send ``rows`` to the statement ``name``, a ``COPY .. FROM STDIN``."""
+        self.session.copy(self.statements[name], rows)
+
+    def take_ids(self, count: int) -> Sequence[int]:
+        """Return as many new ids as are wanted, in rising order, by the statement ``take_ids``."""
+        result = self.execute("take_ids", b"%d" % count)
+        return [int(result.get_value(row, 0) or 0) for row in range(result.ntuples)]
 
     def stream(self, name: str) -> Iterator[Sequence[Any]]:
         """Go through a result of any size."""

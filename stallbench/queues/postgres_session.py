@@ -7,13 +7,13 @@ the queue's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
 from psycopg import RawServerCursor, errors
-from psycopg.pq import ExecStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
 
 from stallbench.queues.sql_session import Outcome, SqlSession, Value, repeat_values
 
@@ -39,15 +39,36 @@ class PostgresSession(SqlSession):
 
         Raises the `psycopg.Error` that belongs to the server's SQLSTATE, or `psycopg.OperationalError` when the connection is gone.
         """
+        result = self.connection.pgconn.exec_prepared(self._prepare(statement), parameters)  # type: ignore[arg-type] # None is SQL's null
+        _check(result)
+        return result
+
+    def execute_at_once(self, calls: Sequence[tuple[str, Sequence[bytes | None]]]) -> list[PGresult]:
+        """Send statements in libpq's pipeline mode, none waiting for the answer of another, and wait for all results.
+
+        Raises what `execute` raises, of the first that failed; the server has then run none of those behind it.
+        """
+        names = [self._prepare(statement) for statement, _ in calls]
         pgconn = self.connection.pgconn
+        pgconn.enter_pipeline_mode()
+        for name, (_, parameters) in zip(names, calls, strict=True):
+            pgconn.send_query_prepared(name, parameters)
+        pgconn.pipeline_sync()
+        results = [_take_result(pgconn, is_last=False) for _ in calls]
+        _take_result(pgconn, is_last=True)
+        pgconn.exit_pipeline_mode()
+        for result in results:
+            _check(result)
+        return results
+
+    def _prepare(self, statement: str) -> bytes:
+        """Return the name under which the server has the statement prepared."""
         name = self._prepared.get(statement)
         if name is None:
             name = b"stallbench_%d" % len(self._prepared)
-            _check(pgconn.prepare(name, statement.encode()))
+            _check(self.connection.pgconn.prepare(name, statement.encode()))
             self._prepared[statement] = name
-        result = pgconn.exec_prepared(name, parameters)  # type: ignore[arg-type] # None is SQL's null
-        _check(result)
-        return result
+        return name
 
     def run(self, statement: str, *parameters: Value) -> Outcome:
         """Run a statement; see the base class. All values are text."""
@@ -60,6 +81,22 @@ class PostgresSession(SqlSession):
         repeated = repeat_values(statement, len(rows))
         outcome = self.run(f"{repeated} RETURNING id", *(value for row in rows for value in row))
         return [int(row[0]) for row in outcome.rows]
+
+    def copy(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Send rows to a ``COPY .. FROM STDIN``."""
+        with self.connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    def load(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Value]]) -> Sequence[int]:
+        """Take ids from the table's own sequence, and copy."""
+        outcome = self.run(
+            "SELECT nextval(pg_get_serial_sequence(?::text, 'id')) FROM generate_series(1, ?::bigint)", table, len(rows)
+        )
+        ids = [int(row[0]) for row in outcome.rows]
+        copied = ((job_id, *row) for job_id, row in zip(ids, rows, strict=True))
+        self.copy(f"COPY {table} ({', '.join(('id', *columns))}) FROM STDIN", copied)
+        return ids
 
     def stream(self, statement: str, *parameters: Value) -> Iterator[Sequence[Any]]:
         """Fetch by a server-side cursor."""
@@ -99,6 +136,16 @@ def _numbered(statement: str) -> str:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
+
+
+def _take_result(pgconn: PGconn, *, is_last: bool) -> PGresult:
+    """Wait for the next result of a pipeline; behind each but that of the synchronisation point, libpq says that there is no other."""
+    result = pgconn.get_result()
+    if result is None or pgconn.status == ConnStatus.BAD:
+        raise psycopg.OperationalError(pgconn.get_error_message())
+    if not is_last:
+        pgconn.get_result()
+    return result
 
 
 def _check(result: PGresult) -> None:

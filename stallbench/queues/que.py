@@ -67,6 +67,13 @@ class Que(PostgresQueue[QueOptions]):
             [(queue, priority, None, _JOB_CLASS, job.payload.encode()) for job in jobs],
         )
 
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the jobs into the table."""
+        ids = self.take_ids(len(jobs))
+        queue, priority, job_class = self.options.queue, self.options.priority, _JOB_CLASS.decode()
+        self.copy("load", ((job_id, queue, priority, job_class, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
+        return ids
+
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Lock one job, as Que does whatever ``limit`` is, and check that it is still there."""
         locked = self.execute("lock_job", self.options.queue.encode())

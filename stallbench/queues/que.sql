@@ -24,6 +24,14 @@ VALUES
 (coalesce($1, '')::text, coalesce($2, 100)::smallint, coalesce($3, now())::timestamptz, $4::text, coalesce($5, '[]')::json)
 RETURNING job_id
 
+-- name: take_ids
+-- Ids for jobs that are copied into the table. Not Que's.
+SELECT nextval(pg_get_serial_sequence('que_jobs', 'job_id')) FROM generate_series(1, $1::bigint)
+
+-- name: load
+-- Adds many jobs. Not Que's.
+COPY que_jobs (job_id, queue, priority, job_class, args) FROM STDIN
+
 -- name: lock_job
 -- Walks the primary key in order of priority, time and id until an advisory lock on a job is had.
 WITH RECURSIVE job AS (

@@ -105,6 +105,8 @@ class Queue(ABC, Generic[OptionsT]):
     """Whether a job that failed has to wait before it is offered again."""
     advisory_locks: ClassVar[int] = 0
     """How many of PostgreSQL's advisory locks a session of it holds at once, at the most; a session that holds more has leaked them."""
+    needs_scheduler: ClassVar[bool] = False
+    """Whether a process of its own calls `schedule`, again and again, for as long as there is load."""
     tables: ClassVar[tuple[str, ...]]
     """Tables that collectors watch; the first is the one jobs wait in."""
     indexes: ClassVar[tuple[str, ...]]
@@ -136,6 +138,10 @@ class Queue(ABC, Generic[OptionsT]):
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Add ``jobs`` in one transaction and return their ids, in the same order."""
 
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Add many jobs as quickly as the engine can, as `enqueue` would have left them, and return their ids in the same order."""
+        return self.enqueue(jobs)
+
     @abstractmethod
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Take up to ``limit`` jobs; empty if there is none. Raises `LostRaceError` if a re-check found the job gone."""
@@ -154,6 +160,13 @@ class Queue(ABC, Generic[OptionsT]):
         Returns whether it is; else the worker opens a new connection, which also ends what the broken move may have left open.
         """
         return False
+
+    def schedule(self) -> float:
+        """Do what the queue's scheduler does at its turn, and return after how many seconds it is its turn again."""
+        raise NotImplementedError(f"{self.kind} has no scheduler")
+
+    def leave(self) -> None:
+        """Say goodbye, if workers are known to the queue; the connection is closed afterwards."""
 
     def explain(self) -> str | None:
         """Return, in one line, how the server would find the next job to claim; none if the engine cannot say."""

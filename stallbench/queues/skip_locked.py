@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pydantic import Field
+
 from stallbench.queues.postgres_queue import (
     PostgresQueue,
     read_backlog,
@@ -20,7 +22,11 @@ from stallbench.queues.statements import read_statements
 
 
 class SkipLockedOptions(QueueOptions):
-    """Nothing can be chosen yet."""
+    """Options of `SkipLocked`."""
+
+    notify: bool = Field(
+        default=False, description="whether each enqueue also notifies (NOTIFY), as queues do that wake their workers so"
+    )
 
 
 class SkipLocked(PostgresQueue[SkipLockedOptions]):
@@ -42,7 +48,13 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Insert the jobs; several share one transaction and one round trip."""
-        return self.insert("enqueue", [(job.payload.encode(),) for job in jobs])
+        return self.insert("enqueue_and_notify" if self.options.notify else "enqueue", [(job.payload.encode(),) for job in jobs])
+
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the jobs into the table."""
+        ids = self.take_ids(len(jobs))
+        self.copy("load", ((job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
+        return ids
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Begin a transaction and lock one job, whatever ``limit`` is; with none there, end it again."""

@@ -16,6 +16,19 @@ CREATE TABLE skip_locked_jobs
 -- Adds one job.
 INSERT INTO skip_locked_jobs (payload) VALUES ($1::json) RETURNING job_id
 
+-- name: take_ids
+-- Ids for jobs that are copied into the table.
+SELECT nextval(pg_get_serial_sequence('skip_locked_jobs', 'job_id')) FROM generate_series(1, $1::bigint)
+
+-- name: load
+-- Adds many jobs.
+COPY skip_locked_jobs (job_id, payload) FROM STDIN
+
+-- name: enqueue_and_notify
+-- Adds one job and tells whoever listens; the notification goes out with the commit.
+WITH job AS (INSERT INTO skip_locked_jobs (payload) VALUES ($1::json) RETURNING job_id)
+SELECT job_id, pg_notify('skip_locked_jobs', job_id::text) FROM job
+
 -- name: begin
 -- The transaction that a worker holds from claim to completion.
 BEGIN

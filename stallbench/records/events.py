@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
@@ -95,9 +96,18 @@ class EventLog:
             f"{'' if job_id is None else job_id},{'' if attempt is None else attempt},"
             f"{'' if intended_ns is None else intended_ns},{'' if duration_ns is None else duration_ns},{detail}\n"
         ).encode()
-        written = os.write(self._fd, line)
-        if written != len(line):
-            raise OSError(f"only {written} of {len(line)} bytes of an event were written; is the disk full?")
+        self._append(line)
+
+    def write_enqueued(self, job_ids: Iterable[int], *, intended_ns: int, duration_ns: int) -> None:
+        """Record that one call has enqueued many jobs, by one ``write``; raises as `write` does."""
+        opening = f"{time.time_ns()},{time.monotonic_ns()},{self._process},{Event.ENQUEUED},"
+        ending = f",,{intended_ns},{duration_ns},\n"
+        self._append("".join(f"{opening}{job_id}{ending}" for job_id in job_ids).encode())
+
+    def _append(self, lines: bytes) -> None:
+        written = os.write(self._fd, lines)
+        if written != len(lines):
+            raise OSError(f"only {written} of {len(lines)} bytes of events were written; is the disk full?")
 
     def close(self) -> None:
         """Close the file; the log cannot be written afterwards."""

@@ -19,7 +19,7 @@ from stallbench.scenario import Database
 from stallbench.servers.find_starters import find_starters
 from stallbench.servers.ports import require_free
 from stallbench.servers.starter import Daemon, Ground, Starter
-from stallbench.servers.toxiproxy import ToxiproxyServer
+from stallbench.servers.toxiproxy import ToxiproxyServer, start_toxiproxy
 
 Role = Literal["primary", "replica"]
 
@@ -89,8 +89,9 @@ class Cluster:
         """Raise `NotCarriedOutError` if a server, or the proxy before it, has died uninvited."""
         for server in self.servers:
             server.daemon.check()
-        if self._toxiproxy and self._toxiproxy.process.ended_uninvited():
-            raise NotCarriedOutError(f"Toxiproxy {self.toxiproxy.process.tell_end()}{self.toxiproxy.process.tail_log()}")
+        proxy = self._toxiproxy.process if self._toxiproxy else None
+        if proxy and proxy.ended_uninvited():
+            raise NotCarriedOutError(f"Toxiproxy {proxy.tell_end()}{proxy.tail_log()}")
 
     def records(self) -> list[dict[str, Any]]:
         """Return all of them for ``run.json``."""
@@ -114,7 +115,7 @@ def start_cluster(
         require_free(database.port, "database.port")
     ground = Ground(scratch=scratch, logs=logs, processes=processes, password=SecretStr(secrets.token_urlsafe(18)))
     starter = find_starters()[database.engine](ground, database)
-    cluster = Cluster(ToxiproxyServer(processes, logs) if starter.has_network else None)
+    cluster = Cluster(start_toxiproxy(processes, logs) if starter.has_network else None)
     primary = starter.primary()
     _take_in(cluster, primary, "primary", starter, progress)
     for number in range(1, database.replicas + 1):

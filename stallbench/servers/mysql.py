@@ -191,11 +191,16 @@ class MySQLServer:
         with driver_of(self._engine).connect(self.endpoint, "start") as connection, connection.cursor() as cursor:
             cursor.execute("SELECT version()")
             self.version = str(cursor.fetchone()[0]).split("-")[0]
-            for place, query in _CHANGED_SETTINGS.items():
-                if has_table(cursor, *place):
-                    cursor.execute(query)
-                    rows = cursor.fetchall()
-                    self.settings_in_force = {name.lower(): value for name, value in rows if not _NOT_TOLD.search(name.lower())}
+            self.settings_in_force = read_changed_settings(cursor)
+
+
+def read_changed_settings(cursor: Any) -> dict[str, str]:
+    """Return the settings in force that are not default, without those that are secret."""
+    for place, query in _CHANGED_SETTINGS.items():
+        if has_table(cursor, *place):
+            cursor.execute(query)
+            return {name.lower(): value for name, value in cursor.fetchall() if not _NOT_TOLD.search(name.lower())}
+    return {}
 
 
 def has_table(cursor: Any, schema: str, table: str) -> bool:

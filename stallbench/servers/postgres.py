@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from stallbench.drivers.postgres import connect
+from stallbench.drivers.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.parts import PostgresPart
 from stallbench.processes import Process, Processes, unprivileged_user
@@ -150,7 +150,7 @@ class PostgresServer:
     def _launch(self) -> Process:
         sockets = self._installation.own(_make(self._data.parent / f"{self.name}-socket"), 0o700)
         settings = {**self._settings, "port": self.port, "unix_socket_directories": str(sockets)}
-        arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={_setting_text(value)}")]
+        arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={setting_text(value)}")]
         return self._processes.start(
             self.name,
             "server",
@@ -165,11 +165,15 @@ class PostgresServer:
     def _read_facts(self, endpoint_of: Mapping[str, str]) -> None:
         with connect(self.endpoint.model_copy(update=endpoint_of), "start") as connection:
             self.version = str(connection.info.parameter_status("server_version")).split(" ")[0]
-            rows = connection.execute(
-                "SELECT name, current_setting(name) FROM pg_settings "
-                "WHERE source NOT IN ('default', 'client', 'override') ORDER BY name"
-            ).fetchall()
-        self.settings_in_force = {name: value for name, value in rows if not _NOT_TOLD.search(name)}
+            self.settings_in_force = read_changed_settings(connection)
+
+
+def read_changed_settings(connection: Connection) -> dict[str, str]:
+    """Return the settings in force that are not default, without those that are secret."""
+    rows = connection.execute(
+        "SELECT name, current_setting(name) FROM pg_settings WHERE source NOT IN ('default', 'client', 'override') ORDER BY name"
+    ).fetchall()
+    return {name: value for name, value in rows if not _NOT_TOLD.search(name)}
 
 
 def create_data_folder(installation: PostgresInstallation, data: Path, password: SecretStr) -> None:
@@ -210,7 +214,8 @@ def _make(path: Path) -> Path:
     return path
 
 
-def _setting_text(value: SettingValue) -> str:
+def setting_text(value: SettingValue) -> str:
+    """Return a setting's value as PostgreSQL writes it."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)

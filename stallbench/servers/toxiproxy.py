@@ -26,37 +26,100 @@ _TRIES = 5
 _REFUSED = (requests.RequestException, InvalidToxic, NotFound, ProxyExists, ValueError, KeyError)
 
 
+def start_toxiproxy(processes: Processes, logs: Path) -> ToxiproxyServer:
+    """Start one on a free control port and wait until it answers; raises `NotCarriedOutError` if it does not."""
+    part = require_toxiproxy()
+    for _ in range(_TRIES):
+        server = ToxiproxyServer(LOOPBACK, find_free_port())
+        process = processes.start(
+            "toxiproxy",
+            "toxiproxy",
+            [str(part.path), "-host", LOOPBACK, "-port", str(server.port)],
+            log=logs / "toxiproxy.log",
+        )
+        until_s = time.monotonic() + _START_S
+        while time.monotonic() < until_s and process.poll() is None:
+            if server.answers():
+                server.version, server.process = part.version, process
+                return server
+            time.sleep(0.02)
+        process.intended = "stopped"
+        process.kill()
+    raise NotCarriedOutError(f"Toxiproxy did not start within {_START_S:.0f} s{process.tail_log()}")
+
+
+def join_toxiproxy(host: str, port: int) -> ToxiproxyServer:
+    """Return one that somebody else has started; raises `NotCarriedOutError` if it does not answer in time."""
+    server = ToxiproxyServer(host, port)
+    until_s = time.monotonic() + _START_S
+    while not server.answers():
+        if time.monotonic() > until_s:
+            raise NotCarriedOutError(f"no Toxiproxy answers on http://{host}:{port} within {_START_S:.0f} s")
+        time.sleep(0.2)
+    return server
+
+
 class ToxiproxyServer:
     """One Toxiproxy with the proxies of a run."""
 
-    def __init__(self, processes: Processes, logs: Path) -> None:
-        """Start it on a free control port and wait until it answers; raises `NotCarriedOutError` if it does not."""
-        part = require_toxiproxy()
-        self.version = part.version
-        for _ in range(_TRIES):
-            self._port = find_free_port()
-            self.process = processes.start(
-                "toxiproxy",
-                "toxiproxy",
-                [str(part.path), "-host", LOOPBACK, "-port", str(self._port)],
-                log=logs / "toxiproxy.log",
-            )
-            if self._wait_until_it_answers(self.process):
-                return
-        raise NotCarriedOutError(f"Toxiproxy did not start within {_START_S:.0f} s{self.process.tail_log()}")
+    def __init__(self, host: str, port: int) -> None:
+        """Name the address of its API; nothing is asked."""
+        self.host = host
+        self.port = port
+        self.version = ""
+        self.process: Process | None = None
+        """None if the bench has joined it."""
 
-    def add_proxy(self, name: str, upstream_port: int) -> int:
-        """Put a proxy in front of a loopback port and return the port that it listens on."""
+    def answers(self) -> bool:
+        """Whether it is there; its version is known then."""
         try:
-            proxy = self._client().create(
-                name=name, upstream=f"{LOOPBACK}:{upstream_port}", listen=f"{LOOPBACK}:{find_free_port()}", enabled=True
-            )
+            self._client()
+            answer = APIConsumer.get("/version", timeout=1)
+            if answer.status_code != requests.codes.ok:
+                return False
+            self.version = str(answer.json().get("version", ""))
+        except (requests.RequestException, ValueError, AttributeError):
+            return False
+        return True
+
+    def find_proxy_port(self, name: str) -> int | None:
+        """Return the port on which a proxy listens that is there already; none if there is none of that name."""
+        try:
+            proxy = self._client().get_proxy(name)
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy did not tell of proxy {name!r}: {error}") from error
+        return int(proxy.listen.rpartition(":")[2]) if proxy else None
+
+    def add_proxy(self, name: str, upstream_port: int, upstream_host: str = LOOPBACK) -> int:
+        """Put a proxy in front of a server and return the port that it listens on.
+
+        A Toxiproxy that the bench has joined chooses the port itself, and listens to everybody that reaches it.
+        """
+        listen = "0.0.0.0:0" if self.process is None else f"{LOOPBACK}:{find_free_port()}"
+        try:
+            self._client().create(name=name, upstream=f"{upstream_host}:{upstream_port}", listen=listen, enabled=True)
             found = self._client().get_proxy(name)
         except _REFUSED as error:
             raise NotCarriedOutError(f"Toxiproxy refused proxy {name!r}: {error}") from error
         if found is None or not found.enabled:
             raise NotCarriedOutError(f"Toxiproxy said yes to proxy {name!r}, but does not name it")
-        return int(proxy.listen.rpartition(":")[2])
+        return int(found.listen.rpartition(":")[2])
+
+    def remove_proxy(self, name: str) -> None:
+        """Remove a proxy; it is no error if it is gone already."""
+        try:
+            proxy = self._client().get_proxy(name)
+            if proxy is not None:
+                proxy.destroy()
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy refused to remove proxy {name!r}: {error}") from error
+
+    def clear(self) -> None:
+        """Open every proxy and remove every toxic."""
+        try:
+            self._client().reset()
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy on {self.host}:{self.port} did not reset: {error}") from error
 
     def set_enabled(self, name: str, enabled: bool) -> None:
         """Cut a proxy (its connections are closed, new ones refused) or open it again."""
@@ -118,18 +181,5 @@ class ToxiproxyServer:
     def _client(self) -> Any:
         # The library's address is global: it is set before each use, so that two servers in one process (tests) do not mix.
         client = Toxiproxy()
-        client.update_api_consumer(LOOPBACK, self._port)
+        client.update_api_consumer(self.host, self.port)
         return client
-
-    def _wait_until_it_answers(self, process: Process) -> bool:
-        until_s = time.monotonic() + _START_S
-        while time.monotonic() < until_s and process.poll() is None:
-            try:
-                APIConsumer.host, APIConsumer.port = LOOPBACK, self._port
-                if APIConsumer.get("/version", timeout=1).status_code == requests.codes.ok:
-                    return True
-            except requests.RequestException:
-                time.sleep(0.02)
-        process.intended = "stopped"
-        process.kill()
-        return False

@@ -130,6 +130,8 @@ EMPTY = {
         "oldest_s",
         "longrunner",
     ],
+    "stuck_clients": ["server", "session", "pid", "application", "state", "from_s", "to_s", "stuck_s", "longrunner"],
+    "vacuum_waits": ["table", "from_s", "to_s", "waited_s", "starved_s", "workers", "busy_with"],
     "faults": ["name", "kind", "target", "phase", "from_s", "to_s"],
     "recoveries": [
         "fault",

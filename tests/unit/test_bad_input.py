@@ -101,11 +101,11 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "an unknown queue": (
         changed('kind = "que"', 'kind = "qeu"'),
-        'queue.kind is "qeu"; expected one of laravel, laravel_optimistic, que, skip_locked; did you mean "que"?',
+        'queue.kind is "qeu"; expected one of laravel, laravel_optimistic, postgrestue, que, skip_locked; did you mean "que"?',
     ),
     "an option of another queue": (
         changed('kind = "que"', 'kind = "skip_locked"\nrecheck = false'),
-        "queue.recheck: unknown key of skip_locked; allowed are kind",
+        "queue.recheck: unknown key of skip_locked; allowed are kind, notify",
     ),
     "an option of the wrong type": (
         changed('kind = "que"', 'kind = "que"\nrecheck = "no"'),

@@ -131,7 +131,11 @@ QUEUE = [
     ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = "3N"', f'queue.window is "3N"; expected {WINDOW}'),
     ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = 0', f"queue.window is 0; expected {WINDOW}"),
     ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = true', f"queue.window is true; expected {WINDOW}"),
-    ('kind = "que"', 'kind = "skip_locked"\nrecheck = false', "queue.recheck: unknown key of skip_locked; allowed are kind"),
+    (
+        'kind = "que"',
+        'kind = "skip_locked"\nrecheck = false',
+        "queue.recheck: unknown key of skip_locked; allowed are kind, notify",
+    ),
 ]
 
 ENGINE = 'replicas = 1\nsettings = { autovacuum_naptime = "5s" }\n\n[queue]\nkind = "que"'
@@ -193,8 +197,8 @@ LONGRUNNERS = [
     (
         '"idle_writer"',
         '"idle_write"',
-        f'{LONGRUNNER}.kind is "idle_write"; expected one of idle_writer, overlapping_readers, prepared, replica_reader, slot,'
-        ' snapshot_reader; did you mean "idle_writer"?',
+        f'{LONGRUNNER}.kind is "idle_write"; expected one of idle_writer, listening_transaction, overlapping_readers, prepared,'
+        ' replica_reader, slot, snapshot_reader, stuck_listener; did you mean "idle_writer"?',
     ),
     (', on = "primary" }', ", on = 3 }", f"{LONGRUNNER}.on is 3; expected text in quotes"),
     (

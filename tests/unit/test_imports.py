@@ -18,7 +18,7 @@ BESIDE_THE_PROCESSES = {
     "stallbench.records",
     "stallbench.role",
 }
-"""What producers, workers and longrunners may use of the library."""
+"""What producers, workers, schedulers and longrunners may use of the library."""
 
 MAY_IMPORT = {
     "stallbench/queues": {"stallbench.queues"},
@@ -47,11 +47,12 @@ MAY_IMPORT = {
     },
     "workers": BESIDE_THE_PROCESSES | {"workers"},
     "producers": BESIDE_THE_PROCESSES | {"producers"},
+    "schedulers": BESIDE_THE_PROCESSES | {"schedulers"},
     "longrunners": BESIDE_THE_PROCESSES | {"longrunners"},
 }
 """What each room may import of this project; rooms that are not named may import anything of the library but `stallbench.run`."""
 
-ROOT_PACKAGES = {"producers", "workers", "longrunners"}
+ROOT_PACKAGES = {"producers", "workers", "schedulers", "longrunners"}
 ABOVE_RUN = {"stallbench/cli.py", "stallbench/compare.py", "stallbench/run.py"}
 
 

@@ -14,7 +14,16 @@ from longrunners import find_longrunners
 from longrunners.choice import Choice, find_faults, tell_fault
 
 PROJECT = Path(__file__).resolve().parents[2]
-KINDS = ["idle_writer", "overlapping_readers", "prepared", "replica_reader", "slot", "snapshot_reader"]
+KINDS = [
+    "idle_writer",
+    "listening_transaction",
+    "overlapping_readers",
+    "prepared",
+    "replica_reader",
+    "slot",
+    "snapshot_reader",
+    "stuck_listener",
+]
 ENDPOINT = {"engine": "postgres", "host": "127.0.0.1", "port": 1, "database": "d", "user": "u", "password": "hidden"}
 
 

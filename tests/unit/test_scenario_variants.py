@@ -121,7 +121,7 @@ VARIANT_FAULTS = [
     ("workers = 3", "variants.x.workers is 3; expected a table"),
     (
         'queue.kind = "quue"',
-        'variants.x.queue.kind is "quue"; expected one of laravel, laravel_optimistic, que, skip_locked; did you mean "que"?',
+        'variants.x.queue.kind is "quue"; expected one of laravel, laravel_optimistic, postgrestue, que, skip_locked; did you mean "que"?',
     ),
     (
         "queue.rechek = true",

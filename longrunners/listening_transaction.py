@@ -1,0 +1,26 @@
+"""A session that listens and stays in a transaction: it is given no notification there, so the server must keep them all for it.
+
+It holds the horizon by its snapshot as any long transaction does; what is its own is the notification queue, which is common to all databases of
+a server. When that is full every NOTIFY fails, and with it the transaction that it is in: an enqueue. The queue takes 8 GB unless
+``max_notify_queue_pages`` (PostgreSQL 17) says otherwise.
+"""
+
+from __future__ import annotations
+
+from longrunners.longrunner import LongrunnerOptions
+from longrunners.postgres_longrunner import Connection
+from longrunners.transaction import TransactionLongrunner
+
+
+class ListeningTransaction(TransactionLongrunner[LongrunnerOptions]):
+    """Keeps the notification queue from being emptied, and holds the horizon."""
+
+    kind = "listening_transaction"
+    summary = "listens (LISTEN), then reads once under REPEATABLE READ and idles in the transaction"
+    source = "PostgreSQL's documentation of NOTIFY: a session that listens and enters a transaction for a very long time"
+
+    def open_transaction(self, connection: Connection) -> None:
+        """Listen in a transaction that ends, and begin the one that does not."""
+        connection.execute(f"LISTEN {self.object_name}")
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.execute("SELECT count(*) FROM pg_class")

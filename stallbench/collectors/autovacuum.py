@@ -1,0 +1,76 @@
+"""Is there an autovacuum worker left for the queue's tables, and for how long have these been waiting for one?
+
+A table that is due and is not come to, while every worker is busy elsewhere, starves; no transaction need be old for that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
+from stallbench.collectors.document import CollectorsDocument, WatchedServer
+from stallbench.drivers.postgres import Connection
+from stallbench.records.samples import Sample
+
+_WORKERS = """
+SELECT current_setting('autovacuum_max_workers')::int, pid, regexp_replace(query, '^autovacuum: ', ''),
+  extract(epoch FROM clock_timestamp() - xact_start)::float8
+FROM (SELECT) AS always
+LEFT JOIN pg_stat_activity ON backend_type = 'autovacuum worker'
+"""
+
+# When autovacuum comes: documentation, "The Autovacuum Daemon". The setting that caps it is PostgreSQL 18's.
+_TABLES = """
+SELECT name, pg_stat_get_dead_tuples(id), pg_stat_get_vacuum_count(id) + pg_stat_get_autovacuum_count(id),
+  id IN (SELECT relid FROM pg_stat_progress_vacuum),
+  least(
+    coalesce(own.threshold, current_setting('autovacuum_vacuum_threshold'))::float8
+    + coalesce(own.scale_factor, current_setting('autovacuum_vacuum_scale_factor'))::float8 * greatest(reltuples, 0),
+    nullif(coalesce(own.most, current_setting('autovacuum_vacuum_max_threshold', true)), '-1')::float8
+  )
+FROM (SELECT name, to_regclass(name) AS id FROM unnest(%s::text[]) AS name) AS watched
+JOIN pg_class ON pg_class.oid = id
+CROSS JOIN LATERAL (
+  SELECT
+    max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_threshold') AS threshold,
+    max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_scale_factor') AS scale_factor,
+    max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_max_threshold') AS most
+  FROM pg_options_to_table(reloptions)
+) AS own
+"""
+
+
+class AutovacuumCollector(ServerCollector):
+    """Counts the primary's autovacuum workers, and measures how long each of the queue's tables has been due without a vacuum."""
+
+    name = "autovacuum"
+    engines = POSTGRES
+
+    def __init__(self, document: CollectorsDocument) -> None:
+        """Nothing has been due yet."""
+        super().__init__(document)
+        self._due_since_s: dict[str, float] = {}
+        self._vacuums: dict[str, int] = {}
+
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield how many workers are busy and free, what each does, and how long each table has been overdue, 0 if it is not."""
+        rows = connection.execute(_WORKERS).fetchall()
+        busy = [(pid, doing, busy_s) for _, pid, doing, busy_s in rows if pid is not None]
+        counts = {"autovacuum_workers_busy": len(busy), "autovacuum_workers_free": max(rows[0][0] - len(busy), 0)}
+        yield from samples_of(server.name, "server", counts)
+        for pid, doing, busy_s in busy:
+            yield from samples_of(server.name, f"autovacuum:{pid}", {"doing": doing, "busy_s": busy_s})
+        tables = connection.execute(_TABLES, (list(self.document.queue.tables),)).fetchall()
+        for name, dead, vacuums, in_progress, threshold in tables:
+            overdue_s = self._measure_wait(name, vacuums, is_due=dead > threshold and not in_progress)
+            values = {"vacuum_threshold_tuples": threshold, "vacuum_overdue_s": overdue_s}
+            yield from samples_of(server.name, f"table:{name}", values)
+
+    def _measure_wait(self, name: str, vacuums: int, *, is_due: bool) -> float:
+        """Return for how long a table has been due; one that has just been vacuumed and still has too many dead tuples waits anew."""
+        now_s = time.monotonic()
+        if not is_due or vacuums != self._vacuums.get(name, vacuums):
+            self._due_since_s.pop(name, None)
+        self._vacuums[name] = vacuums
+        return now_s - self._due_since_s.setdefault(name, now_s) if is_due else 0.0

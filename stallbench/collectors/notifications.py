@@ -1,0 +1,71 @@
+"""Does the notification queue grow, is a client there that does not read, and do commits wait for each other because they notify?
+
+A listener that does not read is easily missed: its session is idle, it has no query, and yet it is in a transaction.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
+from stallbench.collectors.document import CollectorsDocument, WatchedServer
+from stallbench.drivers.postgres import Connection
+from stallbench.records.samples import Sample
+
+# The queue takes so many pages; before PostgreSQL 17, which made that a setting, as many as make 8 GB of the usual 8 kB.
+# A transaction that notifies takes this lock when it commits, until it has: who waits in it waits for another's commit. It is looked for
+# only when somebody waits for a lock of the kind, for that question stops the lock manager for a moment.
+_QUEUE = """
+SELECT pg_notification_queue_usage(),
+  coalesce(current_setting('max_notify_queue_pages', true)::bigint, 1048576) * current_setting('block_size')::bigint,
+  CASE WHEN EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'object')
+    THEN (SELECT count(*) FROM pg_locks
+      WHERE locktype = 'object' AND classid = 'pg_database'::regclass AND objid = 0 AND NOT granted)
+    ELSE 0 END
+"""
+_IN_CLIENT_WRITE = """
+SELECT pid::text || ':' || extract(epoch FROM backend_start)::bigint, pid, application_name, state, age(backend_xmin)
+FROM pg_stat_activity
+WHERE wait_event = 'ClientWrite' AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
+_MOMENT_S = 1.0
+"""Who has been in ClientWrite for less is handing over a result."""
+
+
+class NotificationsCollector(ServerCollector):
+    """Reads how full the primary's notification queue is, who waits to commit a NOTIFY, and which sessions are stuck in ClientWrite."""
+
+    name = "notifications"
+    engines = POSTGRES
+
+    def __init__(self, document: CollectorsDocument) -> None:
+        """Nobody has been seen yet."""
+        super().__init__(document)
+        self._first_seen_s: dict[str, float] = {}
+
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield the queue's usage, then a set for each session that every look has found in ClientWrite for a second."""
+        row = connection.execute(_QUEUE).fetchone()
+        assert row is not None
+        share, queue_bytes, waiting = row
+        found = connection.execute(_IN_CLIENT_WRITE).fetchall()
+        now_s = time.monotonic()
+        self._first_seen_s = {key: self._first_seen_s.get(key, now_s) for key, *_ in found}
+        stuck = [values for values in found if now_s - self._first_seen_s[values[0]] >= _MOMENT_S]
+        values = {
+            "notification_queue_percent": 100 * share,
+            "notification_queue_bytes": round(share * queue_bytes),
+            "notify_lock_waits": waiting,
+            "stuck_clients": len(stuck),
+        }
+        yield from samples_of(server.name, "server", values)
+        for key, pid, application, state, xmin_age in stuck:
+            values = {
+                "pid": pid,
+                "application": application,
+                "state": state,
+                "stuck_s": now_s - self._first_seen_s[key],
+                "age_xids": xmin_age,
+            }
+            yield from samples_of(server.name, f"client_write:{key}", values)

@@ -1,0 +1,161 @@
+"""What one run says of the cost of dead tuples: the seconds in which a longrunner held them, from the run's folder alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from stallbench.errors import BadInputError
+from stallbench.forecast.measured import find_falling_behind
+from stallbench.pipeline.failures import NoTableError
+from stallbench.verdicts.check import RunTables
+
+Array = NDArray[np.float64]
+
+FEWEST_SECONDS = 15
+_FEWEST_KEPT = 0.2
+"""Dead tuples that stay for each completed job, below which vacuum evidently went on removing them."""
+_NS = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """The seconds of one run in which the horizon was held, each a place of the arrays, and what was run."""
+
+    run: str
+    queue: str
+    rate: float
+    """Jobs a second that were enqueued."""
+    workers: int
+    work_s: float
+    cpus: int
+    kept_per_job: float
+    """Dead tuples that each completed job leaves and that stay."""
+    dead: Array
+    """Dead tuples that vacuum may not remove: those of the jobs completed since the horizon was held."""
+    claim_s: Array
+    """Median claim time."""
+    calls_per_job: Array
+    """Claims that got a job or lost a race for one, for each that got one."""
+    empty_per_job: Array
+    """Claims that found nothing, for each that got a job."""
+    completed: Array
+    """Jobs a second."""
+    busy: Array
+    """Workers that were not pausing for want of jobs: on average over the second, 0 to all of them."""
+    fell_behind_after_s: float | None
+    """When the run itself really fell behind, from when the horizon was held; none if it did not."""
+    baseline_claim_s: float | None
+    """Median claim time in the first measured phase; none if it was in none."""
+    notes: tuple[str, ...] = ()
+
+
+def observe(run: RunTables) -> Observed:
+    """Read the longest stretch of ``run`` in which one longrunner held the horizon.
+
+    Raises `BadInputError` if there is none, if it is too short, or if no dead tuples stayed while it lasted.
+    """
+    record = run.record
+    try:
+        windows, phases = run["windows"], run["phases"]
+    except NoTableError as error:
+        raise BadInputError(str(error)) from error
+    holder, from_ns, to_ns = _find_longest_hold(record)
+    held = windows[(windows["t_ns"] >= from_ns) & (windows["t_ns"] + int(_NS) <= to_ns)].reset_index(drop=True)
+    kept_per_job = _count_kept(held, f"{record['id']}: {holder}")
+    # A second's own completions lie, on average, half behind its claims.
+    done = held["completed"].astype(float)
+    held = held.assign(dead=kept_per_job * (done.cumsum() - done / 2))
+    usable = held[(held["claimed"] > 0) & (held["completed"] > 0)].dropna(subset=["claim_ms_p50"])
+    if len(usable) < FEWEST_SECONDS:
+        raise BadInputError(
+            f"{record['id']}: only {len(usable)} seconds in which jobs were claimed while {holder} held the horizon; a fit needs "
+            f"{FEWEST_SECONDS} or more: run it with a longer phase"
+        )
+    scenario = record["scenario"]
+    claimed = usable["claimed"].to_numpy(float)
+    return Observed(
+        run=record["id"],
+        queue=record["queue"]["kind"],
+        rate=float(scenario["producers"]["rate"]),
+        workers=int(scenario["workers"]["count"]),
+        work_s=float(scenario["workers"]["work_s"]),
+        cpus=int(record["host"]["cpus"]),
+        kept_per_job=kept_per_job,
+        dead=usable["dead"].to_numpy(float),
+        claim_s=usable["claim_ms_p50"].to_numpy(float) / 1e3,
+        calls_per_job=(claimed + usable["lost_race"].to_numpy(float)) / claimed,
+        empty_per_job=usable["empty"].to_numpy(float) / claimed,
+        completed=usable["completed"].to_numpy(float),
+        busy=_count_busy(usable, scenario["workers"]),
+        fell_behind_after_s=find_falling_behind(held),
+        baseline_claim_s=_read_baseline(record, phases),
+        notes=_note(record, from_ns, to_ns),
+    )
+
+
+def _find_longest_hold(record: Mapping[str, Any]) -> tuple[str, int, int]:
+    """Return a longrunner's name, and from when (proven) to when it held."""
+    holds = [
+        (runner["name"], int(runner["proven_ns"]), int(runner["end_ns"]))
+        for runner in record["longrunners"]
+        if runner["proven_ns"] and runner["end_ns"] and runner["held"]
+    ]
+    if not holds:
+        raise BadInputError(
+            f"{record['id']}: no long transaction held the horizon in this run, so no dead tuples stayed whose cost could be fitted; "
+            "expected a run with a longrunner, like that of: stallbench run longtx"
+        )
+    return max(holds, key=lambda hold: hold[2] - hold[1])
+
+
+def _count_kept(held: pd.DataFrame, where: str) -> float:
+    """Return how many dead tuples stay for each completed job, as the samples of dead tuples grow with the completions."""
+    rows = held.assign(done=held["completed"].astype(float).cumsum())[["done", "dead_tuples"]].dropna()
+    if len(rows) < FEWEST_SECONDS or rows["done"].nunique() < FEWEST_SECONDS:
+        raise BadInputError(
+            f"{where} held the horizon, but dead tuples were sampled in only {len(rows)} seconds of it; a fit needs {FEWEST_SECONDS} or "
+            "more, of a queue in PostgreSQL, with collectors.enabled = true"
+        )
+    kept = float(stats.theilslopes(rows["dead_tuples"], rows["done"]).slope)
+    if kept < _FEWEST_KEPT:
+        raise BadInputError(
+            f"{where} held the horizon, but dead tuples did not stay ({kept:.2f} for each completed job): there is no cost of theirs to "
+            "fit; expected a longrunner that keeps vacuum from removing them, like idle_writer"
+        )
+    return kept
+
+
+def _count_busy(rows: pd.DataFrame, workers: Mapping[str, Any]) -> Array:
+    """Every claim that finds nothing is followed by a pause of ``poll_s``, on average; in the rest of the second workers are at it."""
+    count = float(workers["count"])
+    pausing = rows["empty"].to_numpy(float) * float(workers["poll_s"])
+    return np.clip(count - pausing, 0.0, count)
+
+
+def _read_baseline(record: Mapping[str, Any], phases: pd.DataFrame) -> float | None:
+    first = next((phase["name"] for phase in record["phases"] if phase["measured"]), None)
+    if any(runner["phase"] == first for runner in record["longrunners"]):
+        return None
+    rows = phases[(phases["phase"] == first) & (phases["measure"] == "claim_ms") & (phases["statistic"] == "p50")]
+    return float(rows["value"].iloc[0]) / 1e3 if len(rows) else None
+
+
+def _note(record: Mapping[str, Any], from_ns: int, to_ns: int) -> tuple[str, ...]:
+    notes = []
+    if record["status"] != "completed":
+        notes.append(f"the run is {record['status']}, not completed")
+    over = [
+        fault["name"]
+        for fault in record["faults"]
+        if fault["start_ns"] and fault["start_ns"] < to_ns and (fault["end_ns"] or to_ns) > from_ns
+    ]
+    if over:
+        notes.append(f"while the horizon was held, {', '.join(over)} disturbed the run: the fit has that in it")
+    return tuple(notes)

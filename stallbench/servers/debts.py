@@ -1,0 +1,132 @@
+"""What the bench owes to servers that it joined: settings to set back, a database to leave empty, proxies to clear.
+
+It stands in a file of the run's scratch folder from before the first change, readable by the bench's user only, so that whoever
+cleans up after a bench that was killed can pay: the run itself, its reaper, or ``stallbench clean``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from stallbench.errors import StallbenchError
+from stallbench.reaper import DEBTS_FILE
+from stallbench.records.endpoint import Endpoint
+
+
+class ChangedSetting(BaseModel):
+    """A setting that was changed."""
+
+    server: str
+    endpoint: Endpoint
+    name: str
+    before: str
+
+
+class Owed(BaseModel):
+    """All of it, in the order in which it arose."""
+
+    settings: list[ChangedSetting] = []
+    database: tuple[str, Endpoint] | None = None
+    toxiproxy: tuple[str, int] | None = None
+    made_proxies: list[str] = []
+
+
+class Debts:
+    """What one run owes."""
+
+    def __init__(self, scratch: Path) -> None:
+        """Begin with none; nothing is written before there is one."""
+        self._path = scratch / DEBTS_FILE
+        self._owed = Owed()
+
+    def owe_setting(self, server: str, endpoint: Endpoint, name: str, before: str) -> None:
+        """Note a setting that is about to be changed."""
+        self._owed.settings.append(ChangedSetting(server=server, endpoint=endpoint, name=name, before=before))
+        self._write()
+
+    def owe_database(self, server: str, endpoint: Endpoint) -> None:
+        """Note the database that the bench has moved into."""
+        self._owed.database = (server, endpoint)
+        self._write()
+
+    def owe_toxiproxy(self, host: str, port: int) -> None:
+        """Note whose proxies must be without toxics and open afterwards."""
+        self._owed.toxiproxy = (host, port)
+        self._write()
+
+    def owe_proxy(self, name: str) -> None:
+        """Note a proxy that the bench has made."""
+        self._owed.made_proxies.append(name)
+        self._write()
+
+    def pay(self) -> list[str]:
+        """Pay all; returns a sentence for each that could not be paid. Done again, it does nothing."""
+        return pay(self._path)
+
+    def _write(self) -> None:
+        fresh = self._path.with_suffix(".fresh")
+        fresh.unlink(missing_ok=True)
+        fresh.touch(mode=0o600)
+        fresh.write_text(_with_passwords(self._owed))
+        fresh.replace(self._path)
+
+
+def _with_passwords(owed: Owed) -> str:
+    """Return it as JSON that can be used: for the scratch folder and nothing else."""
+    plain = owed.model_copy(
+        update={
+            "settings": [
+                {**change.model_dump(exclude={"endpoint"}), "endpoint": change.endpoint.with_password()}
+                for change in owed.settings
+            ],
+            "database": owed.database and (owed.database[0], owed.database[1].with_password()),
+        }
+    )
+    return plain.model_dump_json(warnings=False)
+
+
+def pay(path: Path) -> list[str]:
+    """Pay what stands in a file, the last debt first, and remove the file; returns a sentence for each that could not be paid."""
+    from stallbench.servers.join import find_guests
+    from stallbench.servers.toxiproxy import ToxiproxyServer
+
+    if not path.exists():
+        return []
+    owed = Owed.model_validate_json(path.read_text())
+    unpaid = []
+    if owed.toxiproxy:
+        toxiproxy = ToxiproxyServer(*owed.toxiproxy)
+        try:
+            toxiproxy.clear()
+            for name in owed.made_proxies:
+                toxiproxy.remove_proxy(name)
+        except StallbenchError as error:
+            unpaid.append(f"Toxiproxy's proxies may still be cut or have toxics: {error}")
+    if owed.database:
+        name, endpoint = owed.database
+        try:
+            guest = find_guests()[endpoint.engine](name, endpoint)
+            try:
+                guest.move_out()
+            finally:
+                guest.close()
+        except Exception as error:  # noqa: BLE001 - any driver's; the other debts are still to be paid
+            unpaid.append(f"the queue's tables are still in database {endpoint.database} on {name}: {error}")
+    for change in reversed(owed.settings):
+        try:
+            guest = find_guests()[change.endpoint.engine](change.server, change.endpoint)
+            try:
+                guest.reset_setting(change.name, change.before)
+            finally:
+                guest.close()
+        except Exception as error:  # noqa: BLE001 - as above
+            unpaid.append(f"{change.server} still has {change.name} as the scenario set it; it was {change.before!r}: {error}")
+    path.unlink()
+    return unpaid
+
+
+if __name__ == "__main__":
+    print(*pay(Path(sys.argv[1])), sep="\n", file=sys.stderr)

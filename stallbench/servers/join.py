@@ -1,0 +1,139 @@
+"""Joins the servers of a run that the bench did not start: looks at each, borrows what it was allowed to, and notes what to undo."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from stallbench import servers
+from stallbench.engines import ENGINES
+from stallbench.errors import NotCarriedOutError
+from stallbench.joined import JoinedServers
+from stallbench.processes import Process, Processes
+from stallbench.records.endpoint import Endpoint
+from stallbench.scenario import Database, SettingValue
+from stallbench.servers.cluster import Cluster, Role, Server
+from stallbench.servers.debts import Debts
+from stallbench.servers.guest import Guest
+from stallbench.servers.toxiproxy import ToxiproxyServer, join_toxiproxy, start_toxiproxy
+
+
+@cache
+def find_guests() -> dict[str, type[Guest]]:
+    """Return who is a guest on the servers of an engine: each file of this room may hold one, and is found by being there."""
+    found: dict[str, type[Guest]] = {}
+    for module_info in pkgutil.iter_modules(servers.__path__):
+        if module_info.name.endswith("_guest"):
+            module = importlib.import_module(f"{servers.__name__}.{module_info.name}")
+            for _, member in inspect.getmembers(module, inspect.isclass):
+                if issubclass(member, Guest) and member is not Guest:
+                    found |= dict.fromkeys(member.engines, member)
+    return found
+
+
+@dataclass(slots=True)
+class JoinedDaemon:
+    """What stands for a server that the bench neither starts nor stops."""
+
+    name: str
+    endpoint: Endpoint
+    version: str
+    settings_in_force: dict[str, str] = field(default_factory=dict)
+    process: Process | None = None
+    log: Path | None = None
+
+    def stop(self) -> None:
+        """Leave it running: it is somebody else's."""
+
+    def kill(self) -> None:
+        """Refuse; raises `NotCarriedOutError`."""
+        raise NotCarriedOutError(f"{self.name} was joined; the bench neither kills nor restarts a server that it did not start")
+
+    start_again = kill
+
+    def check(self) -> None:
+        """See nothing: what ends it shows in its clients' errors."""
+
+
+def join_cluster(
+    joined: JoinedServers, database: Database, *, debts: Debts, logs: Path, processes: Processes, progress: Callable[[str], None]
+) -> Cluster:
+    """Return the servers, proven to let the bench in, to have the roles and settings that ``database`` asks for, and empty.
+
+    What the bench changes is noted in ``debts`` before it is changed. Raises `NotCarriedOutError`.
+    """
+    if joined.toxiproxy:
+        toxiproxy = join_toxiproxy(*joined.toxiproxy)
+        debts.owe_toxiproxy(*joined.toxiproxy)
+    else:
+        toxiproxy = start_toxiproxy(processes, logs)
+    cluster = Cluster(toxiproxy)
+    for name, endpoint in joined.servers.items():
+        role: Role = "primary" if name == "primary" else "replica"
+        guest = find_guests()[endpoint.engine](name, endpoint)
+        try:
+            guest.require_role(role)
+            _require_settings(guest, _wanted_settings(database, role), debts if joined.may_change_servers else None)
+            if role == "primary":
+                guest.move_in()
+                debts.owe_database(name, endpoint)
+            daemon = JoinedDaemon(name, endpoint, guest.read_version(), guest.read_settings())
+        finally:
+            guest.close()
+        proxied = _put_behind_proxy(toxiproxy, name, endpoint, debts)
+        cluster.servers.append(
+            Server(name=name, role=role, direct=endpoint, proxied=proxied, daemon=daemon, start_ns=time.time_ns())
+        )
+        title = ENGINES[database.engine].title
+        progress(f"{name} is joined: {title} {daemon.version} on {endpoint.host}, behind Toxiproxy {toxiproxy.version}")
+    return cluster
+
+
+def note_what_was_made(endpoint: Endpoint) -> None:
+    """Write into the primary's database what the queue has just made there."""
+    guest = find_guests()[endpoint.engine]("primary", endpoint)
+    try:
+        guest.note_what_was_made()
+    finally:
+        guest.close()
+
+
+def _wanted_settings(database: Database, role: str) -> dict[str, SettingValue]:
+    wanted = dict(database.settings)
+    if role == "replica":
+        if database.engine == "postgres":
+            wanted["hot_standby_feedback"] = database.hot_standby_feedback
+        wanted |= database.replica_settings
+    return wanted
+
+
+def _require_settings(guest: Guest, wanted: Mapping[str, SettingValue], debts: Debts | None) -> None:
+    differing = guest.find_differing(wanted)
+    if differing and debts is None:
+        told = ", ".join(f"{name} (is {is_!r}, wanted {want!r})" for name, (is_, want) in differing.items())
+        raise NotCarriedOutError(
+            f"{guest.name} has other settings than the scenario asks for: {told}. Set them there, leave them out with --set, "
+            "or let the bench set them and set them back: --allow-server-changes"
+        )
+    for name, (before, _) in differing.items():
+        assert debts is not None
+        debts.owe_setting(guest.name, guest.endpoint, name, before)
+        guest.change_setting(name, wanted[name])
+    if still := guest.find_differing({name: wanted[name] for name in differing}):
+        told = ", ".join(f"{name} is {is_!r}, not {want!r}" for name, (is_, want) in still.items())
+        raise NotCarriedOutError(f"{guest.name} took the scenario's settings otherwise than meant: {told}")
+
+
+def _put_behind_proxy(toxiproxy: ToxiproxyServer, name: str, endpoint: Endpoint, debts: Debts) -> Endpoint:
+    """Take the proxy of that name if there is one, else make it; a proxy ``replication-<name>`` is used by faults if it is there."""
+    port = toxiproxy.find_proxy_port(name)
+    if port is None:
+        port = toxiproxy.add_proxy(name, endpoint.port, endpoint.host)
+        debts.owe_proxy(name)
+    return endpoint.model_copy(update={"host": toxiproxy.host, "port": port})

@@ -1,0 +1,121 @@
+"""Runs on servers that the bench did not start: it moves into an empty database, and leaves everything as it was."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from stallbench.drivers.postgres import connect
+from stallbench.records.endpoint import Endpoint
+from stallbench.scenario import Database
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
+from tests.integration.conftest import StartedCluster, running_cluster
+
+pytestmark = pytest.mark.end_to_end
+OBJECTS = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartedCluster]:
+    """A primary and a replica that stand for somebody else's."""
+    with running_cluster(Database(replicas=1), tmp_path_factory.mktemp("others")) as started:
+        yield started
+
+
+def joining(servers: StartedCluster, *more: str) -> list[str]:
+    """Return the options that join them."""
+    options = []
+    for server in servers.cluster.servers:
+        address = f"postgresql://{server.direct.user}@{server.direct.host}:{server.direct.port}/{server.direct.database}"
+        options += ["--dsn", f"{server.name}={address}"]
+    return [*options, "--set", "database.replicas=1", "--database", servers.cluster.server("primary").direct.database, *more]
+
+
+def password_of(servers: StartedCluster) -> dict[str, str]:
+    return {"STALLBENCH_PASSWORD": servers.cluster.server("primary").direct.password.get_secret_value()}
+
+
+def ask(endpoint: Endpoint, query: str) -> list[tuple[object, ...]]:
+    with connect(endpoint, "test") as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_a_run_on_joined_servers_leaves_them_as_they_were(bench: Bench, servers: StartedCluster) -> None:
+    primary = servers.cluster.server("primary").direct
+    ended = bench.start("run", "longtx", *short(), *joining(servers, "--allow-server-changes"), environment=password_of(servers))
+    bench.wait_for_phase("longtx")
+    assert ask(primary, "SHOW autovacuum_naptime") == [("5s",)]
+    assert ("que_jobs",) in ask(primary, OBJECTS)
+    out, err = ended.communicate(timeout=240)
+    assert ended.returncode == 0, out + err
+    assert ask(primary, OBJECTS) == []
+    assert ask(primary, "SHOW autovacuum_naptime") == [("1min",)]
+    verdict = bench.verdict()
+    assert {check["name"]: check["outcome"] for check in verdict["checks"]}["conservation"] == "pass"
+    assert [server["name"] for server in bench.record()["servers"]] == ["primary", "replica-1"]
+    assert password_of(servers)["STALLBENCH_PASSWORD"] not in (bench.folder() / "run.json").read_text()
+
+
+def test_a_bench_that_is_killed_leaves_nothing_on_joined_servers(bench: Bench, servers: StartedCluster) -> None:
+    primary = servers.cluster.server("primary").direct
+    process = bench.start(
+        "run", "longtx", *short(), *joining(servers, "--allow-server-changes"), environment=password_of(servers)
+    )
+    bench.wait_for_phase("baseline")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    until_s = time.monotonic() + 60
+    while ask(primary, OBJECTS) or ask(primary, "SHOW autovacuum_naptime") != [("1min",)]:
+        assert time.monotonic() < until_s, "the reaper did not set the servers right"
+        time.sleep(0.2)
+    assert_nothing_is_left(bench, process.pid, within_s=60)
+
+
+def test_a_database_that_is_not_empty_is_not_moved_into(bench: Bench, servers: StartedCluster) -> None:
+    primary = servers.cluster.server("primary").direct
+    with connect(primary, "test") as connection:
+        connection.execute("CREATE TABLE precious AS SELECT 1 AS one")
+        try:
+            process = bench.start(
+                "run", "longtx", *short(), *joining(servers, "--allow-server-changes"), environment=password_of(servers)
+            )
+            _, err = process.communicate(timeout=120)
+            assert process.returncode == 3
+            assert "is not empty: it has table public.precious. The bench moves into an empty database only" in err
+            assert connection.execute("SELECT one FROM precious").fetchall() == [(1,)]
+            assert connection.execute("SHOW autovacuum_naptime").fetchall() == [("1min",)]
+        finally:
+            connection.execute("DROP TABLE precious")
+
+
+def test_settings_of_joined_servers_are_not_changed_unasked(bench: Bench, servers: StartedCluster) -> None:
+    process = bench.start("run", "longtx", *short(), *joining(servers), environment=password_of(servers))
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert "primary has other settings than the scenario asks for: autovacuum_naptime (is '1min', wanted '5s')" in err
+    assert "--allow-server-changes" in err
+
+
+def test_a_wrong_password_is_told(bench: Bench, servers: StartedCluster) -> None:
+    process = bench.start("run", "longtx", *short(), *joining(servers), environment={"STALLBENCH_PASSWORD": "wrong"})
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 3
+    assert "does not let the bench in: " in err
+    assert "Traceback" not in err
+
+
+def test_a_toxiproxy_that_is_joined_is_cleared_and_not_stopped(bench: Bench, servers: StartedCluster) -> None:
+    toxiproxy = servers.cluster.toxiproxy
+    options = joining(servers, "--allow-server-changes", "--toxiproxy", f"http://127.0.0.1:{toxiproxy.port}")
+    process = bench.start("run", "longtx", *short(), *options, environment=password_of(servers))
+    bench.wait_for_phase("longtx")
+    assert bench.record()["servers"][0]["proxy_port"] == servers.cluster.server("primary").proxied.port
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, out + err
+    assert toxiproxy.answers()
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        ask(servers.cluster.server("primary").proxied, "SELECT FROM que_jobs")

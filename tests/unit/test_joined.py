@@ -1,0 +1,83 @@
+"""What the command line says of servers that the bench is to join."""
+
+from __future__ import annotations
+
+import pytest
+
+from stallbench.errors import BadInputError
+from stallbench.joined import JoinedServers, read_joined_servers
+from stallbench.scenario import Database
+
+PRIMARY = "primary=postgresql://me@db.test:5433/queues"
+
+
+def read(
+    *addresses: str, database: str | None = "queues", toxiproxy: str | None = None, wanted: Database | None = None
+) -> JoinedServers | None:
+    return read_joined_servers(
+        addresses, database=database, toxiproxy=toxiproxy, may_change_servers=False, wanted=wanted or Database()
+    )
+
+
+def test_an_address_names_server_user_and_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STALLBENCH_PASSWORD", "geheim")
+    joined = read(PRIMARY)
+    assert joined is not None
+    primary = joined.servers["primary"]
+    assert (primary.host, primary.port, primary.user, primary.database) == ("db.test", 5433, "me", "queues")
+    assert primary.password.get_secret_value() == "geheim"
+    assert "geheim" not in repr(joined)
+
+
+def test_an_address_without_a_name_is_the_primarys_and_its_port_the_usual_one() -> None:
+    joined = read("postgres://me@db.test/queues")
+    assert joined is not None
+    assert joined.servers["primary"].port == 5432
+
+
+def test_servers_come_in_the_benchs_order() -> None:
+    joined = read("replica-1=postgresql://me@b.test/queues", PRIMARY, wanted=Database(replicas=1))
+    assert joined is not None
+    assert list(joined.servers) == ["primary", "replica-1"]
+
+
+def test_a_toxiproxy_is_named_by_its_api() -> None:
+    joined = read(PRIMARY, toxiproxy="http://proxy.test")
+    assert joined is not None
+    assert joined.toxiproxy == ("proxy.test", 8474)
+
+
+def test_without_an_address_nothing_is_joined() -> None:
+    assert read(database=None) is None
+
+
+@pytest.mark.parametrize(
+    ("addresses", "options", "message"),
+    [
+        ([PRIMARY.replace("me@", "me:secret@")], {}, "holds a password, which the process list would show; leave it out and set"),
+        ([PRIMARY], {"database": None}, "names database 'queues', and --database is not given; repeat the name there"),
+        ([PRIMARY], {"database": "queue"}, "names database 'queues', and --database says 'queue'"),
+        (["primary=mysql://me@db.test/queues"], {}, "--dsn primary: is MySQL; the scenario runs on PostgreSQL"),
+        (["primary=postgre://me@db.test/queues"], {}, 'SCHEME postgresql, mariadb or mysql; did you mean "postgres"?'),
+        (["primary=postgresql://db.test/queues"], {}, "expected NAME=SCHEME://USER@HOST:PORT/DATABASE"),
+        (
+            ["primary=postgresql://me@db.test:many/queues"],
+            {},
+            "--dsn primary: cannot be read as an address: Port could not be cast",
+        ),
+        (["replica-1=postgresql://me@db.test/queues"], {}, "the scenario has no such server; expected one of primary"),
+        ([PRIMARY, PRIMARY], {}, "--dsn primary: given twice"),
+        ([PRIMARY], {"wanted": Database(replicas=1)}, "--dsn replica-1=.. is missing: the scenario needs primary, replica-1"),
+        ([PRIMARY], {"toxiproxy": "proxy.test:8474"}, "expected http://HOST:PORT, the address of its API"),
+        ([], {}, "--database goes with --dsn"),
+        ([], {"database": None, "toxiproxy": "http://proxy.test"}, "--toxiproxy goes with --dsn"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_in_one_line(
+    addresses: list[str], options: dict[str, str | Database | None], message: str
+) -> None:
+    with pytest.raises(BadInputError) as told:
+        read(*addresses, **options)  # type: ignore[arg-type]
+    assert message in str(told.value)
+    assert "\n" not in str(told.value)
+    assert "secret" not in str(told.value)
