@@ -70,9 +70,12 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
     """Return the jobs that the queue still held at the end, and whose last move was the claim or the work of a process that died with it.
 
     Such a job is due again when the process is gone, or where the claim outlives its connection when its time is over; but while a fault is
-    in force nothing is.
+    in force nothing is. None, if the queue does not say when it lets go of a claim.
     """
-    if deaths is None or not facts.executes_again or facts.queue.outlives_connection is None:
+    queue = facts.queue
+    if deaths is None or not facts.executes_again or queue.outlives_connection is None:
+        return None
+    if queue.outlives_connection and queue.expiry_s is None:
         return None
     held = jobs.filter("state IN ('queued', 'claimed')").select("job_id", "state")
     turns = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).join(held, "job_id")
@@ -82,8 +85,8 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
     )
     died = abandoned.join(F.broadcast(deaths), "process").filter("died_ns >= claimed_ns")
     due_ns = F.min("died_ns")
-    if facts.queue.outlives_connection and facts.queue.expiry_s is not None:
-        due_ns = F.greatest(due_ns, F.min("claimed_ns") + F.lit(int(facts.queue.expiry_s * NS_PER_S)))
+    if queue.outlives_connection and queue.expiry_s is not None:
+        due_ns = F.greatest(due_ns, F.min("claimed_ns") + F.lit(int(queue.expiry_s * NS_PER_S)))
     for fault in sorted(facts.faults, key=lambda fault: fault.start_ns or 0):
         begin_ns, end_ns = fault.start_ns, fault.released_ns or fault.end_ns
         if begin_ns is not None:

@@ -11,7 +11,7 @@ class LeaksAdvisoryLocks(SeededDefect, Que):
     """Locks one job after the other until the server has no room for more."""
 
     caught_by = "advisory locks"
-    load = "locks"
+    tried_under = "locks"
 
     def complete(self, claim: Claim) -> None:
         """Delete the job, and forget the lock."""

@@ -10,5 +10,5 @@ class SeededDefect:
 
     caught_by: ClassVar[str]
     """The check that must fail: the property that the defect breaks. Others may fail with it."""
-    load: ClassVar[str] = "rough"
+    tried_under: ClassVar[str] = "rough"
     """The variant of `trial.toml` that it is tried under; the queue without the defect must pass the same."""

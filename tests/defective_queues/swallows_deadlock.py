@@ -11,7 +11,7 @@ class SwallowsDeadlock(SeededDefect, Laravel):
     """Leaves the job, whose deletion was rolled back, to be executed again."""
 
     caught_by = "deadlocks"
-    load = "deadlocks"
+    tried_under = "deadlocks"
 
     def complete(self, claim: Claim) -> None:
         """Delete the job, or say that it was."""

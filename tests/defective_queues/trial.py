@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SCENARIO = Path(__file__).with_name("trial.toml")
-_OPTIONS = {(Laravel, SeededDefect.load): ("queue.retry_after=2",)}
+_OPTIONS = {(Laravel, SeededDefect.tried_under): ("queue.retry_after=2",)}
 """What a queue needs under a load so that its claims end within a trial."""
 
 
@@ -71,8 +71,8 @@ def find_subjects() -> list[Subject]:
     subjects = []
     for name, defect in defects.items():
         assert issubclass(defect, Queue)
-        subjects.append(Subject(name=name, queue=defect, load=defect.load, caught_by=defect.caught_by))
-    made_from = {(_sound(defect), defect.load) for defect in defects.values()}
+        subjects.append(Subject(name=name, queue=defect, load=defect.tried_under, caught_by=defect.caught_by))
+    made_from = {(_sound(defect), defect.tried_under) for defect in defects.values()}
     subjects += [
         Subject(name=f"{queue.kind}, {load}", queue=queue, load=load, caught_by=None)
         for queue, load in sorted(made_from, key=lambda each: (each[0].kind, each[1]))
@@ -82,7 +82,7 @@ def find_subjects() -> list[Subject]:
 
 def run_trial(subject: Subject, runs: Path, *, seed: int = 1) -> Path:
     """Run it to its end and return the run's folder; raises `stallbench.errors.NotCarriedOutError`."""
-    variant = None if subject.load == SeededDefect.load else subject.load
+    variant = None if subject.load == SeededDefect.tried_under else subject.load
     scenario = read_scenario(str(_SCENARIO), variant=variant, overrides=[*subject.overrides, f"seed={seed}"])
     with open_run(scenario, runs, RunView(Console(file=StringIO()))) as run:
         run.carry_out()

@@ -145,6 +145,7 @@ EMPTY = {
         "errors",
     ],
     "rounds": ["round", "jobs"],
+    "overdue": ["kind", "jobs", "examples", "longest_s"],
     "errors": ["phase", "process", "event", "kind", "move", "count"],
 }
 
