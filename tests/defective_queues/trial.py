@@ -41,16 +41,20 @@ class Subject:
     """The check that must fail; none if the queue is sound."""
 
     @property
+    def kind(self) -> str:
+        """How a scenario names it."""
+        return f"{inspect.getfile(self.queue)}:{self.queue.__name__}" if self.caught_by else self.queue.kind
+
+    @property
     def overrides(self) -> list[str]:
         """What is set in the scenario."""
-        kind = f"{inspect.getfile(self.queue)}:{self.queue.__name__}" if self.caught_by else self.queue.kind
         options = [
             each
             for (base, load), settings in _OPTIONS.items()
             if issubclass(self.queue, base) and load == self.load
             for each in settings
         ]
-        return [f"queue.kind={kind}", *options]
+        return [f"queue.kind={self.kind}", *options]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +71,23 @@ class Outcome:
 
 def find_subjects() -> list[Subject]:
     """Return every defective queue, and once each sound one that they were made from, under the same load."""
-    defects = find_defects()
     subjects = []
-    for name, defect in defects.items():
+    for name, defect in find_defects().items():
         assert issubclass(defect, Queue)
         subjects.append(Subject(name=name, queue=defect, load=defect.tried_under, caught_by=defect.caught_by))
-    made_from = {(_sound(defect), defect.tried_under) for defect in defects.values()}
+    made_from = {(_sound(subject.queue), subject.load) for subject in subjects}
     subjects += [
         Subject(name=f"{queue.kind}, {load}", queue=queue, load=load, caught_by=None)
         for queue, load in sorted(made_from, key=lambda each: (each[0].kind, each[1]))
     ]
     return subjects
+
+
+def one_for_each_check(subjects: Sequence[Subject]) -> list[Subject]:
+    """Return the last of the defects that each check must see, and the sound queues that these were made from."""
+    defects = {subject.caught_by: subject for subject in subjects if subject.caught_by}.values()
+    made_from = {(_sound(defect.queue), defect.load) for defect in defects}
+    return [*defects, *(subject for subject in subjects if not subject.caught_by and (subject.queue, subject.load) in made_from)]
 
 
 def run_trial(subject: Subject, runs: Path, *, seed: int = 1) -> Path:
@@ -109,7 +119,7 @@ def judge_trial(spark: SparkSession, folder: Path) -> Outcome:
     return Outcome(failed={finding.check: finding.reason for finding in verdict.findings if finding.result != "pass"})
 
 
-def _sound(defect: type[SeededDefect]) -> type[Queue[Any]]:
+def _sound(defect: type[Queue[Any]]) -> type[Queue[Any]]:
     """Return the queue of the bench's own that a defective one was made from."""
     own = set(find_queues().values())
     return next(base for base in defect.__mro__ if base in own)
