@@ -36,7 +36,7 @@ def main() -> None:
                 outcomes[subject.name].append(outcome)
                 shutil.rmtree(run)
                 if not outcome.is_right(subject):
-                    print(f"round {number}, {subject.name}: {outcome.failed or 'passed'}", flush=True)
+                    print(f"round {number}, {subject.name}: {outcome.tell()}", flush=True)
             print(f"\nround {number} of {rounds}: {time.monotonic() - began_s:.0f} s; load {min(busy):.0f} to {max(busy):.0f}\n")
             print(make_table(subjects, outcomes), flush=True)
 
@@ -49,7 +49,9 @@ def make_table(subjects: Sequence[Subject], outcomes: Mapping[str, Sequence[Outc
     ]
     for subject in subjects:
         of_one = outcomes[subject.name]
-        failed = Counter(check for outcome in of_one for check in outcome.failed)
+        failed = Counter(
+            check for outcome in of_one for check in (*outcome.failed, *(f"{check} (unknown)" for check in outcome.unknown))
+        )
         told = ", ".join(f"{check} {count}" for check, count in failed.most_common())
         wrong = sum(not outcome.is_right(subject) for outcome in of_one)
         lines.append(f"| `{subject.name}` | {subject.caught_by or 'none: it is sound'} | {len(of_one)} | {wrong} | {told} |")

@@ -62,11 +62,21 @@ class Outcome:
     """What the verdict says."""
 
     failed: dict[str, str]
-    """The checks that failed, with their reasons; also those that are unknown."""
+    """The checks that failed, with their reasons."""
+    unknown: dict[str, str]
+    """Those that could not decide."""
 
     def is_right(self, subject: Subject) -> bool:
         """Whether a sound queue passed, or a defective one failed by the check that it should."""
-        return not self.failed if subject.caught_by is None else subject.caught_by in self.failed
+        if subject.caught_by is None:
+            return not self.failed and not self.unknown
+        return subject.caught_by in self.failed
+
+    def tell(self) -> str:
+        """Say it in a line."""
+        told = [f"{check}: {reason}" for check, reason in self.failed.items()]
+        told += [f"{check} (unknown): {reason}" for check, reason in self.unknown.items()]
+        return "; ".join(told) or "it passed"
 
 
 def find_subjects() -> list[Subject]:
@@ -116,7 +126,11 @@ def judge_trial(spark: SparkSession, folder: Path) -> Outcome:
 
     write_tables(spark, folder)
     verdict = judge(RunTables(folder))
-    return Outcome(failed={finding.check: finding.reason for finding in verdict.findings if finding.result != "pass"})
+    of_result = {
+        result: {finding.check: finding.reason for finding in verdict.findings if finding.result == result}
+        for result in ("fail", "unknown")
+    }
+    return Outcome(failed=of_result["fail"], unknown=of_result["unknown"])
 
 
 def _sound(defect: type[Queue[Any]]) -> type[Queue[Any]]:
