@@ -1,5 +1,7 @@
 """``python -m longrunners [document.json]``: one longrunner, from its document on standard input or in a file.
 
+``python -m longrunners --join DIR --kind KIND``: one that takes part in the run in DIR, or in the newest run in DIR, if that invites.
+
 The library does not import what it starts: with ``--check`` it asks this command what is wrong with a scenario's choices.
 """
 
@@ -15,6 +17,7 @@ from longrunners.choice import Choice, Choices, find_faults, tell_fault
 from longrunners.longrunner import LongrunnerDocument, LostError
 from stallbench.drivers import driver_of
 from stallbench.role import EXIT_BAD_DOCUMENT, CannotGoOnError, Stop, read_document, run_role, say
+from stallbench.role_document import role_document
 
 
 def main() -> None:
@@ -26,17 +29,28 @@ def main() -> None:
         action="store_true",
         help="read a list of {kind, engine, role, options, settings}, print the list of each one's faults, and hold nothing",
     )
+    parser.add_argument("--join", metavar="DIR", help="take part in the run in DIR, or in the newest run there, if it invites")
+    parser.add_argument("--kind", default="idle_writer", help="of the longrunner that joins")
+    parser.add_argument("--on", default="primary", help="which server the longrunner that joins holds back")
     arguments = parser.parse_args()
     if arguments.check:
         choices = read_document(Choices, [arguments.document])
         print(json.dumps([find_faults(choice) for choice in choices.root]))
     else:
-        run_role(partial(run_one, arguments.document))
+        where = ["--join", arguments.join] if arguments.join else [arguments.document]
+        run_role(partial(run_one, where, {"kind": arguments.kind, "on": arguments.on}))
 
 
-def run_one(where: str) -> None:
-    """Hold until asked to stop, or clean up after one that was killed."""
-    document = read_document(LongrunnerDocument, [where])
+def run_one(where: list[str], particulars: dict[str, object]) -> None:
+    """Hold until asked to stop, or clean up after one that was killed; ``particulars`` are of one that joins a run."""
+    stop = Stop()
+    with role_document(LongrunnerDocument, "longrunner", where, stop, **particulars) as document:
+        if document is not None:
+            hold(document, stop)
+
+
+def hold(document: LongrunnerDocument, stop: Stop) -> None:
+    """Do what the document says."""
     engine = document.endpoint.engine
     if faults := find_faults(Choice(kind=document.kind, engine=engine, options=document.options)):
         print("\n".join(f"document of {document.name}: {tell_fault(fault)}" for fault in faults), file=sys.stderr)
@@ -47,7 +61,6 @@ def run_one(where: str) -> None:
         say(released=True, removed=longrunner.release())
         return
     driver = driver_of(engine)
-    stop = Stop()
     say(ready={"holder": longrunner.hold(stop)})
     try:
         longrunner.keep(stop)

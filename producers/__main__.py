@@ -1,4 +1,7 @@
-"""``python -m producers [document.json]``: one producer, from its document on standard input or in a file."""
+"""``python -m producers [document.json]``: one producer, from its document on standard input or in a file.
+
+``python -m producers --join DIR``: one that takes part in the run in DIR, or in the newest run in DIR, if that invites.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,21 @@ import sys
 
 from producers.producer import Producer, ProducerDocument
 from stallbench.records.events import EventLog
-from stallbench.role import Stop, read_document, run_role, say
+from stallbench.role import Stop, run_role, say
+from stallbench.role_document import role_document
 
 
 def main() -> None:
     """Run one producer until it is asked to stop."""
-    document = read_document(ProducerDocument, sys.argv[1:])
     stop = Stop()
-    with EventLog(document.events, document.name) as log:
-        producer = Producer(document, log, stop)
-        producer.fill()
-        say(ready={})
-        producer.run()
+    with role_document(ProducerDocument, "producer", sys.argv[1:], stop) as document:
+        if document is None:
+            return
+        with EventLog(document.events, document.name) as log:
+            producer = Producer(document, log, stop)
+            producer.fill()
+            say(ready={})
+            producer.run()
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ class ProducerDocument(BaseModel):
     payload_bytes: int = Field(default=256, ge=16)
     max_batch: int = Field(default=1, ge=1, description="jobs that are due may share one enqueue call, up to this many")
     seed: int = Field(default=1, description="of the payload's filling, and of the queue's own choices")
+    mark: str | None = Field(default=None, description="what a fault knows these jobs by")
 
 
 class Producer:
@@ -103,7 +104,10 @@ class Producer:
         except self._driver.errors as further:
             self._log.write(Event.ERROR, detail=self._tell(further, "recover"))
         self._driver.close(self._queue.connection)
-        self._queue = reconnect(self._open, self._stop)
+        self._queue = reconnect(self._open, self._stop, self._record_refusal)
+
+    def _record_refusal(self, error: Exception) -> None:
+        self._log.write(Event.ERROR, detail=self._tell(error, "connect"))
 
     def _open(self) -> Queue[Any]:
         document = self._document
@@ -129,5 +133,6 @@ class Producer:
         return f"{self._driver.code(error)} in {move}: {self._driver.tell(error)}"
 
     def _payload(self, n: int) -> str:
-        opening = f'{{"n":{n},"filling":"'
+        mark = f'"mark":"{self._document.mark}",' if self._document.mark else ""
+        opening = f'{{"n":{n},{mark}"filling":"'
         return f'{opening}{self._filling[: max(0, self._document.payload_bytes - len(opening) - 2)]}"}}'

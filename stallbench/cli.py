@@ -19,6 +19,7 @@ from stallbench.errors import (
     EXIT_INTERRUPTED,
     EXIT_NOT_CARRIED_OUT,
     EXIT_PASS,
+    BadInputError,
     NotCarriedOutError,
     StallbenchError,
 )
@@ -116,7 +117,7 @@ def run(
             kept = f"; what was recorded is kept: stallbench report {_short(folder.path)}" if folder else ""
             print(f"interrupted{kept}", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
-        view.say("servers are down; making tables, verdict and report")
+        view.say(f"{'the joined servers are left' if joined else 'servers are down'}; making tables, verdict and report")
     _conclude_and_exit(folder.path)
 
 
@@ -189,6 +190,10 @@ def forecast(
     work: Annotated[
         str | None, typer.Option("--work", metavar="TIME", help="How long a job takes, like 10ms; the run's if not given.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="RUN", help="Another run: forecast its load, and say how far off the forecast was."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as JSON.")] = False,
     runs: RunsOption = RUNS,
 ) -> None:
@@ -201,14 +206,22 @@ def forecast(
 
         stallbench forecast latest --rate 50 --workers 8 --work 10ms
     """
-    from stallbench.forecast.command import forecast_run
-    from stallbench.forecast.screen import print_forecast
+    from stallbench.forecast.command import check_forecast, forecast_run
+    from stallbench.forecast.screen import print_check, print_forecast
 
-    found = forecast_run(find_run_folder(run, runs).path, rate=rate, workers=workers, work=work)
-    if as_json:
-        print(json.dumps(found.as_json(), indent=2))
+    folder = find_run_folder(run, runs).path
+    if against is None:
+        found, check = forecast_run(folder, rate=rate, workers=workers, work=work), None
+    elif (rate, workers, work) == (None, None, None):
+        found, check = check_forecast(folder, find_run_folder(against, runs).path)
     else:
-        print_forecast(found)
+        raise BadInputError("--against: the load is that run's; leave out --rate, --workers and --work")
+    if as_json:
+        print(json.dumps(found.as_json() | ({"against": check.as_json()} if check else {}), indent=2))
+        return
+    print_forecast(found)
+    if check:
+        print_check(check)
 
 
 @app.command("list")

@@ -26,6 +26,9 @@ _SCHEMES: Mapping[str, tuple[Engine, int]] = {
     "mysql": ("mysql", 3306),
 }
 _TOXIPROXY_PORT = 8474
+_MOST_REPLICAS = 3
+_ANY_USER = ("mariadb", "mysql")
+"""Engines on which an address without a user means that each process logs in under its own name, as on a private server."""
 _FORM = "expected NAME=SCHEME://USER@HOST:PORT/DATABASE, with NAME primary, replica-1, .. and SCHEME postgresql, mariadb or mysql"
 
 
@@ -58,7 +61,8 @@ def read_joined_servers(
             if given:
                 raise BadInputError(f"{option} goes with --dsn: it is about servers that the bench joins")
         return None
-    names = ["primary", *(f"replica-{number}" for number in range(1, wanted.replicas + 1))]
+    names = ["primary", *(f"replica-{number}" for number in range(1, _MOST_REPLICAS + 1))]
+    needed = names[: 1 + wanted.replicas]
     faults: list[str] = []
     servers: dict[str, Endpoint] = {}
     for address in addresses:
@@ -72,9 +76,9 @@ def read_joined_servers(
         else:
             if servers.setdefault(name, endpoint) is not endpoint:
                 faults.append(f"--dsn {name}: given twice")
-    missing = [name for name in names if name not in servers]
+    missing = [name for name in needed if name not in servers]
     if missing and not faults:
-        faults.append(f"--dsn {missing[0]}=.. is missing: the scenario needs {', '.join(names)}")
+        faults.append(f"--dsn {missing[0]}=.. is missing: the scenario needs {', '.join(needed)}")
     proxy = None
     try:
         proxy = _read_toxiproxy(toxiproxy) if toxiproxy else None
@@ -82,13 +86,15 @@ def read_joined_servers(
         faults.append(str(error))
     if faults:
         raise BadInputError("\n".join(faults))
-    return JoinedServers(servers={name: servers[name] for name in names}, toxiproxy=proxy, may_change_servers=may_change_servers)
+    return JoinedServers(
+        servers={name: servers[name] for name in names if name in servers}, toxiproxy=proxy, may_change_servers=may_change_servers
+    )
 
 
 def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, database: str | None) -> Endpoint:
     if name not in names:
         raise BadInputError(
-            f"--dsn {name}: the scenario has no such server; expected one of {', '.join(names)}{did_you_mean(name, names)}"
+            f"--dsn {name}: no server is called so; expected one of {', '.join(names)}{did_you_mean(name, names)}"
         )
     parts, port = _split(f"--dsn {name}", url)
     if parts.password is not None:
@@ -101,7 +107,7 @@ def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, dat
     if found_engine != engine:
         raise BadInputError(f"--dsn {name}: is {ENGINES[found_engine].title}; the scenario runs on {ENGINES[engine].title}")
     named = unquote(parts.path.removeprefix("/"))
-    if not named or not parts.username or not parts.hostname or parts.query or parts.fragment:
+    if not named or (not parts.username and engine not in _ANY_USER) or not parts.hostname or parts.query or parts.fragment:
         raise BadInputError(f"--dsn {name}: {_FORM}")
     if named != database:
         repeated = f"--database says {database!r}" if database else "--database is not given"
@@ -113,7 +119,7 @@ def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, dat
         host=parts.hostname,
         port=port or usual_port,
         database=named,
-        user=unquote(parts.username),
+        user=unquote(parts.username or ""),
         password=SecretStr(os.environ.get(PASSWORD_VARIABLE, "")),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from stallbench.processes import Process, Processes
@@ -36,6 +37,8 @@ class Load:
         self._documents: dict[str, dict[str, object]] = {}
         """By name of the process."""
         self._generations: dict[str, int] = {}
+        self._met: dict[str, set[str]] = {}
+        """By name of a condition: the workers that have said that they met it."""
 
     @property
     def waits_for_go(self) -> bool:
@@ -78,6 +81,7 @@ class Load:
                     "poll_s": workers.poll_s,
                     "seed": self._scenario.seed + number,
                     "wait_for_go": self.waits_for_go,
+                    "conditions": str(self._folder.conditions),
                 }
                 for number in range(1, workers.count + 1)
             },
@@ -106,18 +110,75 @@ class Load:
                 },
             )
 
+    def start_extra_producer(self, *, rate: float = 0, backlog: int = 0, mark: str | None = None) -> Process:
+        """Start one producer more, at ``rate`` jobs a second, after it has enqueued ``backlog`` jobs at once; wait until it has.
+
+        ``mark``: what its jobs are known by.
+        """
+        producers = self._scenario.producers
+        number = 1 + sum(name.startswith("producer-") for name in self._documents)
+        name = f"producer-{number}"
+        self._start(
+            "producer",
+            {
+                name: {
+                    "rate": rate,
+                    "backlog": backlog,
+                    "payload_bytes": producers.payload_bytes,
+                    "max_batch": producers.max_batch,
+                    "seed": self._scenario.seed + _SEED_OF_PRODUCERS + number,
+                    "mark": mark,
+                }
+            },
+        )
+        return self._processes.of_role("producer")[-1]
+
+    def end(self, process: Process) -> None:
+        """Stop one process of the load after the move that it is making."""
+        self._processes.stop([process], _STOP_S)
+
+    def who_met(self, condition: str) -> set[str]:
+        """Return the workers that have said by now that they met a condition."""
+        for process in self._processes.of_role("worker"):
+            for message in process.messages():
+                if "met" in message:
+                    self._met.setdefault(message["met"], set()).add(process.name)
+        return self._met.get(condition, set())
+
     def running(self, role: str) -> list[Process]:
         """Return the processes of a role that have not ended."""
         return [process for process in self._processes.of_role(role) if process.poll() is None]
 
-    def replace(self, process: Process) -> Process:
+    def named(self, on: str) -> list[Process]:
+        """Return the running processes that a scenario means by ``on``: ``workers``, or ``worker-3`` and whoever came in its place."""
+        if on in ("workers", "producers"):
+            return self.running(on.removesuffix("s"))
+        return [
+            process for process in self.running(on.partition("-")[0]) if process.name == on or process.name.startswith(f"{on}-")
+        ]
+
+    def at_work(self, on: str) -> list[Process]:
+        """Return those of `named` that have made, and recorded, a move already."""
+        return [process for process in self.named(on) if self._has_recorded(process)]
+
+    def _has_recorded(self, process: Process) -> bool:
+        try:
+            return self._log_of(process.name).stat().st_size > 0
+        except FileNotFoundError:
+            return False
+
+    def _log_of(self, name: str) -> Path:
+        return self._folder.events / f"{name}.csv"
+
+    def replace(self, process: Process, **changes: object) -> Process:
         """Start a process that does what one that has ended did, under a name of its own: ``worker-3-2`` comes after ``worker-3``.
 
-        It does not wait until the new one is ready. A worker that comes later than the others waits for nothing.
+        It does not wait until the new one is ready. A worker that comes later than the others waits for nothing. ``changes``: what is
+        otherwise in its document.
         """
         first = next(name for name in self._documents if process.name == name or process.name.startswith(f"{name}-"))
         self._generations[first] = self._generations.get(first, 1) + 1
-        document = self._documents[first] | ({"wait_for_go": False} if process.role == "worker" else {})
+        document = self._documents[first] | ({"wait_for_go": False} if process.role == "worker" else {}) | changes
         return self._start_one(process.role, f"{first}-{self._generations[first]}", document)
 
     def stop(self) -> None:
@@ -138,7 +199,7 @@ class Load:
             "endpoint": self._endpoint.with_password(),
             "queue": self._queue["kind"],
             "queue_options": self._queue["options"],
-            "events": str(self._folder.events / f"{name}.csv"),
+            "events": str(self._log_of(name)),
         }
         return self._processes.start(
             name,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tenacity import (
+    RetryCallState,
     RetryError,
     Retrying,
     retry_if_exception_type,
@@ -24,16 +25,29 @@ RECONNECT_S = 60.0
 ConnectedT = TypeVar("ConnectedT")
 
 
-def reconnect(open_connection: Callable[[], ConnectedT], stop: Stop) -> ConnectedT:
+def _ignore(error: Exception) -> None:
+    """Take no notice."""
+
+
+def reconnect(
+    open_connection: Callable[[], ConnectedT], stop: Stop, on_refusal: Callable[[Exception], None] = _ignore
+) -> ConnectedT:
     """Call ``open_connection`` until it succeeds, with growing, jittered pauses of 2 s at most.
 
-    Raises `CannotGoOnError` after `RECONNECT_S`, or when the process is asked to end meanwhile.
+    ``on_refusal`` is told the error of each try that failed. Raises `CannotGoOnError` after `RECONNECT_S`, or when the process is asked to end meanwhile.
     """
+
+    def tell(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, Exception):
+            on_refusal(error)
+
     retrying = Retrying(
         retry=retry_if_exception_type(loaded_errors()),
         wait=wait_random_exponential(multiplier=0.05, max=2),
         stop=stop_after_delay(RECONNECT_S) | stop_when_event_set(stop.event),
         sleep=sleep_using_event(stop.event),
+        after=tell,
     )
     try:
         return retrying(open_connection)

@@ -23,6 +23,7 @@ from stallbench.joined import JoinedServers
 from stallbench.live import read_live_figures
 from stallbench.load import Load
 from stallbench.open_queue import opened_queue
+from stallbench.outside import Outside
 from stallbench.processes import Process, Processes
 from stallbench.queues import Queue
 from stallbench.reaper import start_reaper
@@ -68,6 +69,7 @@ class Run:
         self._longrunners: Longrunners | None = None
         self._faults: Faults | None = None
         self._died: set[str] = set()
+        self._outside = Outside(folder)
         self._joined = joined
         self._debts = Debts(scratch)
 
@@ -177,6 +179,9 @@ class Run:
         self._load.start_scheduler()
         self._load.start_workers()
         self._load.start_producers()
+        if self.scenario.outside:
+            self._outside.invite(self.scenario, self.record["queue"], self.cluster, self._scratch)
+            self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
         if not backlog and self.scenario.producers.rate == 0:
             self.record.note("No load was asked for: producers.rate is 0.")
         self._faults = Faults(
@@ -249,7 +254,11 @@ class Run:
                 raise NotCarriedOutError(f"every {role} has died: {', '.join(sorted(names))}; see {self.folder.logs}")
 
     def _stop_load(self) -> None:
+        for role in ("longrunner", "producer"):
+            self._outside.end(role, _STOP_S)
         self.load.stop()
+        self._outside.end("worker", _STOP_S)
+        self.record.write()
         self._check_processes()
 
     def _take_census(self) -> None:
@@ -257,6 +266,10 @@ class Run:
             count = take_census(queue, self.folder.census)
         self._processes.stop(self._processes.of_role("collectors"), _STOP_S)
         self.view.say(f"the queue still holds {count:,} jobs")
+
+    def process_records(self) -> list[dict[str, Any]]:
+        """Return every process that took part, the bench's own and others', for ``run.json``."""
+        return [*self._processes.records(), *self._outside.records()]
 
     def describe_servers(self) -> list[str]:
         """Return, for each server, how to look at it; a password goes by the environment."""
@@ -298,8 +311,8 @@ def open_run(scenario: Scenario, runs: Path, view: RunView, joined: JoinedServer
     scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
     with start_reaper(token, record=folder.record, scratch=scratch):
         processes = Processes(token)
-        record.follow("processes", processes.records)
         run = Run(scenario, folder, record, processes, scratch, view, joined)
+        record.follow("processes", run.process_records)
         status, reason = "failed", "the bench itself broke off"
         try:
             yield run

@@ -46,6 +46,11 @@ class RunFolder:
         return self.path / "logs"
 
     @property
+    def conditions(self) -> Path:
+        """Folder of what goes wrong inside workers at the moment; it is there only while something does."""
+        return self.path / "conditions"
+
+    @property
     def census(self) -> Path:
         """Every job that the queue still held at the end."""
         return self.path / "census.csv"

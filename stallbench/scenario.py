@@ -179,6 +179,7 @@ class ScenarioContent(Section):
     queue: QueueChoice
     producers: Producers
     workers: Workers = Field(default_factory=Workers)
+    outside: bool = Field(default=False, description="whether workers, producers and longrunners that others start may take part")
     collectors: Collectors = Field(default_factory=Collectors)
     phases: tuple[Phase, ...] = Field(min_length=1, strict=False)
     expect: tuple[Expectation, ...] = Field(default=(), strict=False)

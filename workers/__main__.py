@@ -1,24 +1,30 @@
-"""``python -m workers [document.json]``: one worker, from its document on standard input or in a file."""
+"""``python -m workers [document.json]``: one worker, from its document on standard input or in a file.
+
+``python -m workers --join DIR``: one that takes part in the run in DIR, or in the newest run in DIR, if that invites.
+"""
 
 from __future__ import annotations
 
 import sys
 
 from stallbench.records.events import EventLog
-from stallbench.role import Go, Stop, read_document, run_role, say
+from stallbench.role import Go, Stop, run_role, say
+from stallbench.role_document import role_document
 from workers.worker import Worker, WorkerDocument
 
 
 def main() -> None:
     """Run one worker until it is asked to stop."""
-    document = read_document(WorkerDocument, sys.argv[1:])
     stop, go = Stop(), Go()
-    with EventLog(document.events, document.name) as log:
-        worker = Worker(document, log, stop)
-        say(ready={})
-        if document.wait_for_go:
-            go.wait(stop)
-        worker.run()
+    with role_document(WorkerDocument, "worker", sys.argv[1:], stop) as document:
+        if document is None:
+            return
+        with EventLog(document.events, document.name) as log:
+            worker = Worker(document, log, stop)
+            say(ready={})
+            if document.wait_for_go:
+                go.wait(stop)
+            worker.run()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stallbench.conditions import Conditions
 from stallbench.drivers import driver_of
 from stallbench.open_queue import open_queue
 from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, Queue
@@ -16,6 +17,7 @@ from stallbench.reconnection import reconnect
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event, EventLog
 from stallbench.role import Stop
+from workers.work import Work, WorkFailedError
 
 _FAILURES_WITHOUT_PAUSE = 5
 """Rounds in a row that may fail before there is a pause after each: a transaction that gave way may come again at once, but a server
@@ -40,6 +42,9 @@ class WorkerDocument(BaseModel):
     )
     seed: int = Field(default=1, description="of the drawn pauses, and of the queue's own choices")
     wait_for_go: bool = Field(default=False, description="whether to claim nothing before SIGUSR1")
+    conditions: Path | None = Field(
+        default=None, description="folder of what goes wrong inside workers; see `stallbench.conditions`"
+    )
 
 
 class Worker:
@@ -53,6 +58,9 @@ class Worker:
         self._stop = stop
         self._random = random.Random(document.seed)
         self._in_hand: Claim | None = None
+        self._conditions = Conditions(document.conditions, document.name)
+        self._clock_offset_s = 0.0
+        self._work = Work(document.work_s, self._conditions, self._random)
         self._queue: Queue[Any] = self._open()
 
     def run(self) -> None:
@@ -65,6 +73,7 @@ class Worker:
         failures = 0
         while not self._stop.asked:
             try:
+                self._set_clock()
                 self._in_hand = self._claim()
                 if self._in_hand is not None:
                     self._finish(self._in_hand)
@@ -85,7 +94,7 @@ class Worker:
         except self._driver.errors as further:
             self._record_error(further, "recover", None, 0)
         self._driver.close(self._queue.connection)
-        self._queue = reconnect(self._open, self._stop)
+        self._queue = reconnect(self._open, self._stop, self._record_refusal)
 
     def _leave(self) -> None:
         try:
@@ -98,7 +107,13 @@ class Worker:
         queue = open_queue(document.queue, document.queue_options, document.endpoint, document.name)
         queue.random = self._random
         queue.on_retry = self._record_retry
+        queue.clock = lambda: time.time() + self._clock_offset_s
         return queue
+
+    def _set_clock(self) -> None:
+        wrong = {name: condition for name, condition in self._conditions.look().items() if condition.clock_offset_s}
+        self._clock_offset_s = sum(condition.clock_offset_s for condition in wrong.values())
+        self._work.tell(wrong)
 
     def _claim(self) -> Claim | None:
         began_ns = time.monotonic_ns()
@@ -124,7 +139,11 @@ class Worker:
 
     def _finish(self, claim: Claim) -> None:
         began_ns = time.monotonic_ns()
-        time.sleep(self._document.work_s)
+        try:
+            self._work.do(claim)
+        except WorkFailedError as failure:
+            self._fail(claim, failure)
+            return
         ended_ns = time.monotonic_ns()
         self._log.write(Event.WORKED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=ended_ns - began_ns)
         began_ns = time.monotonic_ns()
@@ -139,6 +158,18 @@ class Worker:
         duration_ns = time.monotonic_ns() - began_ns
         self._log.write(Event.COMPLETED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=duration_ns)
 
+    def _fail(self, claim: Claim, failure: WorkFailedError) -> None:
+        began_ns = time.monotonic_ns()
+        try:
+            self._queue.fail(claim, str(failure))
+        except self._driver.errors as error:
+            self._record_error(error, "fail", claim, time.monotonic_ns() - began_ns)
+            raise
+        duration_ns = time.monotonic_ns() - began_ns
+        self._log.write(
+            Event.FAILED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=duration_ns, detail=f"WorkFailed: {failure}"
+        )
+
     def _record_error(self, error: Exception, move: str, claim: Claim | None, duration_ns: int) -> None:
         self._log.write(
             Event.ERROR,
@@ -147,6 +178,9 @@ class Worker:
             duration_ns=duration_ns,
             detail=self._tell(error, move),
         )
+
+    def _record_refusal(self, error: Exception) -> None:
+        self._record_error(error, "connect", None, 0)
 
     def _record_retry(self, error: Exception) -> None:
         """Record what the queue answers by trying again: with a job in hand that is in its completion."""

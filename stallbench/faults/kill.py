@@ -30,7 +30,11 @@ class KillOptions(FaultOptions):
 
 
 class Kill(InjectedFault[KillOptions]):
-    """SIGKILL, as the kernel's out-of-memory killer and impatient orchestrators send it."""
+    """SIGKILL, as the kernel's out-of-memory killer and impatient orchestrators send it.
+
+    Who has only just been started has nothing that could be lost: it is not killed before its first move. Where nobody else is left, a kill
+    is left out.
+    """
 
     kind = "kill"
     summary = "kills a worker or a producer (SIGKILL), one by its name or one drawn at random, once or every so often"
@@ -68,12 +72,7 @@ class Kill(InjectedFault[KillOptions]):
         return {}
 
     def _kill_one(self) -> None:
-        role = self.on.rstrip("s") if self.on.endswith("s") else self.on.partition("-")[0]
-        candidates = [
-            process
-            for process in self.ground.load.running(role)
-            if self.on in (f"{role}s", process.name) or process.name.startswith(f"{self.on}-")
-        ]
+        candidates = self.ground.load.at_work(self.on)
         if self.options.every_s is not None:
             self._next_s += self.options.every_s
         if not candidates:

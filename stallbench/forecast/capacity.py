@@ -55,7 +55,8 @@ class Load:
 
 def find_capacity(law: Law, load: Load, dead: ArrayLike) -> Array:
     """Return the jobs a second that can be done at each number of ``dead`` tuples, however many are wanted."""
-    claim_s = law.claim_s + law.dead_tuple_s * np.asarray(dead, dtype=float)
+    # A cost below zero is noise, and would soon make claims that take less than no time.
+    claim_s = law.claim_s + max(law.dead_tuple_s, 0.0) * np.asarray(dead, dtype=float)
     low, high = np.zeros_like(claim_s), np.full_like(claim_s, load.workers / (load.work_s + law.other_s + law.claim_s))
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

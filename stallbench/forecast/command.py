@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stallbench.duration import parse_duration_s
 from stallbench.errors import BadInputError
+from stallbench.forecast.against import Check, hold_against, require_comparable
 from stallbench.forecast.law import fit
 from stallbench.forecast.observed import observe
 from stallbench.forecast.outlook import Forecast, make_forecast
@@ -31,6 +32,19 @@ def forecast_run(folder: Path, *, rate: float | None, workers: int | None, work:
     observed = observe(run)
     fitted = fit(observed, seed=int(run.record["seed"]))
     return make_forecast(observed, fitted, rate=rate, workers=workers, work_s=work_s)
+
+
+def check_forecast(folder: Path, longer_folder: Path) -> tuple[Forecast, Check]:
+    """Return the forecast of the run in ``folder`` at the load of that in ``longer_folder``, and what it was worth there.
+
+    Raises `BadInputError` for runs that say nothing about dead tuples, or nothing about each other.
+    """
+    run, longer = RunTables(folder), observe(RunTables(longer_folder))
+    observed = observe(run)
+    require_comparable(observed, longer)
+    fitted = fit(observed, seed=int(run.record["seed"]))
+    forecast = make_forecast(observed, fitted, rate=longer.rate, workers=longer.workers, work_s=longer.work_s)
+    return forecast, hold_against(forecast, longer)
 
 
 def _read_work_s(work: str) -> float:

@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 FEWEST_SECONDS = 15
 _FEWEST_KEPT = 0.2
 """Dead tuples that stay for each completed job, below which vacuum evidently went on removing them."""
+_BUSY_PERCENT = 90.0
+"""Of all processors, in the baseline: beyond it something else took them, for a baseline is not there to saturate a machine."""
 _NS = 1e9
 
 
@@ -49,6 +51,10 @@ class Observed:
     """Jobs a second."""
     busy: Array
     """Workers that were not pausing for want of jobs: on average over the second, 0 to all of them."""
+    held_s: float
+    """How long the horizon was held."""
+    depth_at_end: float | None
+    """Jobs that waited when that ended, if it was sampled."""
     fell_behind_after_s: float | None
     """When the run itself really fell behind, from when the horizon was held; none if it did not."""
     baseline_claim_s: float | None
@@ -63,7 +69,7 @@ def observe(run: RunTables) -> Observed:
     """
     record = run.record
     try:
-        windows, phases = run["windows"], run["phases"]
+        windows, baseline_claim_ms = run["windows"], _read_baseline(run, "claim_ms", "p50")
     except NoTableError as error:
         raise BadInputError(str(error)) from error
     holder, from_ns, to_ns = _find_longest_hold(record)
@@ -94,9 +100,11 @@ def observe(run: RunTables) -> Observed:
         empty_per_job=usable["empty"].to_numpy(float) / claimed,
         completed=usable["completed"].to_numpy(float),
         busy=_count_busy(usable, scenario["workers"]),
+        held_s=(to_ns - from_ns) / _NS,
+        depth_at_end=_read_last(held["depth"]),
         fell_behind_after_s=find_falling_behind(held),
-        baseline_claim_s=_read_baseline(record, phases),
-        notes=_note(record, from_ns, to_ns),
+        baseline_claim_s=baseline_claim_ms / 1e3 if baseline_claim_ms is not None else None,
+        notes=_note(record, _read_baseline(run, "cpu_percent", "mean"), from_ns, to_ns),
     )
 
 
@@ -139,16 +147,24 @@ def _count_busy(rows: pd.DataFrame, workers: Mapping[str, Any]) -> Array:
     return np.clip(count - pausing, 0.0, count)
 
 
-def _read_baseline(record: Mapping[str, Any], phases: pd.DataFrame) -> float | None:
-    first = next((phase["name"] for phase in record["phases"] if phase["measured"]), None)
-    if any(runner["phase"] == first for runner in record["longrunners"]):
+def _read_last(values: pd.Series[float]) -> float | None:
+    sampled = values.dropna()
+    return float(sampled.iloc[-1]) if len(sampled) else None
+
+
+def _read_baseline(run: RunTables, measure: str, statistic: str) -> float | None:
+    first = next((phase["name"] for phase in run.record["phases"] if phase["measured"]), None)
+    if first is None or any(runner["phase"] == first for runner in run.record["longrunners"]):
         return None
-    rows = phases[(phases["phase"] == first) & (phases["measure"] == "claim_ms") & (phases["statistic"] == "p50")]
-    return float(rows["value"].iloc[0]) / 1e3 if len(rows) else None
+    return run.metric(measure, statistic, first)
 
 
-def _note(record: Mapping[str, Any], from_ns: int, to_ns: int) -> tuple[str, ...]:
+def _note(record: Mapping[str, Any], busy_percent: float | None, from_ns: int, to_ns: int) -> tuple[str, ...]:
     notes = []
+    if busy_percent is not None and busy_percent > _BUSY_PERCENT:
+        notes.append(
+            f"the machine was busy to {busy_percent:.0f} % already in the baseline: the forecast is for one that is as busy with other things"
+        )
     if record["status"] != "completed":
         notes.append(f"the run is {record['status']}, not completed")
     over = [

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.duration import format_duration
+from stallbench.forecast.against import Check
 from stallbench.forecast.law import LEVEL
 from stallbench.forecast.outlook import SHOWS_AT, Estimate, Forecast
 
@@ -31,6 +32,24 @@ def print_forecast(forecast: Forecast, console: Console | None = None) -> None:
         console.print(f"  - {escape(assumption)}")
     for warning in forecast.warnings:
         console.print(f"[yellow]warning: {escape(warning)}[/]")
+
+
+def print_check(check: Check, console: Console | None = None) -> None:
+    """Print what was foretold beside what the other run measured."""
+    console = console or Console(highlight=False, width=_WIDTH)
+    table = Table(box=None, pad_edge=False)
+    table.add_column(f"in the {check.held_s:.0f} s of {escape(check.run)}")
+    for heading in ("forecast", "measured", "error"):
+        table.add_column(heading, justify="right")
+    for figure in check.figures:
+        table.add_row(
+            figure.name,
+            "never" if figure.forecast is None else f"{_tell_figure(figure.forecast)} {figure.unit}",
+            "not seen" if figure.measured is None else f"{_tell_figure(figure.measured)} {figure.unit}",
+            "" if figure.error is None else f"{figure.error:+.0%}",
+        )
+    console.print()
+    console.print(table)
 
 
 def tell_answer(forecast: Forecast) -> str:
@@ -84,6 +103,10 @@ def _tell_law(forecast: Forecast) -> str:
         f"All else of a job but its work takes {law.other_s * 1e3:.2f} ms. The fit leaves {fitted.residual:.0%} of a second's service time "
         f"unexplained (median)."
     )
+
+
+def _tell_figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _tell_span(estimate: Estimate) -> str:

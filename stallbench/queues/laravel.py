@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
-from stallbench.queues.laravel_table import LaravelOptions, LaravelTableQueue, now_s
+from stallbench.queues.laravel_table import LaravelOptions, LaravelTableQueue
 from stallbench.queues.queue import Claim
 
 
@@ -25,6 +25,10 @@ class LaravelPessimisticOptions(LaravelOptions):
         description="attempts at the transaction that deletes; 0 deletes without a transaction of its own",
     )
     delete_mark: bool = Field(default=False, description="whether a finished job is marked before it is deleted")
+    tries: int = Field(
+        default=0, ge=0, le=255, description="attempts after which a job is put aside, into failed_jobs; 0: never (`--tries`)"
+    )
+    delay_s: int = Field(default=0, ge=0, alias="delay", description="seconds that a failed job waits (`--delay`)")
     fetch_before_delete: bool = Field(default=True, description="whether the row is selected and locked before it is deleted")
 
 
@@ -41,10 +45,15 @@ class Laravel(LaravelTableQueue[LaravelPessimisticOptions]):
         """Serve ``connection``."""
         self.has_delete_mark = options.delete_mark
         self.extra_column = "add_delete_mark" if options.delete_mark else ""
+        self.has_failed_jobs = options.tries > 0
         super().__init__(connection, options)
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Reserve one job, as Laravel does whatever ``limit`` is; one that is marked as done is deleted on the way."""
+        """Reserve one job, as Laravel does whatever ``limit`` is.
+
+        One that is marked as done is deleted on the way, and one that has used up its tries is put aside: so Laravel's worker finds, before
+        it begins, what killed the workers that had it.
+        """
         while True:
             self.session.begin()
             rows = self.session.run(self.statements["next_jobs"], *self._when()).rows
@@ -56,8 +65,11 @@ class Laravel(LaravelTableQueue[LaravelPessimisticOptions]):
                 self.session.run(self.statements["delete"], int(job_id))
                 self.session.commit()
                 continue
-            self.session.run(self.statements["reserve"], now_s(), int(job_id))
+            self.session.run(self.statements["reserve"], self.now_s(), int(job_id))
             self.session.commit()
+            if 0 < self.options.tries <= int(attempts):
+                self._put_aside(int(job_id), payload, f"attempted {attempts} times and never heard of again")
+                continue
             return [Claim(job_id=int(job_id), attempt=int(attempts) + 1, payload=payload)]
 
     def complete(self, claim: Claim) -> None:
@@ -79,6 +91,21 @@ class Laravel(LaravelTableQueue[LaravelPessimisticOptions]):
                 self.session.rollback()
             else:
                 return
+
+    def fail(self, claim: Claim, error: str) -> None:
+        """Make the job available again after the delay, or put it aside if that was its last try.
+
+        Laravel deletes the row and inserts it anew, under another id; here it keeps its id, by which the bench follows it.
+        """
+        if 0 < self.options.tries <= (claim.attempt or 1):
+            self._put_aside(claim.job_id, claim.payload, error)
+        else:
+            self.session.run(self.statements["release"], self.now_s() + self.options.delay_s, claim.job_id)
+
+    def _put_aside(self, job_id: int, payload: str, why: str) -> None:
+        """Delete the job, then record it as failed: in this order, and not in one transaction, as Laravel does."""
+        self._delete(job_id)
+        self.session.run(self.statements["put_aside"], job_id, self.queue_name, payload, why)
 
     def _delete(self, job_id: int) -> None:
         if self.options.delete_retries == 0 and not self.options.fetch_before_delete:

@@ -86,6 +86,18 @@ UPDATE jobs SET delete_mark = 1 WHERE id = ?
 -- Makes a failed job available again at a later time.
 UPDATE jobs SET reserved_at = NULL, available_at = ? WHERE id = ?
 
+-- name: create_failed_jobs
+-- Where jobs are put that have used up their tries. Laravel numbers them anew; here they keep the id by which the bench follows them.
+CREATE TABLE failed_jobs (id bigint NOT NULL PRIMARY KEY, queue varchar(255) NOT NULL, payload text NOT NULL, exception text NOT NULL)
+
+-- name: put_aside
+-- Records a job that will not be tried again.
+INSERT INTO failed_jobs (id, queue, payload, exception) VALUES (?, ?, ?, ?)
+
+-- name: failed_job_ids
+-- Every job that was put aside.
+SELECT id FROM failed_jobs
+
 -- name: backlog
 -- What is available, and since when the oldest of it is.
 SELECT count(*), min(available_at) FROM jobs WHERE queue = ? AND {not_done} AND ((reserved_at IS NULL AND available_at <= ?) OR (reserved_at <= ?))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from stallbench.queues.laravel_table import LaravelOptions, LaravelTableQueue, now_s
+from stallbench.queues.laravel_table import LaravelOptions, LaravelTableQueue
 from stallbench.queues.queue import Claim, LostRaceError
 
 _SHARES = {"N/2": 0.5, "N": 1.0, "2N": 2.0}
@@ -68,7 +68,7 @@ class LaravelOptimistic(LaravelTableQueue[LaravelOptimisticOptions]):
         if not rows:
             return []
         job_id, _, payload, attempts, *_, version = rows[self._pick(len(rows))]
-        reserved = self.session.run(self.statements["reserve_version"], now_s(), int(job_id), int(version))
+        reserved = self.session.run(self.statements["reserve_version"], self.now_s(), int(job_id), int(version))
         if reserved.affected == 0:
             raise LostRaceError(int(job_id))
         return [Claim(job_id=int(job_id), attempt=int(attempts) + 1, payload=payload)]

@@ -132,7 +132,7 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
             self._ids_are_new = True
         last = int(self.connection.incrby(_LAST_ID, len(jobs)))
         ids = range(last - len(jobs) + 1, last + 1)
-        pushed_at = f"{time.time():.4f}"
+        pushed_at = f"{self.clock():.4f}"
         self.connection.rpush(
             _WAITING,
             *(
@@ -145,7 +145,7 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Move back what is due, then reserve the first job, as Laravel does whatever ``limit`` is."""
-        at_s = _now_s()
+        at_s = self._now_s()
         self._move_due([_DELAYED, _WAITING], [at_s])
         self._move_due([_RESERVED, _WAITING], [at_s])
         expires_at_s = at_s + self.options.retry_after_s
@@ -171,13 +171,13 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
         """
         reservation: _Reservation = claim.handle
         removed = self.connection.zrem(_RESERVED, reservation.member)
-        if not removed and _now_s() >= reservation.expires_at_s:
+        if not removed and self._now_s() >= reservation.expires_at_s:
             raise ClaimExpiredError(claim.job_id)
 
     def fail(self, claim: Claim, error: str) -> None:
         """Make the job available again at once; the next claim moves it to the end of the list."""
         reservation: _Reservation = claim.handle
-        self._release([_RESERVED, _DELAYED], [reservation.member, _now_s()])
+        self._release([_RESERVED, _DELAYED], [reservation.member, self._now_s()])
 
     def recover(self, error: Exception) -> bool:
         """Go on after what the server refused; a connection that broke is opened anew, by whoever has the patience for it."""
@@ -185,9 +185,9 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
 
     def backlog(self) -> Backlog:
         """Count what waits or is due; the oldest is the first of its place, but for what has been moved to the end of the list."""
-        count, firsts = self._look([_WAITING, _RESERVED, _DELAYED], [_now_s()])
+        count, firsts = self._look([_WAITING, _RESERVED, _DELAYED], [self._now_s()])
         pushed_at_s = min((float(json.loads(first)["pushedAt"]) for first in firsts), default=None)
-        return Backlog(depth=int(count), oldest_job_s=None if pushed_at_s is None else max(0.0, time.time() - pushed_at_s))
+        return Backlog(depth=int(count), oldest_job_s=None if pushed_at_s is None else max(0.0, self.clock() - pushed_at_s))
 
     def is_drained(self) -> bool:
         """Whether all three places are empty."""
@@ -195,7 +195,7 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
         """Go through all three places, some thousand jobs at once; a job is claimed if its reservation has not expired."""
-        at_s = _now_s()
+        at_s = self._now_s()
         for begin in range(0, int(self.connection.llen(_WAITING)), _JOBS_A_FETCH):
             for member in self.connection.lrange(_WAITING, begin, begin + _JOBS_A_FETCH - 1):
                 yield int(json.loads(member)["id"]), False
@@ -204,11 +204,10 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
                 for member, due_at_s in self.connection.zrange(place, begin, begin + _JOBS_A_FETCH - 1, withscores=True):
                     yield int(json.loads(member)["id"]), place == _RESERVED and due_at_s > at_s
 
+    def _now_s(self) -> int:
+        """Return the time by the clock of this process, in whole seconds since 1970."""
+        return int(self.clock())
+
     def _run_id(self) -> str:
         """Return what the server calls its own run; it is another after each start."""
         return str(self.connection.info("server")["run_id"])
-
-
-def _now_s() -> int:
-    """Return the time by the clock of this process, in whole seconds since 1970."""
-    return int(time.time())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -53,6 +52,8 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
     extra_column: str = ""
     """Statement that adds what this queue needs besides Laravel's own columns."""
     has_delete_mark: bool = False
+    has_failed_jobs: bool = False
+    """Whether there is a table of jobs that were put aside."""
 
     def __init__(self, connection: Any, options: LaravelOptionsT) -> None:
         """Word the statements for the engine that ``connection`` leads to."""
@@ -83,19 +84,21 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
             self.session.run(self.statements[f"index_{self.options.index}"])
         if self.extra_column:
             self.session.run(self.statements[self.extra_column])
+        if self.has_failed_jobs:
+            self.session.run(self.statements["create_failed_jobs"])
         for begin in range(0, self.options.other_jobs, _ROWS_AT_ONCE):
             rows = min(_ROWS_AT_ONCE, self.options.other_jobs - begin)
-            self.session.insert(self.statements["insert"], [(_OTHER_QUEUE, "{}", 2**31 - 1, now_s())] * rows)
+            self.session.insert(self.statements["insert"], [(_OTHER_QUEUE, "{}", 2**31 - 1, self.now_s())] * rows)
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Insert the jobs; several share one transaction."""
-        created_at_s = now_s()
+        created_at_s = self.now_s()
         rows = [(self.queue_name, job.payload, created_at_s, created_at_s) for job in jobs]
         return self.session.insert(self.statements["insert"], rows)
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Do the same by the quickest way in."""
-        created_at_s = now_s()
+        created_at_s = self.now_s()
         columns = ("queue", "payload", "attempts", "available_at", "created_at")
         return self.session.load("jobs", columns, [(self.queue_name, job.payload, 0, created_at_s, created_at_s) for job in jobs])
 
@@ -104,7 +107,7 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
 
         Laravel deletes the row and inserts it anew, under another id; here it keeps its id, by which the bench follows it.
         """
-        self.session.run(self.statements["release"], now_s(), claim.job_id)
+        self.session.run(self.statements["release"], self.now_s(), claim.job_id)
 
     def recover(self, error: Exception) -> bool:
         """Roll back and go on, as Laravel's worker does after an exception, unless the connection itself is lost."""
@@ -120,27 +123,29 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
     def backlog(self) -> Backlog:
         """Count what is available."""
         count, oldest_at_s = self.session.run(self.statements["backlog"], *self._when()).rows[0]
-        return Backlog(depth=int(count), oldest_job_s=None if oldest_at_s is None else max(0.0, time.time() - int(oldest_at_s)))
+        return Backlog(depth=int(count), oldest_job_s=None if oldest_at_s is None else max(0.0, self.clock() - int(oldest_at_s)))
 
     def is_drained(self) -> bool:
         """Whether the table holds no job of the queue that is not done."""
         return not self.session.run(self.statements["any_job"], self.queue_name).rows
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through the table; a job is claimed if its reservation has not expired."""
-        expired_at_s = now_s() - self.options.retry_after_s
+        """Go through the table; a job is claimed if its reservation has not expired. One that was put aside is still there."""
+        expired_at_s = self.now_s() - self.options.retry_after_s
         for job_id, reserved_at_s in self.session.stream(self.statements["job_ids"], self.queue_name):
             yield int(job_id), reserved_at_s is not None and int(reserved_at_s) > expired_at_s
+        if self.has_failed_jobs:
+            for (job_id,) in self.session.stream(self.statements["failed_job_ids"]):
+                yield int(job_id), False
+
+    def now_s(self) -> int:
+        """Return the time by the clock of this process, in whole seconds since 1970."""
+        return int(self.clock())
 
     def _when(self) -> tuple[str, int, int]:
         """Return the parameters by which a job is available: its queue, now, and when an expired reservation was made."""
-        at_s = now_s()
+        at_s = self.now_s()
         return self.queue_name, at_s, at_s - self.options.retry_after_s
-
-
-def now_s() -> int:
-    """Return the time by the clock of this process, in whole seconds since 1970."""
-    return int(time.time())
 
 
 def _fill(statement: str, places: dict[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -119,6 +120,8 @@ class Queue(ABC, Generic[OptionsT]):
         """Where the queue takes its random choices from; a worker seeds it."""
         self.on_retry: Callable[[Exception], None] = _ignore
         """Called with an error of the driver that the queue's own policy answers by trying again, before it does."""
+        self.clock: Callable[[], float] = time.time
+        """What the process takes for the time, in seconds since 1970, for queues that do not ask the server for it."""
 
     @classmethod
     def resolve_options(cls, options: OptionsT, *, workers: int) -> OptionsT:

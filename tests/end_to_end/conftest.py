@@ -75,7 +75,7 @@ class Bench:
         content: dict[str, Any] = json.loads((self.folder() / "verdict.json").read_text())
         return content
 
-    def wait_for_phase(self, name: str, within_s: float = 60) -> dict[str, Any]:
+    def wait_for_phase(self, name: str, within_s: float = 120) -> dict[str, Any]:
         """Wait until a phase has begun; returns the record."""
         until_s = time.monotonic() + within_s
         while time.monotonic() < until_s:

@@ -7,6 +7,7 @@ import random
 import signal
 import time
 
+import psutil
 import pytest
 
 from stallbench.pipeline.tables import read_table
@@ -66,6 +67,23 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: B
     torn = read_table(bench.folder(), "torn")
     assert torn["lines"].sum() > 0
     assert torn["torn_lines"].sum() == 0
+
+
+@pytest.mark.parametrize(("signum", "exit_code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 130)])
+def test_a_bench_that_ends_during_a_pause_leaves_no_paused_worker(bench: Bench, signum: signal.Signals, exit_code: int) -> None:
+    pause = 'phases.longtx.faults=[{kind="pause", on="workers"}]'
+    running = bench.start("run", "longtx", *short(pause, "phases.longtx.longrunners=[]", "phases.longtx.duration=60s"))
+    record = bench.wait_for_phase("longtx")
+    workers = [psutil.Process(process["pid"]) for process in record["processes"] if process["role"] == "worker"]
+    until_s = time.monotonic() + 10
+    while {worker.status() for worker in workers} != {psutil.STATUS_STOPPED}:
+        assert time.monotonic() < until_s, "the pause did not begin"
+        time.sleep(0.05)
+    running.send_signal(signum)
+    running.communicate(timeout=60)
+    assert running.returncode == exit_code
+    assert_nothing_is_left(bench, record["bench"]["pid"])
+    assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])

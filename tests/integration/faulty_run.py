@@ -32,6 +32,7 @@ replicas = {replicas}
 settings = {settings}
 [queue]
 kind = "{queue}"
+{queue_options}
 [producers]
 rate = 100
 [workers]
@@ -61,6 +62,7 @@ class FaultyRun:
             "tables": queue.tables,
             "indexes": queue.indexes,
         }
+        self.queue = of_queue
         primary = self.cluster.server("primary")
         with opened_queue(scenario.queue.kind, of_queue["options"], primary.direct, "install") as opened:
             opened.install()
@@ -138,10 +140,15 @@ def faulty_run(
     workers: int = 2,
     work: str = "1ms",
     settings: str = "{}",
+    queue_options: str = "",
 ) -> Iterator[FaultyRun]:
-    """Bring one up in ``path``, and take it down, whatever the test did to it. ``settings``: of the server, as TOML."""
+    """Bring one up in ``path``, and take it down, whatever the test did to it.
+
+    ``settings``: of the server, as TOML. ``queue_options``: of the queue, a line of TOML each.
+    """
     file = path / "small.toml"
-    file.write_text(SCENARIO.format(engine=engine, replicas=replicas, queue=queue, workers=workers, work=work, settings=settings))
+    values = {"queue": queue, "queue_options": queue_options, "workers": workers, "work": work, "settings": settings}
+    file.write_text(SCENARIO.format(engine=engine, replicas=replicas, **values))
     scenario = read_scenario(str(file))
     folder = create_run_folder(scenario, path / "runs")
     with running_cluster(scenario.database, folder.logs) as started:

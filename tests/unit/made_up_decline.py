@@ -63,16 +63,22 @@ def make_seconds(*, dead_tuple_s: float = DEAD_TUPLE_S, noise: float = 0.0, held
     return pd.DataFrame(rows)
 
 
-def make_declining_run(folder: Path, seconds: pd.DataFrame | None = None, **changes: Any) -> RunTables:
-    """Write a run in which ``seconds`` (or those of `make_seconds`) were held by one idle writer; ``changes`` are of its run.json."""
+def make_declining_run(
+    folder: Path, seconds: pd.DataFrame | None = None, *, cpu_percent: float = 50.0, **changes: Any
+) -> RunTables:
+    """Write a run in which ``seconds`` (or those of `make_seconds`) were held by one idle writer.
+
+    ``cpu_percent``: of the machine in the baseline. ``changes`` are of its run.json.
+    """
     seconds = make_seconds() if seconds is None else seconds
     record = make_record()
     record["scenario"]["producers"]["rate"] = RATE
     record["scenario"]["workers"] |= {"count": WORKERS, "work_s": WORK_S, "poll_s": POLL_S}
     record["host"]["cpus"] = WORKERS
     record["longrunners"] = [make_hold(to_s=len(seconds))]
+    baseline = {("baseline", "claim_ms.p50"): CLAIM_S * 1e3, ("baseline", "cpu_percent.mean"): cpu_percent}
     folder.mkdir(exist_ok=True)
-    return make_run(folder, record | changes, windows=seconds, phases=make_phases({("baseline", "claim_ms.p50"): CLAIM_S * 1e3}))
+    return make_run(folder, record | changes, windows=seconds, phases=make_phases(baseline))
 
 
 def make_hold(*, to_s: int, held: bool = True) -> dict[str, Any]:

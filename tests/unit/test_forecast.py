@@ -116,7 +116,8 @@ def test_what_it_does_not_know_it_says(tmp_path: Path) -> None:
     assert "50 workers are more than twice the 3 of the run" in told
     assert "of a second's service time unexplained" in told
     disturbed = {"name": "latency-1", "start_ns": run.record["longrunners"][0]["start_ns"], "end_ns": None}
-    make_declining_run(tmp_path / "disturbed", status="aborted", faults=[disturbed])
+    make_declining_run(tmp_path / "disturbed", cpu_percent=97.0, status="aborted", faults=[disturbed])
     told = "\n".join(forecast_run(tmp_path / "disturbed", rate=50, workers=3, work=None).warnings)
     assert "the run is aborted, not completed" in told
     assert "latency-1 disturbed the run" in told
+    assert "the machine was busy to 97 % already in the baseline" in told

@@ -60,6 +60,12 @@ def test_dead_tuples_that_cost_nothing_have_no_limit() -> None:
     assert find_limit(replace(LAW, dead_tuple_s=0.0), LOAD) == np.inf
 
 
+def test_a_fit_below_zero_is_as_one_of_nothing() -> None:
+    law = replace(LAW, dead_tuple_s=-1e-6)
+    assert capacity_at(1_000_000, law) == capacity_at(0, law) > 0
+    assert find_limit(law, LOAD) == np.inf
+
+
 def test_what_cannot_be_done_at_all_has_its_limit_at_none() -> None:
     assert find_limit(LAW, replace(LOAD, rate=1_000)) == 0
 

@@ -10,6 +10,7 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 
 BESIDE_THE_PROCESSES = {
+    "stallbench.conditions",
     "stallbench.drivers",
     "stallbench.duration",
     "stallbench.open_queue",

@@ -41,6 +41,18 @@ def test_servers_come_in_the_benchs_order() -> None:
     assert list(joined.servers) == ["primary", "replica-1"]
 
 
+def test_more_replicas_than_the_scenario_needs_may_be_joined() -> None:
+    joined = read("replica-1=postgresql://me@b.test/queues", PRIMARY)
+    assert joined is not None
+    assert list(joined.servers) == ["primary", "replica-1"]
+
+
+def test_on_mariadb_an_address_may_leave_the_user_to_each_process() -> None:
+    joined = read("mariadb://@db.test/queues", wanted=Database(engine="mariadb"))
+    assert joined is not None
+    assert joined.servers["primary"].user == ""
+
+
 def test_a_toxiproxy_is_named_by_its_api() -> None:
     joined = read(PRIMARY, toxiproxy="http://proxy.test")
     assert joined is not None
@@ -65,7 +77,7 @@ def test_without_an_address_nothing_is_joined() -> None:
             {},
             "--dsn primary: cannot be read as an address: Port could not be cast",
         ),
-        (["replica-1=postgresql://me@db.test/queues"], {}, "the scenario has no such server; expected one of primary"),
+        (["standby=postgresql://me@db.test/queues"], {}, "no server is called so; expected one of primary, replica-1, replica-2"),
         ([PRIMARY, PRIMARY], {}, "--dsn primary: given twice"),
         ([PRIMARY], {"wanted": Database(replicas=1)}, "--dsn replica-1=.. is missing: the scenario needs primary, replica-1"),
         ([PRIMARY], {"toxiproxy": "proxy.test:8474"}, "expected http://HOST:PORT, the address of its API"),

@@ -1,0 +1,23 @@
+# stallbench itself: the scenario, its producers, workers and longrunners, and the pipeline. Servers are images of their own.
+FROM python:3.11-slim-bookworm AS packages
+RUN python -m venv /opt/venv
+COPY requirements/python.lock /tmp/python.lock
+RUN /opt/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/python.lock
+
+FROM python:3.11-slim-bookworm
+# Java is Spark's; procps is how its start script finds out whether it already runs.
+RUN mkdir -p /usr/share/man/man1 \
+ && apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless procps \
+ && rm -rf /var/lib/apt/lists/* \
+ && useradd --create-home --uid 1000 stallbench
+COPY --from=packages /opt/venv /opt/venv
+COPY . /opt/stallbench
+RUN echo /opt/stallbench > /opt/venv/lib/python3.11/site-packages/stallbench.pth \
+ && printf '#!/opt/venv/bin/python\nfrom stallbench.cli import main\n\nmain()\n' > /opt/venv/bin/stallbench \
+ && chmod 755 /opt/venv/bin/stallbench
+ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1
+WORKDIR /opt/stallbench
+USER stallbench
+ENTRYPOINT ["stallbench"]
+CMD ["list"]

@@ -1,0 +1,41 @@
+"""More jobs than usual, for a while."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+
+
+class BurstOptions(FaultOptions):
+    """Options of `Burst`."""
+
+    rate: float = Field(default=0, ge=0, le=1_000_000, description="jobs a second, on top of the usual load")
+    at_once: int = Field(default=0, ge=0, le=1_000_000, description="jobs that come in one heap when it begins")
+
+
+class Burst(InjectedFault[BurstOptions]):
+    """Another producer joins in."""
+
+    kind = "burst"
+    summary = "one producer more enqueues a heap of jobs at once, or so many a second, on top of the usual load"
+    source = "campaigns, imports, a nightly job that enqueues one for each user; load beyond what workers can do"
+    places = ("producer",)
+    options_type = BurstOptions
+
+    def inject(self) -> dict[str, Any]:
+        """Start it, and wait until its heap is in the queue and its schedule begins."""
+        self._producer = self.ground.load.start_extra_producer(rate=self.options.rate, backlog=self.options.at_once)
+        return {"producer": self._producer.name, "rate": self.options.rate, "at_once": self.options.at_once}
+
+    def find_lapse(self) -> str | None:
+        """Look whether it is still there."""
+        return f"{self._producer.name} {self._producer.tell_end()}" if self._producer.poll() is not None else None
+
+    def undo(self) -> dict[str, Any]:
+        """Let it end."""
+        if hasattr(self, "_producer"):
+            self.ground.load.end(self._producer)
+        return {}

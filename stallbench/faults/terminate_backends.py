@@ -1,0 +1,103 @@
+"""The server ends the connections of clients, one after the other, and they have to open new ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from stallbench.drivers import driver_of
+from stallbench.duration import Duration
+from stallbench.errors import NotCarriedOutError
+from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+
+_GONE_WITHIN_S = 2.0
+_LOOK_AGAIN_S = 0.005
+_NO_SUCH_THREAD = "1094"
+
+_POSTGRES_FIND = """
+SELECT pid, substr(application_name, 12) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND application_name ~ '^stallbench:(worker|producer)-'
+"""
+_MYSQL_FIND = "SELECT id, user FROM information_schema.processlist WHERE user REGEXP '^(worker|producer)-'"
+
+
+class TerminateBackendsOptions(FaultOptions):
+    """Options of `TerminateBackends`."""
+
+    every_s: Duration = Field(default=0.5, alias="every", gt=0, le=3600, description="time from one termination to the next")
+    of: Literal["workers", "producers", "clients"] = Field(
+        default="clients", description="whose connections: the workers', the producers', or either's"
+    )
+
+
+class TerminateBackends(InjectedFault[TerminateBackendsOptions]):
+    """What a move was doing is undone, and whether it was done is not known to the client."""
+
+    kind = "terminate_backends"
+    summary = "ends connections of clients on the server, one every so often (pg_terminate_backend, KILL)"
+    source = "administrators and watchdogs that end sessions, fail-overs of managed databases, idle timeouts"
+    places = ("server",)
+    engines = frozenset({"postgres", "mariadb", "mysql"})
+    options_type = TerminateBackendsOptions
+
+    def inject(self) -> dict[str, Any]:
+        """End the first one."""
+        server = self.ground.cluster.server(self.on)
+        self._driver = driver_of(server.direct.engine)
+        self._is_postgres = server.direct.engine == "postgres"
+        self._connection = self._driver.connect(server.direct, self.name)
+        self._terminated: dict[str, int] = {}
+        self._next_s = time.monotonic()
+        self._terminate_one()
+        if not self._terminated:
+            raise NotCarriedOutError(f"no connection of {self.options.of} was found on {self.on}")
+        return {"terminated": self._terminated}
+
+    def keep_up(self) -> None:
+        """End those that are due; at one moment no client may be connected."""
+        while time.monotonic() >= self._next_s:
+            self._terminate_one()
+
+    def undo(self) -> dict[str, Any]:
+        """Leave off."""
+        if hasattr(self, "_connection"):
+            self._driver.close(self._connection)
+        return {}
+
+    def _terminate_one(self) -> None:
+        self._next_s += self.options.every_s
+        roles = ("worker", "producer") if self.options.of == "clients" else (self.options.of.removesuffix("s"),)
+        backends = sorted((int(row[0]), str(row[1])) for row in self._query(_POSTGRES_FIND if self._is_postgres else _MYSQL_FIND))
+        candidates = [(pid, client) for pid, client in backends if client.startswith(roles)]
+        if not candidates:
+            return
+        pid, client = self.ground.random.choice(candidates)
+        if not (self._terminate_on_postgres(pid) if self._is_postgres else self._terminate_on_mysql(pid)):
+            raise NotCarriedOutError(f"the connection {pid} of {client} on {self.on} could not be ended")
+        self._terminated[client] = self._terminated.get(client, 0) + 1
+
+    def _terminate_on_postgres(self, pid: int) -> bool:
+        """Whether the server says that the backend is gone, or that it was already."""
+        self._query(f"SELECT pg_terminate_backend({pid}, {_GONE_WITHIN_S * 1000:.0f})")
+        return not self._query(f"SELECT 1 FROM pg_stat_activity WHERE pid = {pid} AND backend_type = 'client backend'")
+
+    def _terminate_on_mysql(self, pid: int) -> bool:
+        try:
+            self._query(f"KILL {pid}")
+        except self._driver.errors as error:
+            if self._driver.code(error) != _NO_SUCH_THREAD:
+                raise
+        until_s = time.monotonic() + _GONE_WITHIN_S
+        while self._query(f"SELECT 1 FROM information_schema.processlist WHERE id = {pid}"):
+            if time.monotonic() >= until_s:
+                return False
+            time.sleep(_LOOK_AGAIN_S)
+        return True
+
+    def _query(self, statement: str) -> Sequence[Sequence[Any]]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            return list(cursor.fetchall()) if cursor.description else []

@@ -1,0 +1,157 @@
+"""Jobs that are not as they should be: one kills its worker, some fail, some last longer than anybody thought.
+
+Workers are told by a condition, which each looks for before its next job; see `stallbench.conditions`.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from abc import abstractmethod
+from typing import Any, TypeVar
+
+from pydantic import Field
+
+from stallbench.conditions import Condition, impose, lift
+from stallbench.duration import Duration
+from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.processes import Process
+
+WorkOptionsT = TypeVar("WorkOptionsT", bound=FaultOptions)
+
+
+class WorkFault(InjectedFault[WorkOptionsT]):
+    """A condition of workers, and the proof that one of them has met it."""
+
+    places = ("worker",)
+
+    @abstractmethod
+    def condition(self) -> Condition:
+        """Return what goes wrong."""
+
+    def inject(self) -> dict[str, Any]:
+        """Tell the workers."""
+        condition = self.condition()
+        impose(self.ground.folder.conditions, self.name, condition)
+        return {"condition": condition.model_dump(mode="json", exclude_defaults=True)}
+
+    def keep_up(self) -> None:
+        """Hear who has met it."""
+        self.ground.load.who_met(self.name)
+
+    def find_lapse(self) -> str | None:
+        """Ask whether any worker has met it at all."""
+        return None if self.ground.load.who_met(self.name) else "no worker came upon it"
+
+    def undo(self) -> dict[str, Any]:
+        """Tell the workers that all is well again."""
+        lift(self.ground.folder.conditions, self.name)
+        return {"met": sorted(self.ground.load.who_met(self.name))}
+
+
+class PoisonJobsOptions(FaultOptions):
+    """Options of `PoisonJobs`."""
+
+    count: int = Field(default=1, ge=1, le=1000, description="how many such jobs are enqueued")
+    replace_after_s: Duration = Field(
+        default=1.0, alias="replace_after", ge=0, le=3600, description="until a supervisor starts another worker"
+    )
+
+
+class PoisonJobs(WorkFault[PoisonJobsOptions]):
+    """Whoever works it dies of it, and it is given to the next. Once it is over, the same job can be worked like any other."""
+
+    kind = "poison_jobs"
+    summary = (
+        "enqueues jobs that kill every worker that works them, until the worker's code is mended; a supervisor replaces the dead"
+    )
+    source = (
+        "jobs that overflow the stack or run into the memory limit; Amazon SQS's dead-letter queues and their maxReceiveCount"
+    )
+    options_type = PoisonJobsOptions
+
+    def condition(self) -> Condition:
+        """Kill who works one of them."""
+        return Condition(on=self.on, mark=self.name, kills=True)
+
+    def inject(self) -> dict[str, Any]:
+        """Tell the workers, then enqueue the jobs."""
+        self._killed: list[str] = []
+        self._to_replace: list[tuple[float, Process]] = []
+        self._watched = self.ground.load.named(self.on)
+        for process in self._watched:
+            process.intended = "killed"
+        evidence = super().inject()
+        producer = self.ground.load.start_extra_producer(backlog=self.options.count, mark=self.name)
+        self.ground.load.end(producer)
+        return {**evidence, "killed": self._killed}
+
+    def keep_up(self) -> None:
+        """Bury the dead, and replace those whose time has come."""
+        super().keep_up()
+        now_s = time.monotonic()
+        for process in [process for process in self._watched if process.poll() is not None]:
+            self._watched.remove(process)
+            if process.exit_code != -signal.SIGKILL:
+                process.intended = "running"  # it died of something else, which the run must be told
+                continue
+            self._killed.append(process.name)
+            self._to_replace.append((now_s + self.options.replace_after_s, process))
+        for item in [item for item in self._to_replace if item[0] <= now_s]:
+            self._to_replace.remove(item)
+            self._replace(item[1])
+
+    def undo(self) -> dict[str, Any]:
+        """Mend the worker's code, and replace everybody who has died."""
+        evidence = super().undo()
+        self.keep_up()
+        for _, process in self._to_replace:
+            self._replace(process)
+        self._to_replace = []
+        for process in self._watched:
+            process.intended = "running"
+        return evidence
+
+    def _replace(self, process: Process) -> None:
+        following = self.ground.load.replace(process)
+        following.intended = "killed"
+        self._watched.append(following)
+
+
+class FailingJobsOptions(FaultOptions):
+    """Options of `FailingJobs`."""
+
+    share: float = Field(default=1.0, gt=0, le=1, description="of the executions, drawn at random")
+
+
+class FailingJobs(WorkFault[FailingJobsOptions]):
+    """What the jobs need, a payment provider or a mail server, is down: each takes its time, then fails and is given back."""
+
+    kind = "failing_jobs"
+    summary = "executions fail, all or a share of them, and the queue offers the jobs again as its own policy says"
+    source = "'Timeouts, retries and backoff with jitter', Amazon Builders' Library; outages of third parties"
+    options_type = FailingJobsOptions
+
+    def condition(self) -> Condition:
+        """Fail."""
+        return Condition(on=self.on, share=self.options.share, fails=True)
+
+
+class LongJobsOptions(FaultOptions):
+    """Options of `LongJobs`."""
+
+    takes_s: Duration = Field(default=30.0, alias="takes", gt=0, le=3600, description="how long such a job takes")
+    share: float = Field(default=1.0, gt=0, le=1, description="of the executions, drawn at random")
+
+
+class LongJobs(WorkFault[LongJobsOptions]):
+    """A job that takes longer than its reservation is given to another worker while the first still works it."""
+
+    kind = "long_jobs"
+    summary = "executions take longer than they should, all or a share of them"
+    source = "Laravel's documentation of queues: retry_after and timeout; visibility timeouts of Amazon SQS"
+    options_type = LongJobsOptions
+
+    def condition(self) -> Condition:
+        """Take long."""
+        return Condition(on=self.on, share=self.options.share, takes_s=self.options.takes_s)

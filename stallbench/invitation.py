@@ -1,0 +1,163 @@
+"""How processes that somebody else starts take part in a run: what the bench leaves for them in the run's folder, and how they answer.
+
+Everything goes by files in ``outside/`` of the run's folder, which a container, or another host by a shared folder, sees as the bench
+does: ``invitation.json`` says what the load is and where the servers are; each process that comes writes ``<name>.json``, and corrects it
+when it ends; ``over-<role>`` asks all of a role to end. No password stands there: it comes by the environment, as for the bench itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from stallbench.joined import PASSWORD_VARIABLE
+from stallbench.records.endpoint import Endpoint
+from stallbench.role import CannotGoOnError, Stop
+from stallbench.whole_file import replace_file
+
+FOLDER = "outside"
+INVITATION = "invitation.json"
+_LOOK_EVERY_S = 0.2
+_EXIT_CANNOT_GO_ON = 3
+
+
+class Invitation(BaseModel):
+    """What a process must know to take part."""
+
+    endpoints: dict[str, Endpoint]
+    """By name of the server, as clients reach it, without passwords."""
+    password_file: Path | None = None
+    """Where the password of the bench's own servers is, for processes of the same user on the same host."""
+    queue: str
+    queue_options: dict[str, object]
+    worker: dict[str, object]
+    """What the scenario asks of a worker."""
+    producer: dict[str, object]
+    """What the scenario asks of one producer."""
+
+
+class Seat(BaseModel):
+    """A process that takes part; its part of ``run.json``."""
+
+    name: str
+    role: str
+    host: str
+    pid: int
+    start_ns: int
+    end_ns: int | None = None
+    exit_code: int | None = None
+
+
+@contextmanager
+def take_seat(role: str, place: Path, stop: Stop, **particulars: object) -> Iterator[dict[str, Any] | None]:
+    """Wait for a run that invites, take part in it as a process of ``role``, and report the end when the block is left.
+
+    ``place``: a run's folder, or the folder of all runs, of which the newest that invites is taken. The block is given the process's
+    document, with ``particulars`` in it, or none if it was asked to stop before there was a run. Raises `CannotGoOnError` if the
+    invitation cannot be read.
+    """
+    folder = _wait_for_invitation(place, stop)
+    if folder is None:
+        yield None
+        return
+    try:
+        invitation = Invitation.model_validate_json((folder / INVITATION).read_text())
+    except (OSError, ValidationError) as error:
+        raise CannotGoOnError(f"{folder / INVITATION} cannot be read: {error}") from error
+    seat, path = _register(folder, role)
+    print(f"{seat.name} takes part in {folder.parent.name}", file=sys.stderr, flush=True)
+    threading.Thread(target=_watch, args=(folder / f"over-{role}", stop), daemon=True).start()
+    exit_code = _EXIT_CANNOT_GO_ON
+    try:
+        yield _document(invitation, seat, folder.parent, particulars)
+        exit_code = 0
+    finally:
+        replace_file(path, seat.model_copy(update={"end_ns": time.time_ns(), "exit_code": exit_code}).model_dump_json())
+
+
+def _wait_for_invitation(place: Path, stop: Stop) -> Path | None:
+    said = False
+    while not stop.asked:
+        for run in (place, place / "latest"):
+            folder = run.resolve() / FOLDER
+            if (folder / INVITATION).exists() and not any(folder.glob("over-*")):
+                return folder
+        if not said:
+            said = True
+            print(f"waiting for a run that invites, in {place} (--set outside=true)", file=sys.stderr, flush=True)
+        stop.wait(_LOOK_EVERY_S)
+    return None
+
+
+def _register(folder: Path, role: str) -> tuple[Seat, Path]:
+    host = socket.gethostname()
+    base = f"{role}-" + "".join(letter if letter.isalnum() else "-" for letter in host.lower())[:20]
+    for name in (base, *(f"{base}-{number}" for number in range(2, 1000))):
+        seat = Seat(name=name, role=role, host=host, pid=os.getpid(), start_ns=time.time_ns())
+        path = folder / f"{name}.json"
+        try:
+            with path.open("x") as file:
+                file.write(seat.model_dump_json())
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise CannotGoOnError(f"{path}: cannot be written: {error.strerror}") from error
+        return seat, path
+    raise CannotGoOnError(f"{folder}: a thousand processes of host {host} take part already")
+
+
+def _document(invitation: Invitation, seat: Seat, run: Path, particulars: Mapping[str, object]) -> dict[str, Any]:
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if password is None and invitation.password_file is not None:
+        try:
+            password = invitation.password_file.read_text()
+        except OSError as error:
+            raise CannotGoOnError(
+                f"the password is in {invitation.password_file}: {error.strerror}; or set {PASSWORD_VARIABLE}"
+            ) from error
+    endpoints = {
+        name: {**endpoint.with_password(), "password": password or ""} for name, endpoint in invitation.endpoints.items()
+    }
+    if seat.role == "longrunner":
+        on = str(particulars.get("on", "primary"))
+        if on not in endpoints:
+            raise CannotGoOnError(f"there is no server {on!r}; there are {', '.join(endpoints)}")
+        return {"name": seat.name, "endpoint": endpoints[on], **particulars}
+    return {
+        "name": seat.name,
+        "endpoint": endpoints["primary"],
+        "queue": invitation.queue,
+        "queue_options": invitation.queue_options,
+        "events": str(run / "events" / f"{seat.name}.csv"),
+        **(invitation.worker if seat.role == "worker" else invitation.producer),
+        **particulars,
+    }
+
+
+def _watch(over: Path, stop: Stop) -> None:
+    while not stop.wait(_LOOK_EVERY_S):
+        if over.exists():
+            stop.event.set()
+
+
+def read_seats(folder: Path) -> list[Seat]:
+    """Return who takes or took part; a file that is being written is left out."""
+    seats = []
+    for path in sorted(folder.glob("*.json")):
+        if path.name == INVITATION or path.name.startswith("."):
+            continue
+        try:
+            seats.append(Seat.model_validate(json.loads(path.read_text())))
+        except (OSError, ValueError):
+            continue
+    return sorted(seats, key=lambda seat: seat.start_ns)

@@ -1,0 +1,76 @@
+"""The bench's side of processes that somebody else starts: invites them, follows them, and asks them to end with its own."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from stallbench.invitation import FOLDER, INVITATION, Invitation, Seat, read_seats
+from stallbench.records.endpoint import Endpoint
+from stallbench.run_folder import RunFolder
+from stallbench.scenario import Scenario
+from stallbench.servers.cluster import Cluster
+from stallbench.whole_file import replace_file
+
+_LOOK_EVERY_S = 0.1
+
+
+class Outside:
+    """Processes of a run that the bench has not started."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        """Invite nobody yet."""
+        self._folder = folder.path / FOLDER
+
+    def invite(self, scenario: Scenario, queue: dict[str, Any], cluster: Cluster, scratch: Path) -> None:
+        """Leave the invitation; whoever finds it may take part until `end`."""
+        password_file = None
+        primary = cluster.server("primary")
+        if primary.daemon.process is not None:
+            password_file = scratch / "password-for-outside"
+            password_file.touch(mode=0o600)
+            password_file.write_text(primary.direct.password.get_secret_value())
+        producers, workers = scenario.producers, scenario.workers
+        invitation = Invitation(
+            endpoints={server.name: _without_password(server.proxied) for server in cluster.servers},
+            password_file=password_file,
+            queue=queue["kind"],
+            queue_options=queue["options"],
+            worker={"work_s": workers.work_s, "poll_s": workers.poll_s, "seed": scenario.seed},
+            producer={
+                "rate": producers.rate / producers.count,
+                "payload_bytes": producers.payload_bytes,
+                "max_batch": producers.max_batch,
+                "seed": scenario.seed,
+            },
+        )
+        self._folder.mkdir()
+        # Whoever comes may be another user of the same host, or of a container.
+        self._folder.chmod(0o777)
+        (self._folder.parent / "events").chmod(0o777)
+        replace_file(self._folder / INVITATION, invitation.model_dump_json(indent=1))
+
+    def end(self, role: str, grace_s: float) -> None:
+        """Ask all of a role to end, and wait until each has said that it did, or ``grace_s`` have passed."""
+        if not (self._folder / INVITATION).exists():
+            return
+        (self._folder / f"over-{role}").touch()
+        until_s = time.monotonic() + grace_s
+        while time.monotonic() < until_s and any(seat.end_ns is None for seat in self._seats(role)):
+            time.sleep(_LOOK_EVERY_S)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return all of them for ``run.json``."""
+        return [{**seat.model_dump(), "intended": self._intended(seat), "outside": True} for seat in read_seats(self._folder)]
+
+    def _seats(self, role: str) -> list[Seat]:
+        return [seat for seat in read_seats(self._folder) if seat.role == role]
+
+    def _intended(self, seat: Seat) -> str:
+        """Whether it was asked to end; whoever has started a process may also end it, which is not uninvited."""
+        return "stopped" if seat.end_ns is not None or (self._folder / f"over-{seat.role}").exists() else "running"
+
+
+def _without_password(endpoint: Endpoint) -> Endpoint:
+    return endpoint.model_copy(update={"password": type(endpoint.password)("")})

@@ -1,0 +1,99 @@
+"""Paused workers: they stand, they go on, and a job whose reservation has expired meanwhile is worked twice, on real servers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+from stallbench.processes import Process
+from stallbench.records.events import Event
+from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = pytest.mark.integration
+
+RETRY_AFTER_S = 1
+PAUSES = 8
+
+
+def is_stopped(process: Process) -> bool:
+    return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+
+
+def pause_with_a_job_in_hand(run: FaultyRun) -> str:
+    """Pause worker-1 for longer than a reservation lasts and return the job that it had meanwhile."""
+    run.wait_until_jobs_complete(3)
+    run.strike("pause", "worker-1")
+    ends = [row for event in (Event.COMPLETED, Event.EXPIRED, Event.ERROR) for row in run.events(event)]
+    ended = {row["job_id"] for row in ends if row["process"] == "worker-1"}
+    (job_id,) = {row["job_id"] for row in run.events(Event.CLAIMED) if row["process"] == "worker-1"} - ended
+    run.wait_until(
+        lambda: any(row["job_id"] == job_id and row["process"] != "worker-1" for row in run.events(Event.CLAIMED)),
+        f"another claim of job {job_id}",
+    )
+    run.go_on_for(0.5)
+    run.end_faults()
+    return job_id
+
+
+def test_all_stand_until_they_go_on(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.wait_until_jobs_complete(5)
+        record = run.strike("pause", "workers")
+        assert sorted(record["evidence"]["paused"]) == ["worker-1", "worker-2"]
+        assert all(is_stopped(process) for process in run.load.running("worker"))
+        before = len(run.events(Event.COMPLETED))
+        run.go_on_for(0.5)
+        assert len(run.events(Event.COMPLETED)) == before
+        record = run.end_faults()
+        assert record["held"] is True
+        assert not any(is_stopped(process) for process in run.load.running("worker"))
+        run.wait_until_jobs_complete(5)
+        assert not run.processes.ended_uninvited()
+
+
+def test_one_of_them_is_drawn(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        record = run.strike("pause", "workers", count=1)
+        assert len(record["evidence"]["paused"]) == 1
+        run.wait_until_jobs_complete(5)
+        run.end_faults()
+
+
+def test_whoever_wakes_a_paused_process_ends_the_fault(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.strike("pause", "worker-1")
+        psutil.Process(run.process("worker-1").pid).resume()
+        record = run.end_faults()
+        assert record["held"] is False
+        assert record["why_ended"] == "no longer paused: worker-1"
+
+
+@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+def test_laravel_completes_a_job_twice_when_a_worker_comes_back_after_its_reservation(tmp_path: Path, engine: str) -> None:
+    with faulty_run(
+        tmp_path, engine=engine, queue="laravel", work="200ms", queue_options=f"retry_after = {RETRY_AFTER_S}"
+    ) as run:
+        job_id = pause_with_a_job_in_hand(run)
+        run.wait_until(
+            lambda: Counter(row["job_id"] for row in run.events(Event.COMPLETED))[job_id] == 2, f"two completions of {job_id}"
+        )
+
+
+def test_beanstalkd_tells_a_worker_that_comes_back_that_its_job_is_gone(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, engine="beanstalkd", queue="beanstalkd", work="200ms", queue_options="ttr = 1") as run:
+        run.wait_until_jobs_complete(3)
+        # It forgets about half of the deadlines that pass while a connection is silent.
+        for _ in range(PAUSES):
+            run.strike("pause", "worker-1")
+            run.go_on_for(2 * RETRY_AFTER_S)
+            run.end_faults()
+            run.go_on_for(0.5)
+            if gone := [row for row in run.events(Event.ERROR) if row["detail"].startswith("NotFoundError in complete")]:
+                break
+        (job_id,) = {row["job_id"] for row in gone}
+        assert {row["process"] for row in gone} == {"worker-1"}
+        run.wait_until(lambda: Counter(row["job_id"] for row in run.events(Event.COMPLETED))[job_id] == 1, "its only completion")
+        assert Counter(row["job_id"] for row in run.events(Event.CLAIMED))[job_id] == 2

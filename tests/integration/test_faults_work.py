@@ -1,0 +1,152 @@
+"""Jobs that kill their workers, fail or last too long, workers with a wrong clock, and bursts, on real servers."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from stallbench.open_queue import opened_queue
+from stallbench.queues.sql_session import open_session
+from stallbench.records.events import Event
+from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = pytest.mark.integration
+
+BOTH = pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+
+
+def poison_job(run: FaultyRun) -> str:
+    """Return the id of the job that the fault has enqueued: its producer is the second."""
+    with (run.folder.events / "producer-2.csv").open(newline="") as file:
+        (row,) = [row for row in csv.reader(file) if row[3] == Event.ENQUEUED]
+    return row[4]
+
+
+def test_a_poison_job_kills_one_worker_after_the_other_until_it_is_mended(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.wait_until_jobs_complete(5)
+        record = run.strike("poison_jobs", "workers", replace_after="0s")
+        killed = record["evidence"]["killed"]
+        run.wait_until(lambda: len(killed) >= 3, "three deaths")
+        assert all(run.process(name).exit_code == -signal.SIGKILL for name in killed)
+        assert not run.processes.ended_uninvited()
+        record = run.end_faults()
+        assert record["held"] is True
+        job_id = poison_job(run)
+        run.wait_until(lambda: any(row["job_id"] == job_id for row in run.events(Event.COMPLETED)), "the mended job's completion")
+        assert Counter(row["job_id"] for row in run.events(Event.CLAIMED))[job_id] >= 4
+        run.wait_until_jobs_complete(5)
+        assert not run.processes.ended_uninvited()
+        assert not list(run.folder.conditions.iterdir())
+
+
+@BOTH
+def test_a_poison_job_is_put_aside_when_its_tries_are_used_up(tmp_path: Path, engine: str) -> None:
+    with faulty_run(tmp_path, engine=engine, queue="laravel", queue_options="retry_after = 1\ntries = 2") as run:
+        run.wait_until_jobs_complete(5)
+        record = run.strike("poison_jobs", "workers", replace_after="0s")
+        run.wait_until(lambda: len(record["evidence"]["killed"]) == 2, "two deaths")
+        job_id = poison_job(run)
+        queue = run.queue
+        with opened_queue(queue["kind"], queue["options"], run.cluster.server("primary").direct, "test") as opened:
+            session = open_session(opened.connection)
+            run.wait_until(lambda: session.run("SELECT id FROM failed_jobs").rows, "a job that was put aside")
+            assert [str(row[0]) for row in session.run("SELECT id FROM failed_jobs").rows] == [job_id]
+            assert int(job_id) in dict(opened.job_ids()), "it is accounted for"
+        run.end_faults()
+        assert len(record["evidence"]["killed"]) == 2
+        run.wait_until_jobs_complete(5)
+
+
+@BOTH
+def test_jobs_that_fail_come_back_at_once(tmp_path: Path, engine: str) -> None:
+    with faulty_run(tmp_path, engine=engine, queue="laravel") as run:
+        run.wait_until_jobs_complete(5)
+        run.strike("failing_jobs", "workers")
+        run.wait_until(
+            lambda: max(Counter(row["job_id"] for row in run.events(Event.FAILED)).values(), default=0) >= 5,
+            "five failures of a job",
+        )
+        record = run.end_faults()
+        assert record["held"] is True
+        assert record["evidence"]["met"] == ["worker-1", "worker-2"]
+        failed = {row["job_id"] for row in run.events(Event.FAILED)}
+        run.wait_until(
+            lambda: failed <= {row["job_id"] for row in run.events(Event.COMPLETED)}, "the completion of all that failed"
+        )
+
+
+def test_jobs_that_fail_wait_for_the_delay(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="laravel", queue_options="delay = 3600") as run:
+        run.strike("failing_jobs", "workers")
+        run.wait_until(lambda: len(run.events(Event.FAILED)) >= 20, "twenty failures")
+        run.end_faults()
+        assert max(Counter(row["job_id"] for row in run.events(Event.FAILED)).values()) == 1
+
+
+def test_jobs_that_fail_are_put_aside_after_their_tries(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="laravel", queue_options="tries = 2") as run:
+        run.strike("failing_jobs", "workers")
+        run.wait_until(lambda: len(run.events(Event.FAILED)) >= 40, "forty failures")
+        run.end_faults()
+        assert max(Counter(row["job_id"] for row in run.events(Event.FAILED)).values()) == 2
+
+
+@BOTH
+def test_a_job_that_outlasts_its_reservation_is_worked_twice(tmp_path: Path, engine: str) -> None:
+    with faulty_run(tmp_path, engine=engine, queue="laravel", workers=4, queue_options="retry_after = 1") as run:
+        run.strike("long_jobs", "workers", takes="3s")
+        run.wait_until(
+            lambda: max(Counter(row["job_id"] for row in run.events(Event.COMPLETED)).values(), default=0) >= 2,
+            "two completions of a job",
+        )
+        assert run.end_faults()["held"] is True
+
+
+@BOTH
+def test_a_worker_whose_clock_is_ahead_takes_what_others_have_reserved(tmp_path: Path, engine: str) -> None:
+    with faulty_run(tmp_path, engine=engine, queue="laravel", work="1s", queue_options="retry_after = 60") as run:
+        run.wait_until_jobs_complete(2)
+        began_ns = time.time_ns()
+        run.strike("clock_skew", "worker-1", ahead="2m")
+        run.wait_until(
+            lambda: max(Counter(row["job_id"] for row in run.events(Event.COMPLETED, began_ns)).values(), default=0) >= 2,
+            "two completions of a job",
+        )
+        record = run.end_faults()
+        assert record["evidence"]["met"] == ["worker-1"]
+        assert record["held"] is True
+
+
+def test_a_clock_that_is_wrong_does_not_matter_to_who_does_not_look_at_it(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.strike("clock_skew", "worker-1", behind="1h")
+        run.wait_until(lambda: any(row["process"] == "worker-1" for row in run.events(Event.COMPLETED)), "a job of worker-1")
+        run.wait_until_jobs_complete(20)
+        assert run.end_faults()["held"] is True
+        assert max(Counter(row["job_id"] for row in run.events(Event.COMPLETED)).values()) == 1
+
+
+def test_what_nobody_met_was_not_in_force(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.load.stop()
+        run.strike("failing_jobs", "workers")
+        record = run.end_faults()
+        assert record["held"] is False
+        assert record["why_ended"] == "no worker came upon it"
+
+
+def test_a_burst_brings_a_heap_and_a_higher_rate(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        record = run.strike("burst", "producers", rate=50, at_once=200)
+        name = record["evidence"]["producer"]
+        assert name == "producer-2"
+        run.wait_until(lambda: sum(row["process"] == name for row in run.events(Event.ENQUEUED)) >= 210, "the burst's jobs")
+        assert run.end_faults()["held"] is True
+        assert run.process(name).exit_code == 0
+        assert not run.processes.ended_uninvited()
