@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -18,7 +18,7 @@ def find_percentile(order: pd.DataFrame, share: float) -> int:
     return int(histogram.loc[below >= share, "diff"].iloc[0])
 
 
-def tell_overdue(row: Mapping[str, Any], words: str) -> str:
+def tell_overdue(row: Mapping[Hashable, Any], words: str) -> str:
     """Word a row of the table ``overdue``."""
     return f"{int(row['jobs']):,} jobs {words} (for up to {row['longest_s']:.1f} s)"
 
@@ -65,5 +65,5 @@ def _count_unsaid_claims(run: RunTables) -> int:
     """Count the moments at which a worker may have had a job without having said so."""
     errors = run["errors"]
     raised = errors[(errors["event"] == "error") & (errors["move"] == "claim")]
-    workers = sum(process["role"] == "worker" for process in run.record["processes"])
-    return workers + int(raised["count"].sum())
+    workers = [process for process in run.record["processes"] if process["role"] == "worker"]
+    return len(workers) + int(raised["count"].sum())
