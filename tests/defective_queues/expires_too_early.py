@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from stallbench.queues.laravel import Laravel
-from stallbench.queues.laravel_table import now_s
 from tests.defective_queues.seeded_defect import SeededDefect
 
 
@@ -14,5 +13,5 @@ class ExpiresTooEarly(SeededDefect, Laravel):
 
     def _when(self) -> tuple[str, int, int]:
         """Forget to take ``retry_after`` off."""
-        at_s = now_s()
+        at_s = self.now_s()
         return self.queue_name, at_s, at_s
