@@ -1,5 +1,5 @@
 #!/bin/sh
-# Copies the primary through Toxiproxy, once, and then streams from it; its arguments are the server's.
+# Copies the primary through Toxiproxy, once, and then streams from it; its arguments are the command that serves it.
 set -eu
 if [ "$(id -u)" = 0 ]; then
   mkdir -p "$PGDATA" /var/run/postgresql
@@ -11,4 +11,4 @@ if [ ! -s "$PGDATA/PG_VERSION" ]; then
   pg_basebackup --pgdata="$PGDATA" --write-recovery-conf --wal-method=stream --checkpoint=fast --no-sync \
     --dbname="host=toxiproxy-postgres port=15434 user=stallbench application_name=replica-1"
 fi
-exec postgres "$@"
+exec "$@"

@@ -12,10 +12,13 @@ import json
 import sys
 from functools import partial
 
+from prometheus_client import Gauge
+
 from longrunners import find_longrunners
 from longrunners.choice import Choice, Choices, find_faults, tell_fault
 from longrunners.longrunner import LongrunnerDocument, LostError
 from stallbench.drivers import driver_of
+from stallbench.exposition import serve
 from stallbench.role import EXIT_BAD_DOCUMENT, CannotGoOnError, Stop, read_document, run_role, say
 from stallbench.role_document import role_document
 
@@ -61,7 +64,10 @@ def hold(document: LongrunnerDocument, stop: Stop) -> None:
         say(released=True, removed=longrunner.release())
         return
     driver = driver_of(engine)
-    say(ready={"holder": longrunner.hold(stop)})
+    holder = longrunner.hold(stop)
+    holding = Gauge("stallbench_longrunner_holding", "1 while it holds the horizon.", ["kind", "server"], registry=None)
+    holding.labels(document.kind, document.on).set(1)
+    say(ready={"holder": holder, **serve(document.expose, holding)})
     try:
         longrunner.keep(stop)
         longrunner.let_go()

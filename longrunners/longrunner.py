@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stallbench.exposition import Exposure
 from stallbench.records.endpoint import Endpoint
 from stallbench.role import Stop
 
@@ -31,6 +32,7 @@ class LongrunnerDocument(BaseModel):
     on: str = Field(default="primary", description="name of the server, for the records")
     endpoint: Endpoint
     options: dict[str, object] = {}
+    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
     release: bool = Field(default=False, description="only remove what one of this name left when it was killed")
 
 

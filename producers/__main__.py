@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from producers.producer import Producer, ProducerDocument
+from stallbench.exposition import EventFigures, serve
 from stallbench.records.events import EventLog
 from stallbench.role import Stop, run_role, say
 from stallbench.role_document import role_document
@@ -19,10 +20,11 @@ def main() -> None:
     with role_document(ProducerDocument, "producer", sys.argv[1:], stop) as document:
         if document is None:
             return
-        with EventLog(document.events, document.name) as log:
+        figures = EventFigures()
+        with EventLog(document.events, document.name, figures.observe if document.expose else None) as log:
             producer = Producer(document, log, stop)
             producer.fill()
-            say(ready={})
+            say(ready=serve(document.expose, figures))
             producer.run()
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from producers.schedule import Schedule
 from stallbench.drivers import driver_of
+from stallbench.exposition import Exposure
 from stallbench.open_queue import open_queue
 from stallbench.queues import NewJob, Queue
 from stallbench.reconnection import reconnect
@@ -34,6 +35,7 @@ class ProducerDocument(BaseModel):
     queue: str = Field(description="kind of the queue under test")
     queue_options: dict[str, object] = {}
     events: Path = Field(description="the event log to append to; its folder exists")
+    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
     rate: float = Field(ge=0, description="jobs a second, of this producer alone; 0 if it only fills the queue")
     backlog: int = Field(default=0, ge=0, description="jobs to enqueue before anything else, as fast as the queue takes them")
     offset_s: float = Field(default=0, ge=0, description="when the first job is wanted, after the start")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from schedulers.scheduler import Scheduler, SchedulerDocument
+from stallbench.exposition import EventFigures, serve
 from stallbench.records.events import EventLog
 from stallbench.role import Stop, read_document, run_role, say
 
@@ -13,9 +14,10 @@ def main() -> None:
     """Run one scheduler until it is asked to stop."""
     document = read_document(SchedulerDocument, sys.argv[1:])
     stop = Stop()
-    with EventLog(document.events, document.name) as log:
+    figures = EventFigures()
+    with EventLog(document.events, document.name, figures.observe if document.expose else None) as log:
         scheduler = Scheduler(document, log, stop)
-        say(ready={})
+        say(ready=serve(document.expose, figures))
         scheduler.run()
 
 

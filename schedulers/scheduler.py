@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.drivers import driver_of
+from stallbench.exposition import Exposure
 from stallbench.open_queue import open_queue
 from stallbench.queues import Queue
 from stallbench.reconnection import reconnect
@@ -29,6 +30,7 @@ class SchedulerDocument(BaseModel):
     queue: str = Field(description="kind of the queue under test")
     queue_options: dict[str, object] = {}
     events: Path = Field(description="the event log to append to; its folder exists")
+    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
 
 
 class Scheduler:

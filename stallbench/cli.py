@@ -73,6 +73,14 @@ def run(
             "--allow-server-changes", help="Let the bench change settings of joined servers, and set them back afterwards."
         ),
     ] = False,
+    expose: Annotated[
+        str | None,
+        typer.Option(
+            "--expose",
+            metavar="ADDRESS",
+            help="Let every process answer Prometheus on this address, 127.0.0.1 or 0.0.0.0; the run's folder says where, in targets/.",
+        ),
+    ] = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Run a scenario on servers of its own, or on servers that it is told to join, and judge it.
@@ -89,6 +97,7 @@ def run(
 
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
+    from stallbench.exposition import Exposure
     from stallbench.joined import read_joined_servers
     from stallbench.run import open_run
     from stallbench.scenario_file import read_scenario
@@ -107,7 +116,7 @@ def run(
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         view.say(f"{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
         try:
-            with open_run(chosen, runs, view, joined) as started:
+            with open_run(chosen, runs, view, joined, Exposure(host=expose) if expose else None) as started:
                 folder = started.folder
                 view.say(f"records are in {_short(folder.path)}")
                 started.carry_out()

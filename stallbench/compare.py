@@ -13,6 +13,7 @@ from stallbench.duration import format_duration
 from stallbench.errors import StallbenchError
 from stallbench.run import open_run
 from stallbench.run_folder import RunFolder
+from stallbench.servers.find_starters import find_starters
 from stallbench.terminal import RunView
 
 
@@ -20,8 +21,10 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> Compar
     """Carry out the runs of ``plan`` one after the other; returns the comparison's folder, whose record says what became of each.
 
     A run that could not be carried out does not stop the others; an interrupt ends the comparison with what was done until then.
-    ``say`` is called with a sentence at a time. Raises `NotCarriedOutError` if not even the comparison's folder can be made.
+    What this machine's servers cannot do at all is left out, with a sentence. ``say`` is called with a sentence at a time. Raises
+    `NotCarriedOutError` if not even the comparison's folder can be made, or if nothing is left to compare.
     """
+    plan = _leave_out_what_cannot_run(plan, say)
     folder, record = begin_comparison(plan, runs)
     say(f"{len(plan.runs)} runs of {', '.join(plan.chosen)} by turns, {format_duration(plan.duration_s)} of phases together")
     status, reason = "completed", ""
@@ -39,6 +42,15 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> Compar
         status, reason = "aborted", "interrupted"
     folder.write(record.model_copy(update={"status": status, "reason": reason}))
     return folder
+
+
+def _leave_out_what_cannot_run(plan: Plan, say: Callable[[str], None]) -> Plan:
+    starters = find_starters()
+    obstacles = {name: starters[one.database.engine].find_obstacle(one.database) for name, one in plan.chosen.items()}
+    left_out = {name: obstacle for name, obstacle in obstacles.items() if obstacle}
+    for name, obstacle in left_out.items():
+        say(f"{name} is left out: {obstacle}")
+    return plan.without(left_out) if left_out else plan
 
 
 def _carry_out_one(plan: Plan, planned: PlannedRun, runs: Path) -> ComparedRun:

@@ -20,8 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from stallbench.joined import PASSWORD_VARIABLE
-from stallbench.records.endpoint import Endpoint
+from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.role import CannotGoOnError, Stop
 from stallbench.whole_file import replace_file
 
@@ -44,6 +43,8 @@ class Invitation(BaseModel):
     """What the scenario asks of a worker."""
     producer: dict[str, object]
     """What the scenario asks of one producer."""
+    expose: bool = False
+    """Whether it is to answer Prometheus."""
 
 
 class Seat(BaseModel):
@@ -54,6 +55,8 @@ class Seat(BaseModel):
     host: str
     pid: int
     start_ns: int
+    metrics_port: int | None = None
+    """Where it answers Prometheus, on every address of its host."""
     end_ns: int | None = None
     exit_code: int | None = None
 
@@ -74,7 +77,7 @@ def take_seat(role: str, place: Path, stop: Stop, **particulars: object) -> Iter
         invitation = Invitation.model_validate_json((folder / INVITATION).read_text())
     except (OSError, ValidationError) as error:
         raise CannotGoOnError(f"{folder / INVITATION} cannot be read: {error}") from error
-    seat, path = _register(folder, role)
+    seat, path = _register(folder, role, _find_free_port() if invitation.expose else None)
     print(f"{seat.name} takes part in {folder.parent.name}", file=sys.stderr, flush=True)
     threading.Thread(target=_watch, args=(folder / f"over-{role}", stop), daemon=True).start()
     exit_code = _EXIT_CANNOT_GO_ON
@@ -99,11 +102,17 @@ def _wait_for_invitation(place: Path, stop: Stop) -> Path | None:
     return None
 
 
-def _register(folder: Path, role: str) -> tuple[Seat, Path]:
+def _find_free_port() -> int:
+    with socket.create_server(("", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def _register(folder: Path, role: str, metrics_port: int | None) -> tuple[Seat, Path]:
     host = socket.gethostname()
     base = f"{role}-" + "".join(letter if letter.isalnum() else "-" for letter in host.lower())[:20]
     for name in (base, *(f"{base}-{number}" for number in range(2, 1000))):
-        seat = Seat(name=name, role=role, host=host, pid=os.getpid(), start_ns=time.time_ns())
+        seat = Seat(name=name, role=role, host=host, pid=os.getpid(), start_ns=time.time_ns(), metrics_port=metrics_port)
         path = folder / f"{name}.json"
         try:
             with path.open("x") as file:
@@ -128,6 +137,8 @@ def _document(invitation: Invitation, seat: Seat, run: Path, particulars: Mappin
     endpoints = {
         name: {**endpoint.with_password(), "password": password or ""} for name, endpoint in invitation.endpoints.items()
     }
+    if seat.metrics_port is not None:
+        particulars = {**particulars, "expose": {"host": "0.0.0.0", "port": seat.metrics_port}}  # noqa: S104 - as asked
     if seat.role == "longrunner":
         on = str(particulars.get("on", "primary"))
         if on not in endpoints:

@@ -14,11 +14,10 @@ from pydantic import SecretStr
 
 from stallbench.engines import ENGINES, Engine
 from stallbench.errors import BadInputError
-from stallbench.records.endpoint import Endpoint
+from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.scenario import Database
 from stallbench.spelling import did_you_mean
 
-PASSWORD_VARIABLE = "STALLBENCH_PASSWORD"  # noqa: S105 - the variable's name, not a password
 _SCHEMES: Mapping[str, tuple[Engine, int]] = {
     "postgresql": ("postgres", 5432),
     "postgres": ("postgres", 5432),

@@ -23,7 +23,7 @@ class Outside:
         """Invite nobody yet."""
         self._folder = folder.path / FOLDER
 
-    def invite(self, scenario: Scenario, queue: dict[str, Any], cluster: Cluster, scratch: Path) -> None:
+    def invite(self, scenario: Scenario, queue: dict[str, Any], cluster: Cluster, scratch: Path, *, expose: bool = False) -> None:
         """Leave the invitation; whoever finds it may take part until `end`."""
         password_file = None
         primary = cluster.server("primary")
@@ -35,6 +35,7 @@ class Outside:
         invitation = Invitation(
             endpoints={server.name: _without_password(server.proxied) for server in cluster.servers},
             password_file=password_file,
+            expose=expose,
             queue=queue["kind"],
             queue_options=queue["options"],
             worker={"work_s": workers.work_s, "poll_s": workers.poll_s, "seed": scenario.seed},
@@ -59,6 +60,14 @@ class Outside:
         until_s = time.monotonic() + grace_s
         while time.monotonic() < until_s and any(seat.end_ns is None for seat in self._seats(role)):
             time.sleep(_LOOK_EVERY_S)
+
+    def exposed(self) -> dict[str, str]:
+        """Return where those that have not ended answer Prometheus, ``host:port`` by name."""
+        return {
+            seat.name: f"{seat.host}:{seat.metrics_port}"
+            for seat in read_seats(self._folder)
+            if seat.metrics_port is not None and seat.end_ns is None
+        }
 
     def records(self) -> list[dict[str, Any]]:
         """Return all of them for ``run.json``."""

@@ -47,6 +47,8 @@ class Process:
         self.start_ns = time.time_ns()
         self.end_ns: int | None = None
         self.intended: Intended = "running"
+        self.metrics_port: int | None = None
+        """Where it answers Prometheus, once it has said so."""
         self._popen = popen
         self._stop_signal = stop_signal
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
@@ -175,6 +177,8 @@ class Process:
                 except ValueError:
                     message = None
                 if isinstance(message, dict):
+                    if isinstance(ready := message.get("ready"), dict):
+                        self.metrics_port = ready.get("metrics_port")
                     self._messages.put(message)
                 else:
                     log.write(line)
@@ -184,9 +188,10 @@ class Process:
 class Processes:
     """All processes of a run. Use it from the main thread: the parent-death signal follows the thread that started a child."""
 
-    def __init__(self, token: str) -> None:
-        """Mark every process with ``token``."""
+    def __init__(self, token: str, expose: Mapping[str, object] | None = None) -> None:
+        """Mark every process with ``token``. ``expose``: where those of the bench answer Prometheus, for their documents; nowhere if none."""
         self._token = token
+        self._expose = expose
         self._all: list[Process] = []
 
     def start(
@@ -211,6 +216,8 @@ class Processes:
 
         Raises `NotCarriedOutError` when the program cannot be started.
         """
+        if self._expose and document is not None and ready:
+            document = {**document, "expose": self._expose}
         kept = {key: os.environ[key] for key in _KEPT_VARIABLES if key in os.environ}
         with log.open("ab") as log_file:
             try:
@@ -244,6 +251,14 @@ class Processes:
     def of_role(self, role: str) -> list[Process]:
         """Return the processes of a role, in the order in which they were started."""
         return [process for process in self._all if process.role == role]
+
+    def exposed(self) -> dict[str, int]:
+        """Return the ports on which those that run answer Prometheus, by name."""
+        return {
+            process.name: process.metrics_port
+            for process in self._all
+            if process.metrics_port is not None and process.exit_code is None
+        }
 
     def stop(self, processes: Iterable[Process], grace_s: float) -> None:
         """Ask all of ``processes`` to stop at the same time and wait for each; those that take longer than

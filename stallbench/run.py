@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -16,6 +17,8 @@ from typing import Any
 from stallbench.census import take_census
 from stallbench.drivers import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
+from stallbench.exposition.exposure import Exposure
+from stallbench.exposition.targets import TARGETS_FOLDER, Targets
 from stallbench.faults import Ground
 from stallbench.held_horizon import Longrunners
 from stallbench.injection import Faults
@@ -29,13 +32,14 @@ from stallbench.queues import Queue
 from stallbench.reaper import start_reaper
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
-from stallbench.scenario import Phase, Scenario
+from stallbench.scenario import CONTROL, Phase, Scenario
 from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.servers.debts import Debts
 from stallbench.servers.join import join_cluster, note_what_was_made
 from stallbench.terminal import RunView
 
 _READY_S = 30.0
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, not bound
 _STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
 _SHOW_EVERY_S = 1.0
@@ -56,8 +60,12 @@ class Run:
         scratch: Path,
         view: RunView,
         joined: JoinedServers | None = None,
+        exposure: Exposure | None = None,
     ) -> None:
-        """Hold the parts together; nothing is started. ``joined``: servers to run on; the bench starts some if none."""
+        """Hold the parts together; nothing is started.
+
+        ``joined``: servers to run on; the bench starts some if none. ``exposure``: where its processes answer Prometheus, if anywhere.
+        """
         self.scenario = scenario
         self.folder = folder
         self.record = record
@@ -71,6 +79,8 @@ class Run:
         self._died: set[str] = set()
         self._outside = Outside(folder)
         self._joined = joined
+        self._exposure = exposure
+        self._targets = Targets(folder.path / TARGETS_FOLDER, _labels(scenario)) if exposure else None
         self._debts = Debts(scratch)
 
     def carry_out(self) -> None:
@@ -180,7 +190,9 @@ class Run:
         self._load.start_workers()
         self._load.start_producers()
         if self.scenario.outside:
-            self._outside.invite(self.scenario, self.record["queue"], self.cluster, self._scratch)
+            self._outside.invite(
+                self.scenario, self.record["queue"], self.cluster, self._scratch, expose=self._exposure is not None
+            )
             self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
         if not backlog and self.scenario.producers.rate == 0:
             self.record.note("No load was asked for: producers.rate is 0.")
@@ -206,6 +218,8 @@ class Run:
         for longrunner in phase.longrunners:
             self.view.say(f"{longrunner.kind} on {longrunner.on} is in force: the server says so")
         self.record.begin_phase(index)
+        if self._targets:
+            self._targets.say_phase(phase.name)
         self._faults.plan(phase.name, phase.faults, planned_start_s=self.record["phases"][index]["planned_start_s"])
         if index == 0:
             self.load.go()
@@ -233,12 +247,20 @@ class Run:
         show_at_s = time.monotonic()
         while (now_s := time.monotonic()) < end_s and not is_over():
             self._check_processes()
+            self._say_targets()
             next_fault_s = self._faults.go_on() if self._faults else None
             if now_s >= show_at_s:
                 show_at_s = now_s + _SHOW_EVERY_S
                 self.view.show(phase, end_s - now_s, read_live_figures(self.folder))
             pause_s = min(every_s, end_s - time.monotonic(), *([] if next_fault_s is None else [next_fault_s]))
             time.sleep(max(0.0, pause_s))
+
+    def _say_targets(self) -> None:
+        """Tell Prometheus who answers where."""
+        if self._targets and self._exposure:
+            host = socket.gethostname() if self._exposure.host == _ALL_ADDRESSES else self._exposure.host
+            own = {name: f"{host}:{port}" for name, port in self._processes.exposed().items()}
+            self._targets.say_processes({**own, **self._outside.exposed()})
 
     def _check_processes(self) -> None:
         """Take note of what ended uninvited; end the run when the load, or what it runs on, is no longer whole."""
@@ -286,9 +308,21 @@ class Run:
         if self._longrunners is not None and self._cluster is not None:
             self._longrunners.release_all()
         self._processes.stop_all()
+        if self._targets:
+            self._targets.end()
         for sentence in self._debts.pay():
             self.record.note(f"{sentence[0].upper()}{sentence[1:]}")
             self.view.say(sentence)
+
+
+def _labels(scenario: Scenario) -> dict[str, str]:
+    """Return what all series of a run have in common."""
+    return {
+        "scenario": scenario.name,
+        "variant": scenario.variant or CONTROL,
+        "queue": scenario.queue.kind,
+        "engine": scenario.database.engine,
+    }
 
 
 def _how_it_ended(process: Process) -> str:
@@ -299,7 +333,9 @@ def _how_it_ended(process: Process) -> str:
 
 
 @contextmanager
-def open_run(scenario: Scenario, runs: Path, view: RunView, joined: JoinedServers | None = None) -> Iterator[Run]:
+def open_run(
+    scenario: Scenario, runs: Path, view: RunView, joined: JoinedServers | None = None, exposure: Exposure | None = None
+) -> Iterator[Run]:
     """Make a run's folder and its scratch; whatever happens inside, say in ``run.json`` how it ended and leave nothing running.
 
     What the bench or the database raised inside comes out as `NotCarriedOutError`, with the run marked ``failed``; an
@@ -310,8 +346,8 @@ def open_run(scenario: Scenario, runs: Path, view: RunView, joined: JoinedServer
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
     with start_reaper(token, record=folder.record, scratch=scratch):
-        processes = Processes(token)
-        run = Run(scenario, folder, record, processes, scratch, view, joined)
+        processes = Processes(token, exposure.model_dump() if exposure else None)
+        run = Run(scenario, folder, record, processes, scratch, view, joined, exposure)
         record.follow("processes", run.process_records)
         status, reason = "failed", "the bench itself broke off"
         try:

@@ -40,7 +40,7 @@ class RunRecord:
                 "options": options.model_dump(mode="json"),
                 "promise": queue.promise,
                 "ordered": queue.ordered,
-                "advisory_locks": queue.advisory_locks,
+                "advisory_locks": queue.count_advisory_locks(options),
                 "outlives_connection": queue.outlives_connection,
                 "expiry_s": getattr(options, queue.expiry_option) if queue.expiry_option else None,
                 "tables": queue.tables,

@@ -184,6 +184,9 @@ class ScenarioContent(Section):
     phases: tuple[Phase, ...] = Field(min_length=1, strict=False)
     expect: tuple[Expectation, ...] = Field(default=(), strict=False)
     comparison: ComparisonChoice | None = None
+    mitigation: Text | None = Field(
+        default=None, description="of a variant that is to mend what the scenario shows: who proposes it"
+    )
 
 
 class Scenario(ScenarioContent, ScenarioOrigin):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 
+from stallbench.exposition import EventFigures, serve
 from stallbench.records.events import EventLog
 from stallbench.role import Go, Stop, run_role, say
 from stallbench.role_document import role_document
@@ -19,9 +20,10 @@ def main() -> None:
     with role_document(WorkerDocument, "worker", sys.argv[1:], stop) as document:
         if document is None:
             return
-        with EventLog(document.events, document.name) as log:
+        figures = EventFigures()
+        with EventLog(document.events, document.name, figures.observe if document.expose else None) as log:
             worker = Worker(document, log, stop)
-            say(ready={})
+            say(ready=serve(document.expose, figures))
             if document.wait_for_go:
                 go.wait(stop)
             worker.run()

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.conditions import Conditions
 from stallbench.drivers import driver_of
+from stallbench.exposition import Exposure
 from stallbench.open_queue import open_queue
 from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, Queue
 from stallbench.reconnection import reconnect
@@ -34,6 +35,7 @@ class WorkerDocument(BaseModel):
     queue: str = Field(description="kind of the queue under test")
     queue_options: dict[str, object] = {}
     events: Path = Field(description="the event log to append to; its folder exists")
+    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
     work_s: float = Field(default=0.001, ge=0, description="how long a job takes")
     poll_s: float = Field(
         default=0.02,

@@ -10,6 +10,7 @@ from stallbench.collectors import find_collectors
 from stallbench.collectors.document import CollectorsDocument
 from stallbench.collectors.own_cost import OwnCost
 from stallbench.collectors.sampler import Sampler
+from stallbench.exposition import SampleFigures, serve
 from stallbench.role import CannotGoOnError, Stop, read_document, run_role, say
 
 _FIRST_SAMPLES_S = 20.0
@@ -27,7 +28,9 @@ def main() -> None:
     document = read_document(CollectorsDocument, sys.argv[1:])
     stop = Stop()
     samples = document.run_folder / "samples"
-    with OwnCost(samples) as own_cost:
+    figures = SampleFigures()
+    observe = figures.observe if document.expose else None
+    with OwnCost(samples, observe) as own_cost:
         engine = document.primary.endpoint.engine
         collectors = [kind(document) for kind in find_collectors().values() if kind.engines is None or engine in kind.engines]
         start_s = time.monotonic()
@@ -41,6 +44,7 @@ def main() -> None:
                 interval_s=document.interval_s,
                 start_s=start_s + index * spread_s,
                 stop=stop,
+                observe=observe,
             )
             for index, collector in enumerate(collectors)
         ]
@@ -48,6 +52,7 @@ def main() -> None:
             sampler.start()
         try:
             _wait_for_first_samples(samplers, stop)
+            say(ready=serve(document.expose, figures))
             while not stop.wait(_LOOK_EVERY_S):
                 for sampler in samplers:
                     sampler.break_off_if_hanging(time.monotonic())
@@ -68,7 +73,6 @@ def _wait_for_first_samples(samplers: Sequence[Sampler], stop: Stop) -> None:
             if time.monotonic() > until_s:
                 missing = [f"{sampler.name} ({sampler.why})" for sampler in samplers if not sampler.measured_once.is_set()]
                 raise CannotGoOnError(f"no whole sample within {_FIRST_SAMPLES_S:.0f} s of {', '.join(missing)}")
-    say(ready={})
 
 
 def _end(samplers: Sequence[Sampler]) -> None:

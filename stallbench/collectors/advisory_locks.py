@@ -26,7 +26,8 @@ class AdvisoryLocksCollector(ServerCollector):
     def __init__(self, document: CollectorsDocument) -> None:
         """See what the queue says."""
         super().__init__(document)
-        self._is_asked = find_queue(document.queue.kind).advisory_locks > 0
+        queue = find_queue(document.queue.kind)
+        self._is_asked = queue.count_advisory_locks(queue.options_type.model_validate(document.queue.options)) > 0
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
         """Yield how many the session has that has the most."""

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stallbench.exposition import Exposure
 from stallbench.records.endpoint import Endpoint
 
 
@@ -42,6 +43,7 @@ class CollectorsDocument(BaseModel):
     interval_s: float = Field(gt=0)
     servers: tuple[WatchedServer, ...] = Field(min_length=1)
     queue: WatchedQueue
+    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
 
     @property
     def primary(self) -> WatchedServer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -13,9 +14,9 @@ NAME = "own_cost"
 class OwnCost:
     """The record of the collectors' own cost, shared by all of them: each of its lines is one ``write``, whoever makes it."""
 
-    def __init__(self, samples: Path) -> None:
-        """Open its file in the folder ``samples``."""
-        self._log = SampleLog(samples / f"{NAME}.csv")
+    def __init__(self, samples: Path, observe: Callable[[Sequence[Sample]], None] | None = None) -> None:
+        """Open its file in the folder ``samples``; ``observe`` is told of what is written."""
+        self._log = SampleLog(samples / f"{NAME}.csv", observe)
 
     def record(self, collector: str, t_ns: int, *, sample_ms: float, late_ms: float, missed_beats: int, failures: int) -> None:
         """Record one sample of ``collector``, taken at ``t_ns``.

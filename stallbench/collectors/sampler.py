@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,9 +33,20 @@ class Sampler:
     """One collector, its cadence and its file."""
 
     def __init__(
-        self, collector: Collector, samples: Path, own_cost: OwnCost, *, interval_s: float, start_s: float, stop: Stop
+        self,
+        collector: Collector,
+        samples: Path,
+        own_cost: OwnCost,
+        *,
+        interval_s: float,
+        start_s: float,
+        stop: Stop,
+        observe: Callable[[Sequence[Sample]], None] | None = None,
     ) -> None:
-        """Open its file in the folder ``samples``; ``start_s`` is the time of its first beat by the monotonic clock."""
+        """Open its file in the folder ``samples``; ``start_s`` is the time of its first beat by the monotonic clock.
+
+        ``observe`` is told of what is written.
+        """
         self.name = collector.name
         self.fatal: OSError | None = None
         """Why its records could not be written."""
@@ -44,7 +56,7 @@ class Sampler:
         """Set when a sample was wholly measured for the first time."""
         self._collector = collector
         self._path = samples / f"{collector.name}.csv"
-        self._log = SampleLog(self._path)
+        self._log = SampleLog(self._path, observe)
         self._own_cost = own_cost
         self._cadence = Cadence(max(interval_s, collector.shortest_interval_s), start_s)
         self._stop = stop

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from stallbench.comparison.subject import Subject, choose_subjects
-from stallbench.errors import BadInputError
+from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.fault import show_value
 from stallbench.scenario import CONTROL, Scenario
 from stallbench.scenario_file import find_scenario, read_scenario, read_variants
@@ -43,6 +43,8 @@ class Plan:
     seed: int
     subjects: tuple[Subject, ...]
     runs: tuple[PlannedRun, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Variants that were wanted and take no part, with the reason."""
 
     @property
     def reference(self) -> str:
@@ -53,6 +55,20 @@ class Plan:
     def duration_s(self) -> float:
         """Seconds of all phases of all runs together."""
         return sum(self.chosen[run.variant].duration_s for run in self.runs)
+
+    def without(self, left_out: Mapping[str, str]) -> Plan:
+        """Return the plan without some variants, each with the reason; raises `NotCarriedOutError` if fewer than two are left."""
+        chosen = {name: scenario for name, scenario in self.chosen.items() if name not in left_out}
+        if len(chosen) < 2:
+            told = "; ".join(f"{name} is left out: {reason}" for name, reason in left_out.items())
+            raise NotCarriedOutError(f"{self.scenario.file}: a comparison needs two variants or more; {told}")
+        return replace(
+            self,
+            chosen=chosen,
+            subjects=choose_subjects([self.scenario, *(one for name, one in chosen.items() if name != CONTROL)]),
+            runs=tuple(interleave(list(chosen), self.rounds, self.seed)),
+            left_out={**self.left_out, **left_out},
+        )
 
     def scenario_of(self, run: PlannedRun) -> Scenario:
         """Return what ``run`` is to carry out, its seed among the changes, so that it can be repeated by itself."""

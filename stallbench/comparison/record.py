@@ -41,6 +41,8 @@ class Contestant(_Part):
 
     name: str
     summary: str
+    mitigation: str | None = None
+    """Who proposes it, if it is a mitigation; see `stallbench.scenario`."""
 
 
 class ComparedRun(_Part):
@@ -77,6 +79,8 @@ class ComparisonRecord(_Part):
     rounds: int
     contestants: tuple[Contestant, ...]
     """The first is the reference that the others are held against."""
+    left_out: Mapping[str, str] = {}
+    """By variant that was wanted: why this machine cannot run it."""
     baseline: str
     """The first measured phase."""
     subjects: tuple[Subject, ...]
@@ -154,7 +158,11 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         ),
         seed=plan.seed,
         rounds=plan.rounds,
-        contestants=tuple(Contestant(name=name, summary=scenario.summary) for name, scenario in plan.chosen.items()),
+        contestants=tuple(
+            Contestant(name=name, summary=scenario.summary, mitigation=scenario.mitigation)
+            for name, scenario in plan.chosen.items()
+        ),
+        left_out=plan.left_out,
         baseline=find_baseline(plan.scenario),
         subjects=plan.subjects,
         published=choice.published if choice else {},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import psycopg
 from psycopg import RawCursor
@@ -17,7 +17,7 @@ class PostgresQueue(Queue[OptionsT]):
     """A queue through a psycopg connection in autocommit. Subclasses say what the statements are."""
 
     engines = frozenset({"postgres"})
-    statements: ClassVar[dict[str, str]]
+    statements: dict[str, str]
     """The queue's statements by name, as `read_statements` gives them, with PostgreSQL's own placeholders."""
     connection: psycopg.Connection[tuple[Any, ...]]
 
@@ -63,6 +63,13 @@ def read_text(result: PGresult, column: int) -> bytes:
     value = result.get_value(0, column)
     assert value is not None, f"column {column} is null"
     return value
+
+
+def read_row(result: PGresult, row: int, columns: int) -> list[bytes]:
+    """Return the first ``columns`` values of a row, in text format; none may be null."""
+    values = [result.get_value(row, column) for column in range(columns)]
+    assert None not in values, f"row {row} has a null"
+    return [value for value in values if value is not None]
 
 
 def read_int(result: PGresult, column: int) -> int:

@@ -2,16 +2,22 @@
 
 Deleted jobs stay in the index until vacuum may remove them, and every walk starts at the oldest of them: this is
 the queue that one idle transaction brings down.
+
+Two of the ways out that 'Postgres job queues and failure by MVCC' (2015) proposes are options: ``claim_after_last`` is its *predicate
+specificity* (a claim need not walk over what this worker has seen), ``batch`` its *lock multiple jobs* (one walk for many of them).
 """
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
-from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_text
+from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_row
 from stallbench.queues.queue import (
     Backlog,
     Claim,
@@ -39,10 +45,21 @@ class QueOptions(QueueOptions):
         le=32767,
         description="priority of the jobs; lower is first",
     )
+    claim_after_last: bool = Field(default=False, description="start the walk after the last job that this worker has seen")
+    start_over_s: int = Field(
+        default=5,
+        ge=1,
+        alias="start_over",
+        description="with claim_after_last: seconds after which a walk starts at the first job again, or a job that came back would never be seen",
+    )
+    batch: int = Field(default=1, ge=1, le=1000, description="jobs to lock in one walk; the worker then takes them one by one")
 
 
 class Que(PostgresQueue[QueOptions]):
-    """Que 0.x. A claim is held by the session: when the worker's connection ends, its jobs are free again."""
+    """Que 0.x. A claim is held by the session: when the worker's connection ends, its jobs are free again.
+
+    So are all of a batch. Those that it had not begun were never executed, but until its connection ends nobody else gets them.
+    """
 
     kind = "que"
     statements = read_statements(Path(__file__).with_suffix(".sql"))
@@ -51,9 +68,27 @@ class Que(PostgresQueue[QueOptions]):
     options_type = QueOptions
     promise = Promise.AT_LEAST_ONCE
     ordered = True
-    advisory_locks = 1
     tables = ("que_jobs",)
     indexes = ("que_jobs_pkey",)
+
+    def __init__(self, connection: Any, options: QueOptions) -> None:
+        """Serve ``connection``, with no job seen or locked."""
+        super().__init__(connection, options)
+        self._locked: deque[Sequence[bytes]] = deque()
+        self._last: Sequence[bytes] = ()
+        self._start_over_at_s = 0.0
+
+    @classmethod
+    def count_advisory_locks(cls, options: QueOptions) -> int:
+        """One for each job of a batch."""
+        return options.batch
+
+    @classmethod
+    def find_option_fault(cls, options: QueOptions, engine: str) -> tuple[str, str] | None:
+        """Find two ways out at once, which would hide what each of them does."""
+        if options.batch > 1 and options.claim_after_last:
+            return "batch", f" is {options.batch}, but queue.claim_after_last is true; expected one of both"
+        return None
 
     def install(self) -> None:
         """Create ``que_jobs`` as Que's migrations do."""
@@ -75,11 +110,12 @@ class Que(PostgresQueue[QueOptions]):
         return ids
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Lock one job, as Que does whatever ``limit`` is, and check that it is still there."""
-        locked = self.execute("lock_job", self.options.queue.encode())
-        if locked.ntuples == 0:
+        """Return one locked job, whatever ``limit`` is, after a check that it is still there; lock more if none is left."""
+        if not self._locked:
+            self._locked.extend(self._lock())
+        if not self._locked:
             return []
-        queue, priority, run_at, job_id, _, args, error_count = (read_text(locked, column) for column in range(7))
+        queue, priority, run_at, job_id, _, args, error_count = self._locked.popleft()
         key = (queue, priority, run_at, job_id)
         if self.options.recheck and self.execute("check_job", *key).ntuples == 0:
             self.execute("unlock_job", job_id)
@@ -92,6 +128,21 @@ class Que(PostgresQueue[QueOptions]):
                 handle=key,
             )
         ]
+
+    def _lock(self) -> Sequence[Sequence[bytes]]:
+        """Walk, and return the rows of the jobs that are locked now: none, one, or up to a batch."""
+        queue = self.options.queue.encode()
+        if self.options.batch > 1:
+            result = self.execute("lock_jobs", queue, b"%d" % self.options.batch)
+        elif self._last and time.monotonic() < self._start_over_at_s:
+            result = self.execute("lock_job_after", queue, *self._last)
+        else:
+            result = self.execute("lock_job", queue)
+            self._start_over_at_s = time.monotonic() + self.options.start_over_s
+        rows = [read_row(result, row, 7) for row in range(result.ntuples)]
+        if rows and self.options.claim_after_last:
+            self._last = rows[-1][1:4]
+        return rows
 
     def complete(self, claim: Claim) -> None:
         """Delete the job, then unlock it. A row that is gone already is no error to Que."""

@@ -67,6 +67,83 @@ FROM job
 WHERE locked
 LIMIT 1
 
+-- name: lock_job_after
+-- Not Que's: lock_job, but the walk starts after the job whose key is $2 to $4; the recursive term is Que's own.
+WITH RECURSIVE job AS (
+  SELECT (j).*, pg_try_advisory_lock((j).job_id) AS locked
+  FROM (
+    SELECT j
+    FROM que_jobs AS j
+    WHERE queue = $1::text
+    AND run_at <= now()
+    AND (priority, run_at, job_id) > ($2::smallint, $3::timestamptz, $4::bigint)
+    ORDER BY priority, run_at, job_id
+    LIMIT 1
+  ) AS t1
+  UNION ALL (
+    SELECT (j).*, pg_try_advisory_lock((j).job_id) AS locked
+    FROM (
+      SELECT (
+        SELECT j
+        FROM que_jobs AS j
+        WHERE queue = $1::text
+        AND run_at <= now()
+        AND (priority, run_at, job_id) > (job.priority, job.run_at, job.job_id)
+        ORDER BY priority, run_at, job_id
+        LIMIT 1
+      ) AS j
+      FROM job
+      WHERE NOT job.locked
+      LIMIT 1
+    ) AS t1
+  )
+)
+SELECT queue, priority, run_at, job_id, job_class, args, error_count
+FROM job
+WHERE locked
+LIMIT 1
+
+-- name: lock_jobs
+-- Not Que's: lock_job, but the walk goes on until $2 locks are had.
+WITH RECURSIVE job AS (
+  SELECT (j).*, locked, locked::integer AS held
+  FROM (
+    SELECT j, pg_try_advisory_lock((j).job_id) AS locked
+    FROM (
+      SELECT j
+      FROM que_jobs AS j
+      WHERE queue = $1::text
+      AND run_at <= now()
+      ORDER BY priority, run_at, job_id
+      LIMIT 1
+    ) AS t1
+  ) AS t2
+  UNION ALL (
+    SELECT (j).*, locked, held + locked::integer
+    FROM (
+      SELECT j, held, pg_try_advisory_lock((j).job_id) AS locked
+      FROM (
+        SELECT (
+          SELECT j
+          FROM que_jobs AS j
+          WHERE queue = $1::text
+          AND run_at <= now()
+          AND (priority, run_at, job_id) > (job.priority, job.run_at, job.job_id)
+          ORDER BY priority, run_at, job_id
+          LIMIT 1
+        ) AS j, held
+        FROM job
+        WHERE held < $2::integer
+        LIMIT 1
+      ) AS t1
+      WHERE (j).job_id IS NOT NULL
+    ) AS t2
+  )
+)
+SELECT queue, priority, run_at, job_id, job_class, args, error_count
+FROM job
+WHERE locked
+
 -- name: check_job
 -- Looks again, now that the lock is held: the walk's snapshot may be older than the deletion by another worker.
 SELECT 1 AS one

@@ -104,8 +104,6 @@ class Queue(ABC, Generic[OptionsT]):
     """The option that says after how many seconds a claim ends by itself; none if it does not."""
     puts_off_failed: ClassVar[bool] = True
     """Whether a job that failed has to wait before it is offered again."""
-    advisory_locks: ClassVar[int] = 0
-    """How many of PostgreSQL's advisory locks a session of it holds at once, at the most; a session that holds more has leaked them."""
     needs_scheduler: ClassVar[bool] = False
     """Whether a process of its own calls `schedule`, again and again, for as long as there is load."""
     tables: ClassVar[tuple[str, ...]]
@@ -127,6 +125,11 @@ class Queue(ABC, Generic[OptionsT]):
     def resolve_options(cls, options: OptionsT, *, workers: int) -> OptionsT:
         """Return ``options`` with what depends on the scenario put in numbers; ``workers``: how many there are."""
         return options
+
+    @classmethod
+    def count_advisory_locks(cls, options: OptionsT) -> int:
+        """Return how many of PostgreSQL's advisory locks a session holds at once, at the most; one that holds more has leaked them."""
+        return 0
 
     @classmethod
     def find_option_fault(cls, options: OptionsT, engine: str) -> tuple[str, str] | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+PASSWORD_VARIABLE = "STALLBENCH_PASSWORD"  # noqa: S105 - the variable's name, not a password
+"""Environment variable with the password of servers that the bench has not started."""
+
 
 class Endpoint(BaseModel):
     """Address and credentials of one database on one server, either behind its proxy or direct."""

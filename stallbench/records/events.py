@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
@@ -69,9 +69,10 @@ _DETAIL_LIMIT = 500
 class EventLog:
     """Appends events of one process to its own file."""
 
-    def __init__(self, path: Path, process: str) -> None:
-        """Open ``path`` for appending, creating it; the folder must exist."""
+    def __init__(self, path: Path, process: str, observe: Callable[[Event, int | None, str], None] | None = None) -> None:
+        """Open ``path`` for appending, creating it; the folder must exist. ``observe`` is told of each record when it is written."""
         self._process = process
+        self._observe = observe
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
     def write(
@@ -97,12 +98,18 @@ class EventLog:
             f"{'' if intended_ns is None else intended_ns},{'' if duration_ns is None else duration_ns},{detail}\n"
         ).encode()
         self._append(line)
+        if self._observe is not None:
+            self._observe(event, duration_ns, detail)
 
     def write_enqueued(self, job_ids: Iterable[int], *, intended_ns: int, duration_ns: int) -> None:
         """Record that one call has enqueued many jobs, by one ``write``; raises as `write` does."""
         opening = f"{time.time_ns()},{time.monotonic_ns()},{self._process},{Event.ENQUEUED},"
         ending = f",,{intended_ns},{duration_ns},\n"
-        self._append("".join(f"{opening}{job_id}{ending}" for job_id in job_ids).encode())
+        lines = [f"{opening}{job_id}{ending}" for job_id in job_ids]
+        self._append("".join(lines).encode())
+        if self._observe is not None:
+            for _ in lines:
+                self._observe(Event.ENQUEUED, duration_ns, "")
 
     def _append(self, lines: bytes) -> None:
         written = os.write(self._fd, lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -34,11 +34,12 @@ _UNSAFE = str.maketrans({",": ";", "\n": " ", "\r": " ", '"': "'"})
 class SampleLog:
     """Appends the samples of one collector to its own file; all samples of one moment in one ``write``."""
 
-    def __init__(self, path: Path) -> None:
-        """Open ``path`` for appending, creating it; the folder must exist."""
+    def __init__(self, path: Path, observe: Callable[[Sequence[Sample]], None] | None = None) -> None:
+        """Open ``path`` for appending, creating it; the folder must exist. ``observe`` is told of what is written."""
+        self._observe = observe
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
-    def write(self, t_ns: int, samples: Iterable[Sample]) -> None:
+    def write(self, t_ns: int, samples: Sequence[Sample]) -> None:
         """Record ``samples`` as taken at ``t_ns``; raises `OSError` when they could not be written whole."""
         lines = "".join(
             f"{t_ns},{s.source.translate(_UNSAFE)},{s.subject.translate(_UNSAFE)},{s.metric},"
@@ -47,6 +48,8 @@ class SampleLog:
         ).encode()
         if lines and os.write(self._fd, lines) != len(lines):
             raise OSError("a sample was not written whole; is the disk full?")
+        if self._observe is not None:
+            self._observe(samples)
 
     def close(self) -> None:
         """Close the file; the log cannot be written afterwards."""

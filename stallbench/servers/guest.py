@@ -77,6 +77,10 @@ class Guest(ABC):
         """Undo `change_setting`."""
 
     @abstractmethod
+    def count_others(self) -> int:
+        """Return how many other sessions there are in the database."""
+
+    @abstractmethod
     def find_objects(self) -> set[MadeObject]:
         """Return all that users have made in the database, but for the mark."""
 
@@ -98,6 +102,11 @@ class Guest(ABC):
         Raises `NotCarriedOutError` if there is anything that the bench has not made.
         """
         left = self.read_mark()
+        if left is not None and (others := self.count_others()):
+            raise NotCarriedOutError(
+                f"database {self.endpoint.database} on {self.name} is in use by another run of the bench, or by what one has left: "
+                f"{others} sessions; wait until they are gone"
+            )
         there = self.find_objects()
         if foreign := there - (left or set()):
             names = sorted(f"{made.kind.lower()} {made.name}" for made in foreign)

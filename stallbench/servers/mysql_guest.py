@@ -79,6 +79,11 @@ class MySQLGuest(Guest):
         value = int(before) if before.lstrip("-").isdigit() else before
         self.execute(f"SET GLOBAL {name} = %s", (value,))
 
+    def count_others(self) -> int:
+        """By the database that they are in."""
+        others = "SELECT count(*) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
+        return int(self.execute(others)[0][0])
+
     def find_objects(self) -> set[MadeObject]:
         """From the database's own part of the information schema."""
         return {MadeObject(kind, f"`{name}`") for kind, name in self.execute(_OBJECTS, (MARK,))}

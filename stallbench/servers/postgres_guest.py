@@ -108,6 +108,11 @@ class PostgresGuest(Guest):
         except psycopg.Error as error:
             raise NotCarriedOutError(f"{self.name} does not let the bench change {name}: {self.driver.tell(error)}") from error
 
+    def count_others(self) -> int:
+        """By their clients: the server's own workers are not counted."""
+        others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        return int(self.execute(f"{others} AND backend_type = 'client backend'")[0][0])
+
     def find_objects(self) -> set[MadeObject]:
         """From the catalogue, in all schemas but PostgreSQL's own; what belongs to an extension is the extension's."""
         return {MadeObject(*row) for row in self.connection.execute(_OBJECTS, {"mark": MARK}).fetchall()}

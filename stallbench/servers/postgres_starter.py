@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stallbench.parts import require_postgres
+from stallbench.errors import NotCarriedOutError
+from stallbench.parts import find_postgres, require_postgres
 from stallbench.scenario import Database, SettingValue
 from stallbench.servers.postgres import PostgresServer, choose_installation, create_data_folder, create_database
 from stallbench.servers.replica import copy_primary, replica_settings, wait_until_streaming
 from stallbench.servers.starter import Daemon, Ground, Starter
+
+_SINCE = {"transaction_timeout": 17}
+"""Settings that not every version has which the bench can run: the first major version that has it."""
 
 
 class PostgresStarter(Starter):
@@ -17,10 +21,22 @@ class PostgresStarter(Starter):
     engines = frozenset({"postgres"})
 
     def __init__(self, ground: Ground, database: Database) -> None:
-        """Choose the installation."""
+        """Choose the installation; raises `NotCarriedOutError` if a setting is too new for it."""
         super().__init__(ground, database)
+        if obstacle := self.find_obstacle(database):
+            raise NotCarriedOutError(obstacle)
         self._installation = choose_installation(require_postgres(database.version))
         self._installation.own(ground.scratch, 0o711)
+
+    @classmethod
+    def find_obstacle(cls, database: Database) -> str | None:
+        """Find a setting that is newer than the PostgreSQL that would be started."""
+        part = find_postgres(database.version)
+        for key, settings in (("settings", database.settings), ("replica_settings", database.replica_settings)):
+            for name in settings:
+                if part and _SINCE.get(name, 0) > part.major:
+                    return f"database.{key}.{name} needs PostgreSQL {_SINCE[name]} or later; found is {part.version}"
+        return None
 
     def primary(self) -> PostgresServer:
         """Start the primary and create the bench's database."""

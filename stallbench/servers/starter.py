@@ -67,6 +67,11 @@ class Starter(ABC):
         self.ground = ground
         self.database = database
 
+    @classmethod
+    def find_obstacle(cls, database: Database) -> str | None:
+        """Return, in words, what of ``database`` this machine's servers cannot do at all; none if there is nothing, or no server."""
+        return None
+
     @abstractmethod
     def primary(self) -> Daemon:
         """Start the server that the queue will live on, with an empty database; raises `NotCarriedOutError` if it does not come up."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -90,6 +91,17 @@ def test_a_database_that_is_not_empty_is_not_moved_into(bench: Bench, servers: S
             assert connection.execute("SHOW autovacuum_naptime").fetchall() == [("1min",)]
         finally:
             connection.execute("DROP TABLE precious")
+
+
+def test_two_runs_do_not_share_a_database(bench: Bench, servers: StartedCluster, tmp_path: Path) -> None:
+    first = bench.start("run", "longtx", *short(), *joining(servers, "--allow-server-changes"), environment=password_of(servers))
+    bench.wait_for_phase("baseline")
+    second = Bench(tmp_path / "second").start("run", "longtx", *short(), *joining(servers), environment=password_of(servers))
+    _, err = second.communicate(timeout=120)
+    assert second.returncode == 3
+    assert "is in use by another run of the bench" in err
+    out, err = first.communicate(timeout=240)
+    assert first.returncode == 0, out + err
 
 
 def test_settings_of_joined_servers_are_not_changed_unasked(bench: Bench, servers: StartedCluster) -> None:

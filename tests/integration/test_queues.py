@@ -23,13 +23,20 @@ OpenQueue = Callable[..., Queue[Any]]
 """Opens the queue under test on a new connection at each call, with the options that it is given."""
 JOBS = [NewJob(payload=f'{{"n":{n}}}') for n in range(5)]
 
+WITH_OPTIONS: dict[str, list[dict[str, object]]] = {
+    "que": [{"claim_after_last": True}],
+    "status_column": [{"finish": "delete"}, {"finish": "delete", "index": "none", "fillfactor": 50}],
+}
+"""Options that change how a queue moves a job, but nothing of what it must do."""
+
 
 def queues(are: Callable[[type[Queue[Any]]], bool] = lambda _: True) -> list[Any]:
-    """Return each queue that is so, once for each engine that it runs on."""
+    """Return each queue that is so, once for each engine that it runs on, and again with each of `WITH_OPTIONS`."""
     return [
-        pytest.param((kind, engine), id=f"{kind}-{engine}")
+        pytest.param((kind, engine, options), id="-".join([kind, engine, *(f"{key}={value}" for key, value in options.items())]))
         for kind, queue in find_queues().items()
         for engine in sorted(queue.engines)
+        for options in ({}, *WITH_OPTIONS.get(kind, []))
         if are(queue)
     ]
 
@@ -45,12 +52,12 @@ OFFERING_AGAIN = queues(lambda queue: not queue.puts_off_failed)
 @pytest.fixture(params=queues())
 def open_one(request: pytest.FixtureRequest, empty_on: EmptyOn) -> Iterator[OpenQueue]:
     """Opens the queue under test, installed on an empty database."""
-    kind, engine = request.param
+    kind, engine, always = request.param
     endpoint = empty_on(engine)
     opened: list[Queue[Any]] = []
 
     def open_another(**options: object) -> Queue[Any]:
-        opened.append(open_queue(kind, options, endpoint, f"test-{len(opened)}"))
+        opened.append(open_queue(kind, {**always, **options}, endpoint, f"test-{len(opened)}"))
         return opened[-1]
 
     open_another().install()

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from longrunners.choice import Choices, find_faults
+from stallbench.queues import find_queues
 from stallbench.scenario import Scenario
 from stallbench.scenario_file import ScenarioError, read_scenario
 
+OF_POSTGRES = ", ".join(kind for kind, queue in find_queues().items() if "postgres" in queue.engines)
+"""The queues that a scenario on PostgreSQL may have, as an error lists them."""
 SMALL = """\
 summary = "A small one."
 

@@ -10,6 +10,7 @@ import pytest
 
 from stallbench import cli
 from stallbench.run_folder import PROJECT
+from tests.unit.scenario_text import OF_POSTGRES
 
 GOOD = """
 summary = "Whatever."
@@ -101,7 +102,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "an unknown queue": (
         changed('kind = "que"', 'kind = "qeu"'),
-        'queue.kind is "qeu"; expected one of laravel, laravel_optimistic, postgrestue, que, skip_locked; did you mean "que"?',
+        f'queue.kind is "qeu"; expected one of {OF_POSTGRES}; did you mean "que"?',
     ),
     "an option of another queue": (
         changed('kind = "que"', 'kind = "skip_locked"\nrecheck = false'),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stallbench.queues import find_queues
-from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read
+from tests.unit.scenario_text import OF_POSTGRES, SMALL, find_lines, longrunners_here, read
 
 __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
 
@@ -20,7 +20,6 @@ IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
 LONGRUNNER = "phases[2].longrunners[0]"
 WINDOW = 'a whole number of at least 1, "N/2", "N" or "2N"'
 ALL_QUEUES = ", ".join(find_queues())
-OF_POSTGRES = ", ".join(kind for kind, queue in find_queues().items() if "postgres" in queue.engines)
 
 KEYS_AND_TYPES = [
     ('summary = "A small one."\n', "", 'summary is missing; write it like summary = "What happens, in one sentence."'),
@@ -34,13 +33,13 @@ KEYS_AND_TYPES = [
     (
         'one."\n',
         'one."\nname = "x"\n',
-        "name: unknown key; allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect, comparison;"
+        "name: unknown key; allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect, comparison, mitigation;"
         ' did you mean "phases.name"?',
     ),
     (
         "[workers]",
         "[wokers]",
-        "wokers: unknown key; allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect, comparison;"
+        "wokers: unknown key; allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect, comparison, mitigation;"
         ' did you mean "workers"?',
     ),
     ("count = 2", "counts = 2", 'workers.counts: unknown key; allowed are count, work, poll; did you mean "count"?'),
@@ -110,7 +109,7 @@ QUEUE = [
     (
         'kind = "que"',
         'kind = "que"\nrechek = false',
-        'queue.rechek: unknown key of que; allowed are kind, recheck, queue, priority; did you mean "recheck"?',
+        'queue.rechek: unknown key of que; allowed are kind, recheck, queue, priority, claim_after_last, start_over, batch; did you mean "recheck"?',
     ),
     (
         'kind = "que"',

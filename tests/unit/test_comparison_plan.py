@@ -9,7 +9,7 @@ import pytest
 
 from stallbench.comparison.plan import interleave, make_plan
 from stallbench.comparison.subject import choose_subjects
-from stallbench.errors import BadInputError
+from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.scenario_file import ScenarioError
 from tests.unit.made_up_comparison import make_scenario
 from tests.unit.scenario_text import SMALL, longrunners_here, write
@@ -142,3 +142,17 @@ def test_an_absolute_metric_is_held_against_its_own_baseline() -> None:
         ("claim_ms.p50 in baseline", "health"),
         ("claim_ms.p50 in baseline", "cost"),
     ]
+
+
+def test_what_cannot_be_run_is_left_out_and_the_others_keep_their_turns(tmp_path: Path) -> None:
+    plan = make_plan(str(write(tmp_path, VARIED)), variants=None, rounds=2, seed=None).without({"reader": "too new"})
+    assert list(plan.chosen) == ["control", "skip_locked"]
+    assert plan.left_out == {"reader": "too new"}
+    assert [run.number for run in plan.runs] == [1, 2, 3, 4]
+    assert "depth.max in longtx" not in [subject.key for subject in plan.subjects]
+
+
+def test_with_nothing_left_to_compare_it_cannot_be_carried_out(tmp_path: Path) -> None:
+    plan = make_plan(str(write(tmp_path, VARIED)), variants="control,reader", rounds=2, seed=None)
+    with pytest.raises(NotCarriedOutError, match="reader is left out: too new"):
+        plan.without({"reader": "too new"})

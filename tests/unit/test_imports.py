@@ -12,12 +12,14 @@ PROJECT = Path(__file__).resolve().parents[2]
 BESIDE_THE_PROCESSES = {
     "stallbench.conditions",
     "stallbench.drivers",
+    "stallbench.exposition",
     "stallbench.duration",
     "stallbench.open_queue",
     "stallbench.queues",
     "stallbench.reconnection",
     "stallbench.records",
     "stallbench.role",
+    "stallbench.role_document",
 }
 """What producers, workers, schedulers and longrunners may use of the library."""
 

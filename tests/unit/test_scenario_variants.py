@@ -8,14 +8,14 @@ import pytest
 
 from stallbench.scenario import Scenario
 from stallbench.scenario_file import read_variants
-from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read, write
+from tests.unit.scenario_text import OF_POSTGRES, SMALL, find_lines, longrunners_here, read, write
 
 __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
 
 pytestmark = pytest.mark.usefixtures("longrunners_here")
 
 
-ALLOWED = "allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect, comparison"
+ALLOWED = "allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect, comparison, mitigation"
 
 
 def read_variant(folder: Path, overlay: str) -> Scenario:
@@ -121,11 +121,11 @@ VARIANT_FAULTS = [
     ("workers = 3", "variants.x.workers is 3; expected a table"),
     (
         'queue.kind = "quue"',
-        'variants.x.queue.kind is "quue"; expected one of laravel, laravel_optimistic, postgrestue, que, skip_locked; did you mean "que"?',
+        f'variants.x.queue.kind is "quue"; expected one of {OF_POSTGRES}; did you mean "que"?',
     ),
     (
         "queue.rechek = true",
-        'variants.x.queue.rechek: unknown key of que; allowed are kind, recheck, queue, priority; did you mean "recheck"?',
+        'variants.x.queue.rechek: unknown key of que; allowed are kind, recheck, queue, priority, claim_after_last, start_over, batch; did you mean "recheck"?',
     ),
     (
         'phases.longtx.duration = "long"',

@@ -1,0 +1,30 @@
+"""Whether and where a process answers Prometheus."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.registry import Collector
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Exposure(BaseModel):
+    """The part of a process's document that lets it answer Prometheus."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = Field(default="127.0.0.1", description="address to listen on")
+    port: int = Field(default=0, ge=0, le=65535, description="0: any free one")
+
+
+def serve(exposure: Exposure | None, *figures: Collector) -> dict[str, int]:
+    """Answer Prometheus from a thread of its own for as long as the process lives; returns ``metrics_port``, or nothing if not asked to.
+
+    Raises `OSError` if it cannot listen there.
+    """
+    if exposure is None:
+        return {}
+    registry = CollectorRegistry()
+    for one in figures:
+        registry.register(one)
+    server, _ = start_http_server(exposure.port, addr=exposure.host, registry=registry)
+    return {"metrics_port": server.server_port}

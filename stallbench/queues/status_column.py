@@ -1,0 +1,114 @@
+"""A status column: claimed by a single UPDATE, and marked as done, with a partial index on what is ready.
+
+What most queues of today do on PostgreSQL: no transaction stays open while a job is worked. The price is that a dead worker's job has
+to wait until its claim expires, and that each job leaves two or three dead row versions instead of one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_row
+from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Promise, QueueOptions
+from stallbench.queues.statements import read_statements
+
+_STATEMENTS = read_statements(Path(__file__).with_suffix(".sql"))
+_RESCUES_PER_EXPIRY = 10
+
+
+class StatusColumnOptions(QueueOptions):
+    """What can be chosen about the table, and about what becomes of a job that is done."""
+
+    finish: Literal["mark", "delete"] = Field(default="mark", description="whether a completed job is marked as done or deleted")
+    index: Literal["partial", "none"] = Field(
+        default="partial",
+        description="index on ready jobs, or only the primary key: no index on what changes, so that updates can be HOT",
+    )
+    fillfactor: int = Field(default=100, ge=10, le=100, description="percent of a page that INSERT fills")
+    expire_after_s: int = Field(
+        default=60,
+        ge=1,
+        alias="expire_after",
+        description="seconds after which a claim has expired, and another worker gets the job",
+    )
+
+
+class StatusColumn(PostgresQueue[StatusColumnOptions]):
+    """One statement claims; nothing is locked while a job is worked."""
+
+    kind = "status_column"
+    summary = "UPDATE .. WHERE id = (SELECT .. FOR UPDATE SKIP LOCKED LIMIT 1) RETURNING, with a status and a partial index on ready jobs"
+    source = (
+        "usual practice, as in River (river_job.state) and Procrastinate (procrastinate_jobs.status and its partial indexes); fillfactor "
+        "and no index on what changes: PostgreSQL's documentation of Heap-Only Tuples"
+    )
+    options_type = StatusColumnOptions
+    promise = Promise.AT_LEAST_ONCE
+    ordered = True
+    outlives_connection = True
+    expiry_option = "expire_after_s"
+    tables = ("status_column_jobs",)
+    indexes = ("status_column_jobs_pkey", "status_column_jobs_ready", "status_column_jobs_claimed")
+
+    def __init__(self, connection: Any, options: StatusColumnOptions) -> None:
+        """Serve ``connection``; the first claim looks for expired ones."""
+        super().__init__(connection, options)
+        self._rescue_at_s = 0.0
+        places = {"{fillfactor}": str(options.fillfactor), "{expire_after}": str(options.expire_after_s)}
+        self.statements = {name: _fill(statement, places) for name, statement in _STATEMENTS.items()}
+
+    @property
+    def _expire_after(self) -> bytes:
+        return b"%d" % self.options.expire_after_s
+
+    def install(self) -> None:
+        """Create ``status_column_jobs`` and, if there are to be any, its partial indexes."""
+        self.execute("install")
+        if self.options.index == "partial":
+            self.execute("index_ready")
+            self.execute("index_claimed")
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Insert the jobs; several share one transaction and one round trip."""
+        return self.insert("enqueue", [(job.payload.encode(),) for job in jobs])
+
+    def claim(self, limit: int = 1) -> Sequence[Claim]:
+        """Claim one job, whatever ``limit`` is; ten times in the life of a claim, give back first what has expired."""
+        if time.monotonic() >= self._rescue_at_s:
+            self.execute("rescue", self._expire_after)
+            self._rescue_at_s = time.monotonic() + self.options.expire_after_s / _RESCUES_PER_EXPIRY
+        claimed = self.execute("claim")
+        if claimed.ntuples == 0:
+            return []
+        job_id, attempts, payload = read_row(claimed, 0, 3)
+        return [Claim(job_id=int(job_id), attempt=int(attempts), payload=payload.decode(), handle=(job_id, attempts))]
+
+    def complete(self, claim: Claim) -> None:
+        """Mark the job as done, or delete it; raises `ClaimExpiredError` if it is somebody else's by now."""
+        if not self.execute(f"complete_{self.options.finish}", *claim.handle).command_tuples:
+            raise ClaimExpiredError(claim.job_id)
+
+    def fail(self, claim: Claim, error: str) -> None:
+        """Put the job off; raises `ClaimExpiredError` if it is somebody else's by now."""
+        if not self.execute("fail", error.encode(), *claim.handle).command_tuples:
+            raise ClaimExpiredError(claim.job_id)
+
+    def backlog(self) -> Backlog:
+        """Count what is due and ready, and what has expired."""
+        return read_backlog(self.execute("backlog", self._expire_after))
+
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        """Go through the jobs that are not done."""
+        for job_id, claimed in self.stream("job_ids"):
+            yield int(job_id), bool(claimed)
+
+
+def _fill(statement: str, places: dict[str, str]) -> str:
+    for place, text in places.items():
+        statement = statement.replace(place, text)
+    return statement

@@ -1,0 +1,75 @@
+-- A claim in one statement: the row is chosen, locked and marked by an UPDATE that is committed at once, so that no transaction stays open.
+
+-- name: install
+-- {fillfactor}: share of a page that INSERT fills; what is left is room for the row's next version (a HOT update).
+CREATE TABLE status_column_jobs
+(
+  job_id      bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT status_column_jobs_pkey PRIMARY KEY,
+  status      text        NOT NULL DEFAULT 'ready',
+  enqueued_at timestamptz NOT NULL DEFAULT now(),
+  run_at      timestamptz NOT NULL DEFAULT now(),
+  claimed_at  timestamptz,
+  attempts    integer     NOT NULL DEFAULT 0,
+  last_error  text,
+  payload     json        NOT NULL
+)
+WITH (fillfactor = {fillfactor})
+
+-- name: index_ready
+-- What the claim reads: ready jobs only. A condition on status keeps an UPDATE of it from being HOT.
+CREATE INDEX status_column_jobs_ready ON status_column_jobs (job_id) WHERE status = 'ready'
+
+-- name: index_claimed
+-- What the rescue of expired claims reads.
+CREATE INDEX status_column_jobs_claimed ON status_column_jobs (claimed_at) WHERE status = 'claimed'
+
+-- name: enqueue
+-- Adds one job.
+INSERT INTO status_column_jobs (payload) VALUES ($1::json) RETURNING job_id
+
+-- name: claim
+-- Claims the first ready job that nobody else is just claiming.
+UPDATE status_column_jobs
+SET status = 'claimed', claimed_at = now(), attempts = attempts + 1
+WHERE job_id = (
+  SELECT job_id
+  FROM status_column_jobs
+  WHERE status = 'ready' AND run_at <= now()
+  ORDER BY job_id
+  LIMIT 1
+  FOR UPDATE SKIP LOCKED
+)
+RETURNING job_id, attempts, payload
+
+-- name: rescue
+-- Gives back what has been claimed for longer than $1 seconds: its worker is taken for dead.
+UPDATE status_column_jobs
+SET status = 'ready'
+WHERE status = 'claimed' AND claimed_at <= now() - $1::integer * interval '1 second'
+
+-- name: complete_mark
+-- Keeps the job, done; changes nothing if the claim was taken back meanwhile.
+UPDATE status_column_jobs SET status = 'done' WHERE job_id = $1 AND status = 'claimed' AND attempts = $2
+
+-- name: complete_delete
+-- Deletes the job, on the same condition.
+DELETE FROM status_column_jobs WHERE job_id = $1 AND status = 'claimed' AND attempts = $2
+
+-- name: fail
+-- Puts the job off by a second for each attempt.
+UPDATE status_column_jobs
+SET status = 'ready', last_error = $1, run_at = now() + attempts * interval '1 second'
+WHERE job_id = $2 AND status = 'claimed' AND attempts = $3
+
+-- name: backlog
+-- What is due and ready, or was claimed for longer than $1 seconds.
+SELECT count(*), extract(epoch FROM now() - min(run_at))::float8
+FROM status_column_jobs
+WHERE (status = 'ready' AND run_at <= now())
+OR (status = 'claimed' AND claimed_at <= now() - $1::integer * interval '1 second')
+
+-- name: job_ids
+-- Every job that is not done, and whether it is claimed, for {expire_after} seconds at most.
+SELECT job_id, status = 'claimed' AND claimed_at > now() - {expire_after} * interval '1 second'
+FROM status_column_jobs
+WHERE status <> 'done'

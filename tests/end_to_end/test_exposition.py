@@ -1,0 +1,76 @@
+"""While a run goes on every process answers Prometheus, and its folder says where."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+import requests
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.end_to_end.conftest import Bench, short
+
+pytestmark = pytest.mark.end_to_end
+
+
+def targets(bench: Bench) -> dict[str, dict[str, Any]]:
+    """Return the run's targets by the names of their processes."""
+    content = json.loads((bench.runs / "latest" / "targets" / "stallbench.json").read_text())
+    return {target["labels"]["process"]: target for target in content}
+
+
+def scrape(target: dict[str, Any]) -> dict[str, Metric]:
+    answer = requests.get(f"http://{target['targets'][0]}/metrics", timeout=10)
+    answer.raise_for_status()
+    return {family.name: family for family in text_string_to_metric_families(answer.text)}
+
+
+def value(families: dict[str, Metric], name: str, **labels: str) -> float:
+    """Return the one sample of a name that has these labels."""
+    (sample,) = [
+        sample
+        for family in families.values()
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    ]
+    return float(sample.value)
+
+
+def test_every_process_answers_prometheus_and_the_targets_say_where(bench: Bench) -> None:
+    run = bench.start("run", "longtx", *short("phases.longtx.duration=10s"), "--expose", "127.0.0.1")
+    try:
+        bench.wait_for_phase("longtx")
+        until_s = time.monotonic() + 60
+        while "idle_writer-1" not in (found := targets(bench)) or found["collectors"]["labels"]["phase"] != "longtx":
+            assert time.monotonic() < until_s, f"targets are {sorted(found)}"
+            time.sleep(0.1)
+        assert {"collectors", "producer-1", "worker-1", "worker-2", "worker-3", "idle_writer-1"} == set(found)
+        assert found["worker-1"]["labels"] == {
+            "scenario": "longtx",
+            "variant": "control",
+            "queue": "que",
+            "engine": "postgres",
+            "phase": "longtx",
+            "process": "worker-1",
+        }
+        worker = scrape(found["worker-1"])
+        assert value(worker, "stallbench_jobs_completed_total") > 0
+        assert value(worker, "stallbench_claim_seconds_count") == value(worker, "stallbench_jobs_claimed_total")
+        assert value(scrape(found["producer-1"]), "stallbench_jobs_enqueued_total") > 0
+        collectors = scrape(found["collectors"])
+        assert value(collectors, "stallbench_queue_depth", server="primary") >= 0
+        assert value(collectors, "stallbench_dead_tuples", server="primary", table="que_jobs") >= 0
+        assert value(collectors, "stallbench_deadlocks_total", server="primary") == 0
+        assert value(collectors, "stallbench_oldest_transaction_seconds", server="primary") >= 0
+        holding = scrape(found["idle_writer-1"])
+        assert value(holding, "stallbench_longrunner_holding", kind="idle_writer", server="primary") == 1
+        for families in (worker, collectors, holding):
+            assert all(family.startswith("stallbench_") for family in families)
+            assert all(family.documentation for family in families.values())
+    finally:
+        out, err = run.communicate(timeout=300)
+    assert run.returncode == 0, out + err
+    assert targets(bench) == {}

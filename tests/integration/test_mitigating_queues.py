@@ -1,0 +1,154 @@
+"""What the queues that are to stand a held horizon do besides what every queue must: their walks, batches, marks and plans."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from stallbench.open_queue import open_queue
+from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, NewJob, Queue
+from tests.integration.conftest import EmptyOn
+
+pytestmark = pytest.mark.integration
+
+Open = Callable[..., Queue[Any]]
+JOBS = [NewJob(payload=f'{{"n":{n}}}') for n in range(5)]
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def open_(empty_on: EmptyOn) -> Iterator[Open]:
+    """Opens a queue of a kind with options, each on a connection of its own to one empty database; the first one installs it."""
+    endpoint = empty_on("postgres")
+    opened: list[Queue[Any]] = []
+
+    def open_another(kind: str, **options: object) -> Queue[Any]:
+        opened.append(open_queue(kind, options, endpoint, f"test-{len(opened)}"))
+        if len(opened) == 1:
+            opened[0].install()
+        return opened[-1]
+
+    yield open_another
+    for queue in opened:
+        queue.connection.close()
+
+
+def claim_one(queue: Queue[Any]) -> Claim:
+    (claim,) = queue.claim()
+    return claim
+
+
+def claim_patiently(queue: Queue[Any]) -> Claim:
+    until_s = time.monotonic() + PATIENCE_S
+    while not (claims := queue.claim()):
+        assert time.monotonic() < until_s, "nothing could be claimed"
+        time.sleep(0.05)
+    return claims[0]
+
+
+class TestClaimAfterLast:
+    """Que with the predicate that the article proposes."""
+
+    def test_a_claim_does_not_look_at_what_comes_before_the_last_job_that_was_seen(self, open_: Open) -> None:
+        queue, plain = open_("que", claim_after_last=True, start_over=3600), open_("que")
+        ids = queue.enqueue(JOBS)
+        assert claim_one(queue).job_id == ids[0]
+        queue.connection.execute("SELECT pg_advisory_unlock_all()")
+        assert claim_one(queue).job_id == ids[1]
+        assert claim_one(plain).job_id == ids[0]
+
+    def test_a_job_that_came_back_behind_it_is_found_when_the_walk_starts_over(self, open_: Open) -> None:
+        queue, dying = open_("que", claim_after_last=True, start_over=1), open_("que")
+        ids = queue.enqueue(JOBS[:2])
+        assert claim_one(dying).job_id == ids[0]
+        queue.complete(claim_one(queue))
+        dying.connection.close()
+        assert claim_patiently(queue).job_id == ids[0]
+
+
+class TestBatches:
+    """Several jobs locked in one walk."""
+
+    def test_one_walk_locks_as_many_as_the_batch_and_no_more(self, open_: Open) -> None:
+        queue, other = open_("que", batch=3), open_("que")
+        ids = queue.enqueue(JOBS)
+        assert claim_one(queue).job_id == ids[0]
+        assert dict(other.job_ids()) == {job_id: job_id in ids[:3] for job_id in ids}
+        assert claim_one(other).job_id == ids[3]
+
+    def test_a_batch_is_handed_out_in_order_and_then_the_next_is_locked(self, open_: Open) -> None:
+        queue = open_("que", batch=2)
+        ids = list(queue.enqueue(JOBS))
+        claimed = []
+        while claims := queue.claim():
+            claimed.append(claims[0].job_id)
+            queue.complete(claims[0])
+        assert claimed == ids
+        assert queue.is_drained()
+
+    def test_what_a_dead_worker_had_locked_is_free_again_and_what_it_completed_is_not(self, open_: Open) -> None:
+        dying, other, another = open_("que", batch=3), open_("que"), open_("que")
+        ids = dying.enqueue(JOBS[:3])
+        dying.complete(claim_one(dying))
+        assert claim_one(dying).job_id == ids[1]
+        dying.connection.close()
+        assert claim_patiently(other).job_id == ids[1]
+        assert claim_patiently(another).job_id == ids[2]
+
+    def test_a_job_of_the_batch_that_is_gone_is_noticed(self, open_: Open) -> None:
+        queue = open_("que", batch=2)
+        ids = queue.enqueue(JOBS[:2])
+        queue.complete(claim_one(queue))
+        queue.connection.execute("DELETE FROM que_jobs")
+        with pytest.raises(LostRaceError) as lost:
+            queue.claim()
+        assert lost.value.job_id == ids[1]
+
+
+class TestStatusColumn:
+    """The status, its indexes, and claims that expire."""
+
+    def test_a_completed_job_is_kept_as_done(self, open_: Open) -> None:
+        queue = open_("status_column")
+        queue.enqueue(JOBS[:1])
+        queue.complete(claim_one(queue))
+        assert queue.connection.execute("SELECT status FROM status_column_jobs").fetchall() == [("done",)]
+
+    def test_or_deleted(self, open_: Open) -> None:
+        queue = open_("status_column", finish="delete")
+        queue.enqueue(JOBS[:1])
+        queue.complete(claim_one(queue))
+        assert queue.connection.execute("SELECT status FROM status_column_jobs").fetchall() == []
+
+    @pytest.mark.parametrize("finish", ["mark", "delete"])
+    def test_who_completes_after_the_claim_has_expired_is_told(self, open_: Open, finish: str) -> None:
+        slow = open_("status_column", finish=finish, expire_after=1)
+        other = open_("status_column", finish=finish, expire_after=1)
+        slow.enqueue(JOBS[:1])
+        first = claim_one(slow)
+        again = claim_patiently(other)
+        with pytest.raises(ClaimExpiredError):
+            slow.complete(first)
+        other.complete(again)
+        assert other.is_drained()
+
+    def test_without_an_index_on_it_updates_of_the_status_are_hot(self, open_: Open) -> None:
+        assert self.find_hot_share(open_("status_column", index="none", fillfactor=50, finish="mark")) == 1
+
+    def test_with_the_partial_index_none_is(self, open_: Open) -> None:
+        assert self.find_hot_share(open_("status_column", fillfactor=50)) == 0
+
+    def find_hot_share(self, queue: Queue[Any]) -> float:
+        queue.enqueue(JOBS)
+        for _ in JOBS:
+            queue.complete(claim_one(queue))
+        connection = queue.connection
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        updated, hot = connection.execute(
+            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'status_column_jobs'"
+        ).fetchone()
+        assert updated == 2 * len(JOBS)
+        return float(hot / updated)

@@ -1,0 +1,32 @@
+"""A setting that the machine's PostgreSQL does not know yet is told before a server is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stallbench.parts import PostgresPart
+from stallbench.scenario import Database
+from stallbench.servers import postgres_starter
+from stallbench.servers.postgres_starter import PostgresStarter
+
+NEW = Database(replica_settings={"transaction_timeout": "10s"})
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("15.18", "database.replica_settings.transaction_timeout needs PostgreSQL 17 or later; found is 15.18"),
+        ("17.2", None),
+        ("18.0", None),
+    ],
+)
+def test_a_setting_that_is_too_new_is_told(version: str, told: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_starter, "find_postgres", lambda major: PostgresPart(bin_dir=Path("/nowhere"), version=version))
+    assert PostgresStarter.find_obstacle(NEW) == told
+
+
+def test_any_version_has_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_starter, "find_postgres", lambda major: PostgresPart(bin_dir=Path("/nowhere"), version="15.18"))
+    assert PostgresStarter.find_obstacle(Database(settings={"statement_timeout": "10s"})) is None
