@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from stallbench.queues.skip_locked import SkipLocked
 from tests.defective_queues.seeded_defect import SeededDefect
 
@@ -12,7 +10,6 @@ class ClaimsWithoutLock(SeededDefect, SkipLocked):
     """Several workers get the same job."""
 
     caught_by = "duplicates"
-    statements: ClassVar = {
-        **SkipLocked.statements,
+    statements = SkipLocked.statements | {
         "claim": SkipLocked.statements["claim"].replace("FOR UPDATE SKIP LOCKED", ""),
     }

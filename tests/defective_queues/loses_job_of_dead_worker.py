@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from stallbench.queues import Claim
 from stallbench.queues.skip_locked import SkipLocked
@@ -16,8 +15,7 @@ class LosesJobOfDeadWorker(SeededDefect, SkipLocked):
     """Marks the job and commits; the mark outlives its worker for ever."""
 
     caught_by = "left behind"
-    statements: ClassVar = {
-        **SkipLocked.statements,
+    statements = SkipLocked.statements | {
         "mark": f"UPDATE skip_locked_jobs SET {_MARKED} WHERE job_id = $1",
         "job_ids": f"SELECT job_id, {_MARKED} FROM skip_locked_jobs",
     }

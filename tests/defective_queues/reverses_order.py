@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from stallbench.queues.skip_locked import SkipLocked
 from tests.defective_queues.seeded_defect import SeededDefect
 
@@ -12,7 +10,6 @@ class ReversesOrder(SeededDefect, SkipLocked):
     """Says that it keeps the order, and is a stack."""
 
     caught_by = "order"
-    statements: ClassVar = {
-        **SkipLocked.statements,
+    statements = SkipLocked.statements | {
         "claim": SkipLocked.statements["claim"].replace("ORDER BY job_id", "ORDER BY job_id DESC"),
     }

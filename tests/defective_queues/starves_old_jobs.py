@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from stallbench.queues.skip_locked import SkipLocked
 from tests.defective_queues.seeded_defect import SeededDefect
 
@@ -12,8 +10,7 @@ class StarvesOldJobs(SeededDefect, SkipLocked):
     """Prefers what was enqueued within the last second."""
 
     caught_by = "order"
-    statements: ClassVar = {
-        **SkipLocked.statements,
+    statements = SkipLocked.statements | {
         "claim": SkipLocked.statements["claim"].replace(
             "ORDER BY job_id", "ORDER BY enqueued_at < clock_timestamp() - interval '1 second', job_id"
         ),
