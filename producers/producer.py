@@ -14,7 +14,7 @@ from producers.schedule import Schedule
 from stallbench.drivers import driver_of
 from stallbench.exposition import Exposure
 from stallbench.open_queue import open_queue
-from stallbench.queues import NewJob, Queue
+from stallbench.queues import NewJob, Queue, RefusedError
 from stallbench.reconnection import reconnect
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event, EventLog
@@ -63,14 +63,21 @@ class Producer:
         """Enqueue the backlog; raises an error of the driver if the queue does not take it: half a backlog is none."""
         at_once = max(1, min(_JOBS_AT_ONCE, _BYTES_AT_ONCE // self._document.payload_bytes))
         for begin in range(0, self._document.backlog, at_once):
-            jobs = [NewJob(payload=self._payload(n)) for n in range(begin, min(begin + at_once, self._document.backlog))]
+            batch = range(begin, min(begin + at_once, self._document.backlog))
+            jobs = [NewJob(payload=self._payload(n)) for n in batch]
             wanted_ns, began_ns = time.time_ns(), time.monotonic_ns()
             try:
                 ids = self._queue.load(jobs)
+            except RefusedError:
+                # What still fits gets in: only the enqueue that would exceed the limit is refused.
+                for n in batch:
+                    self._enqueue(range(n, n + 1), [wanted_ns])
+                continue
             except self._driver.errors as error:
                 self._log.write(Event.ERROR, intended_ns=wanted_ns, detail=self._tell(error, "enqueue"))
                 raise
-            self._log.write_enqueued(ids, intended_ns=wanted_ns, duration_ns=time.monotonic_ns() - began_ns)
+            duration_ns = time.monotonic_ns() - began_ns
+            self._log.write_enqueued(ids, self._queue.conditions, intended_ns=wanted_ns, duration_ns=duration_ns)
             if self._stop.asked:
                 return
 
@@ -78,7 +85,8 @@ class Producer:
         """Enqueue until asked to stop.
 
         A job whose enqueue raised is recorded as an error and not tried again: whether it got in is not known, and a second
-        copy would be a duplicate of the bench's making. Raises `CannotGoOnError` when the server stays away.
+        copy would be a duplicate of the bench's making. One that the queue refused, being full, is recorded as refused: that it did not
+        get in is known. Raises `CannotGoOnError` when the server stays away.
         """
         schedule = self._schedule
         if schedule is None:
@@ -122,14 +130,22 @@ class Producer:
         began_ns = time.monotonic_ns()
         try:
             ids = self._queue.enqueue(jobs)
+        except RefusedError as refused:
+            self._record_not_in(Event.REFUSED, wanted_ns, began_ns, str(refused))
+            return
         except self._driver.errors as error:
-            detail = self._tell(error, "enqueue")
-            for intended_ns in wanted_ns:
-                self._log.write(Event.ERROR, intended_ns=intended_ns, duration_ns=time.monotonic_ns() - began_ns, detail=detail)
+            self._record_not_in(Event.ERROR, wanted_ns, began_ns, self._tell(error, "enqueue"))
             raise
         duration_ns = time.monotonic_ns() - began_ns
+        conditions = self._queue.conditions
         for intended_ns, job_id in zip(wanted_ns, ids, strict=True):
-            self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns)
+            detail = str(conditions.get(job_id, ""))
+            self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns, detail=detail)
+
+    def _record_not_in(self, event: Event, wanted_ns: Sequence[int], began_ns: int, detail: str) -> None:
+        duration_ns = time.monotonic_ns() - began_ns
+        for intended_ns in wanted_ns:
+            self._log.write(event, intended_ns=intended_ns, duration_ns=duration_ns, detail=detail)
 
     def _tell(self, error: Exception, move: str) -> str:
         return f"{self._driver.code(error)} in {move}: {self._driver.tell(error)}"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from stallbench.impediments import tell_starved_tables, tell_stuck_clients
+from stallbench.impediments import tell_notify_waits, tell_starved_tables, tell_stuck_clients
 
 if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables
@@ -86,6 +86,7 @@ def attribute(run: RunTables) -> Attribution:
         _tell_holders(holders),
         tell_stuck_clients(run),
         tell_starved_tables(run),
+        tell_notify_waits(run),
         _tell_effect(run, effect),
     ]
     sentence = " ".join(part for part in told if part)

@@ -132,7 +132,10 @@ def run(
 
 @app.command()
 def compare(
-    scenario: ScenarioArgument,
+    scenario: Annotated[
+        str | None,
+        typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path; may be left out with --table."),
+    ] = None,
     variants: Annotated[
         str | None,
         typer.Option(
@@ -149,6 +152,10 @@ def compare(
         ),
     ] = None,
     set_: SetOption = None,
+    table: Annotated[
+        bool,
+        typer.Option("--table", help="Run nothing: write the tables in docs/mitigations.md again, from the comparisons on disk."),
+    ] = False,
     runs: RunsOption = RUNS,
 ) -> None:
     """Run variants of a scenario by turns and say which is better, by how much, and whether that is real.
@@ -160,7 +167,13 @@ def compare(
         stallbench compare longtx
 
         stallbench compare longtx --variants control,skip_locked --repeat 5
+
+        stallbench compare --table
     """
+    if table:
+        _write_tables_and_exit(scenario, runs)
+    if scenario is None:
+        raise BadInputError("compare needs a SCENARIO, like longtx; only --table goes without one")
     from stallbench.compare import carry_out_runs
     from stallbench.comparison.plan import make_plan
 
@@ -336,6 +349,14 @@ def _conclude_comparison_and_exit(path: Path) -> NoReturn:
     record, results = conclude_comparison(ComparisonFolder(path))
     print_comparison(record, results, _short(path / "report.html"))
     sys.exit(record.exit_code)
+
+
+def _write_tables_and_exit(scenario: str | None, runs: Path) -> NoReturn:
+    from stallbench.comparison.mitigations import write_tables
+
+    for sentence in write_tables(runs, scenario):
+        print(sentence)
+    sys.exit(EXIT_PASS)
 
 
 def _keep_servers(lines: list[str]) -> None:

@@ -19,6 +19,7 @@ from stallbench.parts import (
     MissingPartError,
     find_postgres,
     require_java,
+    require_pgbouncer,
     require_postgres,
     require_server,
     require_toxiproxy,
@@ -57,6 +58,7 @@ def check() -> list[CheckUp]:
         _look("Java", lambda: f"{require_java().version} in {require_java().home}"),
         _look("Toxiproxy", lambda: f"{require_toxiproxy().version}: {require_toxiproxy().path}"),
         *(_look_for_server(engine) for engine in ("mariadb", "mysql", "redis", "beanstalkd")),
+        _look_for_pgbouncer(),
         _check_user(),
         _check_disk(),
         _check_shared_memory(),
@@ -87,6 +89,15 @@ def _look_for_server(engine: Engine) -> CheckUp:
     except MissingPartError as error:
         return CheckUp(name=title, ok=False, told=f"{error}; only scenarios on it need it", is_needed=False)
     return CheckUp(name=title, ok=True, told=f"{part.version}: {part.path}")
+
+
+def _look_for_pgbouncer() -> CheckUp:
+    """Look for the pooler, which only faults of that kind need."""
+    try:
+        part = require_pgbouncer()
+    except MissingPartError as error:
+        return CheckUp(name="pgbouncer", ok=False, told=f"{error}; only scenarios with a pooler need it", is_needed=False)
+    return CheckUp(name="pgbouncer", ok=True, told=f"{part.version}: {part.path}")
 
 
 def _check_packages() -> CheckUp:

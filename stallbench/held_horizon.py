@@ -151,7 +151,7 @@ class Longrunners:
         driver = driver_of(server.direct.engine)
         find = find_on_postgres if server.direct.engine == "postgres" else find_on_innodb
         try:
-            return find(self._cluster.servers, longrunner.choice.on, longrunner.name, longrunner.evidence or {})
+            return find(self._cluster.living_by_part, longrunner.choice.on, longrunner.name, longrunner.evidence or {})
         except driver.errors as error:
             raise NotCarriedOutError(
                 f"the servers could not be asked for longrunner {longrunner.name}: {driver.tell(error)}"

@@ -1,7 +1,8 @@
-"""What kept the queue's tables from being vacuumed, or the notification queue from being emptied, besides who held the horizon."""
+"""What kept the queue's tables from being vacuumed, notifications from being read, or commits from being made, besides who held the horizon."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 _STARVED_S = 5.0
 """All workers being busy for less than this is their daily work."""
 _STUCK_S = 2.0
+_IN_LINE_S = 3
+"""Commits that are seen in line for fewer seconds met by chance."""
 
 
 def tell_stuck_clients(run: RunTables) -> str:
@@ -48,3 +51,21 @@ def tell_starved_tables(run: RunTables) -> str:
         f"{row['starved_s']:.0f} s of it because all {row['workers']:.0f} workers were busy ({row['busy_with']})."
         for row in longest
     )
+
+
+def tell_notify_waits(run: RunTables) -> str:
+    """Say when commits with a NOTIFY waited for each other, and what an enqueue took then; nothing if they did so by chance only."""
+    windows = run["windows"]
+    in_line = windows[windows["notify_lock_waits"] >= 1]
+    if len(in_line) < _IN_LINE_S:
+        return ""
+    told = (
+        f"From {in_line['t_s'].min():.0f} s to {in_line['t_s'].max() + 1:.0f} s commits that notify (NOTIFY) waited for each other, "
+        f"{in_line['notify_lock_waits'].mean():.1f} at a time: a server makes one of these after the other."
+    )
+    baseline = next((phase["name"] for phase in run.record["phases"] if phase["measured"]), None)
+    before_ms = run.metric("enqueue_ms", "p95", baseline) if baseline else None
+    then_ms = in_line["enqueue_ms_p95"].median()
+    if before_ms is None or math.isnan(then_ms):
+        return told
+    return f"{told} An enqueue took {then_ms:.1f} ms then (p95), and {before_ms:.1f} ms in {baseline}."

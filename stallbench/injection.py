@@ -107,6 +107,8 @@ class Faults:
                 self._end(planned)
             elif planned.is_in_force:
                 self._carry_out(planned, planned.fault.keep_up, "kept up")
+                if self._carry_out(planned, planned.fault.is_over, "read back"):
+                    self._end(planned)
         now_s = time.monotonic()
         due_s = [planned.begin_s for planned in self._all if planned.start_ns is None]
         due_s += [planned.end_s for planned in self._all if planned.is_in_force and planned.end_s is not None]

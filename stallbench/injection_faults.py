@@ -38,6 +38,8 @@ def _list_places(replicas: int, workers: int, producers: int) -> dict[Place, lis
     names = [f"replica-{number}" for number in range(1, replicas + 1)]
     return {
         "server": ["primary", *names],
+        "primary": ["primary"],
+        "replica": names,
         "link": [f"replication-{name}" for name in names],
         "worker": [*(["workers"] if workers else []), *(f"worker-{number}" for number in range(1, workers + 1))],
         "producer": [*(["producers"] if producers else []), *(f"producer-{number}" for number in range(1, producers + 1))],

@@ -72,7 +72,7 @@ def read_live_figures(folder: RunFolder) -> LiveFigures:
         [float(value) for (_, _, metric), value in latest.items() if metric == wanted]
         for wanted in ("dead_tuples", "history_list_length", "deadlocks", "oldest_transaction_s")
     )
-    depth = latest.get(("primary", "queue", "depth"))
+    depth = next((value for (_, subject, metric), value in latest.items() if (subject, metric) == ("queue", "depth")), None)
     return LiveFigures(
         enqueued_rate=enqueued_rate,
         completed_rate=completed_rate,

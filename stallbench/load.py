@@ -89,7 +89,8 @@ class Load:
 
     def start_scheduler(self) -> None:
         """Start the queue's scheduler, if it has one, and wait until it is connected."""
-        if find_queue(self._queue["kind"]).needs_scheduler:
+        queue = find_queue(self._queue["kind"])
+        if queue.has_scheduler(queue.options_type.model_validate(self._queue["options"])):
             self._start("scheduler", {"scheduler": {}})
 
     def start_producers(self) -> None:

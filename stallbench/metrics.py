@@ -50,14 +50,22 @@ MEASURES: dict[str, Measure] = {
         Measure(name="empty", meaning="claims that found nothing", statistics=COUNT),
         Measure(name="lost_race", meaning="claims that a re-check took back", statistics=COUNT),
         Measure(name="errors", meaning="calls that raised", statistics=COUNT),
+        Measure(name="refused", meaning="jobs that a full queue did not take", statistics=COUNT),
         Measure(
             name="claim_round",
             meaning="round in which a job is claimed where workers choose among the first N, N picks a round",
             statistics=("mean", "max"),
             is_of_run=True,
         ),
-        Measure(name="retried", meaning="calls that raised and that the queue itself tried again", statistics=COUNT),
+        Measure(
+            name="retried",
+            meaning="calls that raised and that the queue itself tried again; per job completed",
+            statistics=(*COUNT, "per_job"),
+        ),
         Measure(name="executions_again", meaning="executions of jobs that had been executed before", statistics=COUNT),
+        Measure(
+            name="again_after_ms", meaning="from the claim of a job's execution to that of its next one", statistics=DISTRIBUTION
+        ),
         Measure(name="deadlocks_in_claim", meaning="claims that the server rolled back to break a deadlock", statistics=COUNT),
         Measure(
             name="deadlocks_in_complete", meaning="completions that the server rolled back to break a deadlock", statistics=COUNT
@@ -72,6 +80,13 @@ MEASURES: dict[str, Measure] = {
             is_of_run=True,
         ),
         Measure(
+            name="claim_by_place",
+            meaning="claim time against how many jobs were claimed before, a straight line: its slope in µs for each of them, claim time at "
+            "its first and at its last place, how many times longer the last is, and how well it fits; of runs with a backlog",
+            statistics=("slope_us", "first_ms", "last_ms", "times", "r2"),
+            is_of_run=True,
+        ),
+        Measure(
             name="stalled_s",
             meaning="seconds in which nothing was completed although jobs waited",
             statistics=("total", "longest"),
@@ -80,6 +95,17 @@ MEASURES: dict[str, Measure] = {
             name="recovery_s",
             meaning="from the end of the phase's faults to the next completion, to 90 % of the baseline's rate, to no more open jobs than there",
             statistics=("to_first_completion", "to_rate", "to_empty_backlog"),
+        ),
+        Measure(
+            name="lost",
+            meaning="jobs that nobody has, and nobody did, although their enqueue was acknowledged",
+            statistics=("count",),
+            is_of_run=True,
+        ),
+        Measure(
+            name="start_delay_ms",
+            meaning="from when a scheduled job was due to its claim",
+            statistics=DISTRIBUTION,
         ),
         Measure(name="duplicates", meaning="jobs with a second completion in the phase", statistics=("count",)),
         Measure(name="depth", meaning="jobs ready and not claimed", statistics=SERIES),
@@ -101,7 +127,14 @@ MEASURES: dict[str, Measure] = {
         Measure(name="row_lock_wait_ms", meaning="time that statements have waited for rows, of all sessions", statistics=COUNT),
         Measure(name="conflicts", meaning="queries of a replica that recovery cancelled", statistics=("count",)),
         Measure(name="replication_lag_bytes", meaning="bytes that the replica is behind", statistics=SERIES),
-        Measure(name="wal_bytes", meaning="WAL written", statistics=COUNT),
+        Measure(name="wal_bytes", meaning="WAL written; per job completed", statistics=(*COUNT, "per_job")),
+        Measure(name="updates", meaning="rows of the queue's tables that were updated", statistics=COUNT),
+        Measure(
+            name="hot_updates",
+            meaning="those of them that touched no index; their share, 0 to 1",
+            statistics=(*COUNT, "share"),
+            better="higher",
+        ),
         Measure(name="cpu_percent", meaning="of the whole host, 0 to 100", statistics=SERIES),
         Measure(name="notification_queue_percent", meaning="how full the notification queue is", statistics=SERIES),
         Measure(name="notification_queue_bytes", meaning="what the notification queue holds, in whole pages", statistics=SERIES),

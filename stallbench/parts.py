@@ -83,6 +83,7 @@ MARIADB_COMMAND = "apt-get install mariadb-server-core   (as root; 10.6 or later
 MYSQL_MINIMUM = (8, 0)
 MYSQL_COMMAND = "Debian has none: put the folder of its 8.0 or later, with mysqld, into STALLBENCH_MYSQL_BIN or on PATH"
 REDIS_COMMAND = "apt-get install redis-server   (as root)"
+PGBOUNCER_COMMAND = "apt-get install pgbouncer   (as root)"
 BEANSTALKD_COMMAND = "apt-get install beanstalkd   (as root)"
 
 
@@ -162,6 +163,19 @@ def find_redis() -> ServerPart | None:
 def find_beanstalkd() -> ServerPart | None:
     """Return the first Beanstalkd: STALLBENCH_BEANSTALKD_BIN's, the PATH's, the system's, the cache's."""
     return _find_server(("beanstalkd",), "STALLBENCH_BEANSTALKD_BIN", "beanstalkd", r"beanstalkd ([\d.]+)", (1,), "-v")
+
+
+def find_pgbouncer() -> ServerPart | None:
+    """Return the first pgbouncer: STALLBENCH_PGBOUNCER_BIN's, the PATH's, the system's, the cache's."""
+    return _find_server(("pgbouncer",), "STALLBENCH_PGBOUNCER_BIN", "pgbouncer", r"PgBouncer ([\d.]+)", (1,))
+
+
+def require_pgbouncer() -> ServerPart:
+    """Return `find_pgbouncer`'s finding; raises `MissingPartError` if there is none."""
+    part = find_pgbouncer()
+    if part is None:
+        raise MissingPartError(f"pgbouncer was not found; install it by `make setup`, or by: {PGBOUNCER_COMMAND}")
+    return part
 
 
 _FINDERS = {

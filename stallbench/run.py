@@ -6,7 +6,6 @@ import random
 import secrets
 import signal
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.census import take_census
+from stallbench.drained import DrainedLook
 from stallbench.drivers import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.exposition.exposure import Exposure
@@ -32,13 +32,13 @@ from stallbench.queues import Queue
 from stallbench.reaper import start_reaper
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
+from stallbench.sampling import Sampling
 from stallbench.scenario import CONTROL, Phase, Scenario
 from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.servers.debts import Debts
 from stallbench.servers.join import join_cluster, note_what_was_made
 from stallbench.terminal import RunView
 
-_READY_S = 30.0
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, not bound
 _STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
@@ -76,6 +76,7 @@ class Run:
         self._load: Load | None = None
         self._longrunners: Longrunners | None = None
         self._faults: Faults | None = None
+        self._sampling: Sampling | None = None
         self._died: set[str] = set()
         self._outside = Outside(folder)
         self._joined = joined
@@ -146,33 +147,17 @@ class Run:
 
     def _start_collectors(self) -> None:
         choice = self.scenario.collectors
-        if not choice.enabled:
-            self.record.note("The collectors were off: nothing was sampled.")
-            return
-        queue = self.record["queue"]
-        process = self._processes.start(
-            "collectors",
-            "collectors",
-            [sys.executable, "-m", "stallbench.collectors"],
-            document={
-                "name": "collectors",
-                "run_folder": str(self.folder.path),
-                "interval_s": choice.interval_s,
-                "servers": [
-                    {
-                        "name": server.name,
-                        "role": server.role,
-                        "endpoint": server.direct.with_password(),
-                        "log": str(server.log) if server.log else None,
-                    }
-                    for server in self.cluster.servers
-                ],
-                "queue": {key: queue[key] for key in ("kind", "options", "tables", "indexes")},
-            },
-            log=self.folder.logs / "collectors.log",
-            ready=True,
+        self._sampling = Sampling(
+            self.cluster,
+            self.record["queue"],
+            interval_s=choice.interval_s,
+            processes=self._processes,
+            folder=self.folder,
         )
-        process.wait_ready(_READY_S)
+        if choice.enabled:
+            self._sampling.start()
+        else:
+            self.record.note("The collectors were off: nothing was sampled.")
 
     def _start_load(self) -> None:
         """Fill the queue, then start its scheduler, the workers, and the producers."""
@@ -203,6 +188,7 @@ class Run:
                 processes=self._processes,
                 queue=self.record["queue"],
                 folder=self.folder,
+                scratch=self._scratch,
                 random=random.Random(self.scenario.seed),
                 note=self.record.note,
             ),
@@ -234,9 +220,9 @@ class Run:
 
     def _watch_until_drained(self, phase: Phase) -> None:
         """Watch until the queue is empty; that it was not in time is noted, and expectations say whether it matters."""
-        with self._opened_queue("drained") as queue:
+        with DrainedLook(lambda: self._opened_queue("drained")) as look:
             end_s = time.monotonic() + phase.duration_s
-            self._watch_until(end_s, phase.name, is_over=queue.is_drained, every_s=_LOOK_IF_DRAINED_EVERY_S)
+            self._watch_until(end_s, phase.name, is_over=look.is_drained, every_s=_LOOK_IF_DRAINED_EVERY_S)
             time.sleep(_LAST_RECORD_S)
             if time.monotonic() >= end_s:
                 self.record.note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; the queue was not drained by then.")
@@ -249,6 +235,8 @@ class Run:
             self._check_processes()
             self._say_targets()
             next_fault_s = self._faults.go_on() if self._faults else None
+            if self._sampling:
+                self._sampling.follow()
             if now_s >= show_at_s:
                 show_at_s = now_s + _SHOW_EVERY_S
                 self.view.show(phase, end_s - now_s, read_live_figures(self.folder))
@@ -286,7 +274,8 @@ class Run:
     def _take_census(self) -> None:
         with self._opened_queue("census") as queue:
             count = take_census(queue, self.folder.census)
-        self._processes.stop(self._processes.of_role("collectors"), _STOP_S)
+        if self._sampling:
+            self._sampling.stop()
         self.view.say(f"the queue still holds {count:,} jobs")
 
     def process_records(self) -> list[dict[str, Any]]:

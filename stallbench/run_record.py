@@ -43,6 +43,7 @@ class RunRecord:
                 "advisory_locks": queue.count_advisory_locks(options),
                 "outlives_connection": queue.outlives_connection,
                 "expiry_s": getattr(options, queue.expiry_option) if queue.expiry_option else None,
+                "gives_back": queue.gives_back,
                 "tables": queue.tables,
                 "indexes": queue.indexes,
                 "summary": queue.summary,

@@ -43,6 +43,11 @@ class Database(Section):
     replicas: int = Field(default=0, ge=0, le=3)
     replication_slot: bool = Field(default=False, description="whether the replicas stream through a physical slot")
     hot_standby_feedback: bool = Field(default=False, description="whether replicas report their oldest snapshot")
+    synchronous: bool = Field(default=False, description="whether a commit waits until a replica has it")
+    prepared_statements: bool = Field(
+        default=True,
+        description="whether clients prepare statements by name on PostgreSQL; a pooler by the transaction breaks that",
+    )
     settings: dict[SettingName, SettingValue] = Field(default_factory=dict, description="server settings of all servers")
     replica_settings: dict[SettingName, SettingValue] = Field(default_factory=dict, description="settings of the replicas only")
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from stallbench.comparison_faults import find_comparison_faults
-from stallbench.engines import ENGINES, EngineTraits
+from stallbench.engines import ENGINES, Engine, EngineTraits
 from stallbench.expectation_faults import WHOLE_RUN, find_expectation_faults
 from stallbench.fault import Fault, show_value
 from stallbench.injection_faults import find_injection_faults
@@ -28,6 +28,13 @@ LONGEST_S = 24 * 3600
 """Phases of a day together: what a soak takes. A longer one is a typing error."""
 
 _CONNECTIONS_BESIDES = 20
+_ENGINES_OF_KEY: Mapping[str, tuple[Engine, ...]] = {
+    "version": ("postgres",),
+    "replication_slot": ("postgres",),
+    "hot_standby_feedback": ("postgres",),
+    "synchronous": ("postgres", "mariadb"),
+}
+"""What not every engine has, by its key in ``database``."""
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -177,12 +184,13 @@ def _find_database_faults(database: Mapping[str, Any]) -> Iterator[Fault]:
         return
     if database.get("replicas") and not traits.has_replicas:
         yield Fault(("database", "replicas"), f" is {database['replicas']}, but {traits.title} has no replicas; expected 0")
-    if database.get("engine", Database().engine) != "postgres":
-        for key in ("version", "replication_slot", "hot_standby_feedback"):
-            if database.get(key):
-                yield Fault(("database", key), f" is PostgreSQL's, and the engine is {traits.title}; leave it out")
+    engine = database.get("engine", Database().engine)
+    for key, engines in _ENGINES_OF_KEY.items():
+        if database.get(key) and engine not in engines:
+            told = " and ".join(ENGINES[one].title for one in engines)
+            yield Fault(("database", key), f" is for {told}, and the engine is {traits.title}; leave it out")
     if database.get("replicas", 0) == 0:
-        for key in ("replication_slot", "hot_standby_feedback", "replica_settings"):
+        for key in ("replication_slot", "hot_standby_feedback", "synchronous", "replica_settings"):
             if database.get(key):
                 yield Fault(("database", key), " is given, but database.replicas is 0; it needs at least 1")
     for key in ("settings", "replica_settings"):

@@ -84,18 +84,20 @@ class Holder:
 
 
 def read_horizon(
-    primary: psycopg.Connection[tuple[Any, ...]], replicas: Mapping[str, psycopg.Connection[tuple[Any, ...]]]
+    primary: psycopg.Connection[tuple[Any, ...]],
+    replicas: Mapping[str, psycopg.Connection[tuple[Any, ...]]],
+    name: str = "primary",
 ) -> list[Holder]:
     """Return everybody who holds back ``primary``'s horizon, the oldest first; those of catalogs only come last.
 
-    ``replicas``: connections to the replicas by the application name under which they stream.
+    ``replicas``: connections to the replicas by the application name under which they stream. ``name``: the primary's.
     """
     holders = []
     slot_users: dict[str, str] = {}
     for kind, key, pid, application, state, age_s, age_xids, via, catalog_only in primary.execute(_ON_PRIMARY).fetchall():
         holder = Holder(
             kind=kind,
-            source="primary",
+            source=name,
             key=key,
             pid=pid,
             application=application or "",
@@ -158,7 +160,11 @@ class HorizonCollector(Collector):
                     replicas[server.name] = self.connections.to(server)
                 except NotMeasuredError as error:
                     failures.append(str(error))
-        found = [holder for holder in read_horizon(connection, replicas) if not holder.application.startswith(APPLICATION_PREFIX)]
+        found = [
+            holder
+            for holder in read_horizon(connection, replicas, primary.name)
+            if not holder.application.startswith(APPLICATION_PREFIX)
+        ]
         holding = [holder for holder in found if not holder.catalog_only]
         for rank, holder in enumerate(found[:_MOST_RECORDED]):
             oldest = bool(holding) and holder is holding[0]

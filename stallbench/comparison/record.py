@@ -34,6 +34,8 @@ class ComparedScenario(_Part):
     summary: str
     changes: tuple[str, ...]
     """What the command line changed in every run, as ``key=value``."""
+    phases: Mapping[str, float] = {}
+    """Length of each phase, in seconds."""
 
 
 class Contestant(_Part):
@@ -41,8 +43,6 @@ class Contestant(_Part):
 
     name: str
     summary: str
-    mitigation: str | None = None
-    """Who proposes it, if it is a mitigation; see `stallbench.scenario`."""
 
 
 class ComparedRun(_Part):
@@ -154,14 +154,15 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         id=folder.path.name,
         bench=describe_bench(),
         scenario=ComparedScenario(
-            name=plan.scenario.name, file=plan.scenario.file, summary=plan.scenario.summary, changes=plan.scenario.changes
+            name=plan.scenario.name,
+            file=plan.scenario.file,
+            summary=plan.scenario.summary,
+            changes=plan.scenario.changes,
+            phases={phase.name: phase.duration_s for phase in plan.scenario.phases},
         ),
         seed=plan.seed,
         rounds=plan.rounds,
-        contestants=tuple(
-            Contestant(name=name, summary=scenario.summary, mitigation=scenario.mitigation)
-            for name, scenario in plan.chosen.items()
-        ),
+        contestants=tuple(Contestant(name=name, summary=scenario.summary) for name, scenario in plan.chosen.items()),
         left_out=plan.left_out,
         baseline=find_baseline(plan.scenario),
         subjects=plan.subjects,

@@ -63,7 +63,7 @@ def find_results(record: ComparisonRecord) -> Results:
         for subject in record.subjects
         if subject.role != "health"
         for values in [_values(record, subject.key)]
-        if subject.role != "cost" or any(values.values())
+        if subject.role not in ("cost", "held_out") or any(values.values())
     )
     ranked, judgements = compared[0], _judge(record)
     broken = {run.variant: run.broken for run in reversed(record.runs) if run.broken}

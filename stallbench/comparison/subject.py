@@ -12,15 +12,20 @@ from stallbench.scenario import ComparisonChoice, Scenario
 
 EXECUTED_AGAIN = "executed_again.count"
 EXECUTIONS_PER_JOB = "executions.per_job"
+LOST = "lost.count"
+REFUSED = "refused_in_all.count"
 ORDER_P99 = "order_diff.p99"
+HELD_OUT = "held_out_s.total"
 OF_THE_RUN: Mapping[str, str] = {
     EXECUTED_AGAIN: "jobs executed more than once",
+    LOST: "jobs that nobody has and nobody did",
+    REFUSED: "jobs that a full queue did not take, the backlog included",
     EXECUTIONS_PER_JOB: "executions for each job that was executed; 1 if none was repeated",
 }
 """Figures that only a whole run has, beside `stallbench.metrics`, and their meanings."""
 
 Better = Literal["higher", "lower"]
-Role = Literal["ranked", "expectation", "cost", "health"]
+Role = Literal["ranked", "expectation", "held_out", "cost", "health"]
 
 
 class Subject(BaseModel):
@@ -37,7 +42,7 @@ class Subject(BaseModel):
     better: Better = "lower"
     role: Role
     """``ranked``: what variants are ranked by. ``expectation``: what the scenario expects something of. ``cost``: what a mitigation may cost.
-    ``health``: the ranked metric before anything went wrong; never shown."""
+    ``held_out``: `HELD_OUT` in the ranked metric's phase. ``health``: the ranked metric before anything went wrong; never shown."""
 
     @property
     def key(self) -> str:
@@ -52,6 +57,10 @@ class Subject(BaseModel):
     @property
     def meaning(self) -> str:
         """What the metric is, in words."""
+        if self.metric == HELD_OUT:
+            return (
+                "seconds from the phase's beginning until it has fallen behind for good: more than a second's worth of jobs waits"
+            )
         of_phases = MEASURES.get(self.metric.partition(".")[0])
         return OF_THE_RUN.get(self.metric) or (of_phases.meaning if of_phases else "")
 
@@ -68,7 +77,9 @@ def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     costs = [_of_phase(metric, baseline, "cost") for metric in ("completed.rate", "claim_ms.p50", "wal_bytes.rate")]
     costs += [Subject(metric=metric, role="cost") for metric in (*OF_THE_RUN, ORDER_P99)]
     ranked = _choose_ranked(control.comparison, expected)
-    return tuple(_without_repetition([ranked, *_find_health(ranked, baseline), *expected, *costs]))
+    return tuple(
+        _without_repetition([ranked, *_find_health(ranked, baseline), *expected, *_find_held_out(ranked, baseline), *costs])
+    )
 
 
 def find_baseline(scenario: Scenario) -> str:
@@ -90,6 +101,12 @@ def _find_health(ranked: Subject, baseline: str) -> Iterator[Subject]:
     """Find what the ranked metric is to be held against: its value at the baseline. A ratio to the baseline needs none."""
     if ranked.phase not in (None, baseline) and ranked.relative_to is None:
         yield ranked.model_copy(update={"phase": baseline, "role": "health"})
+
+
+def _find_held_out(ranked: Subject, baseline: str) -> Iterator[Subject]:
+    """Find for how long a variant delays what the ranked phase does to it; there is none without a phase that may do harm."""
+    if ranked.phase not in (None, baseline):
+        yield Subject(metric=HELD_OUT, phase=ranked.phase, better="higher", role="held_out")
 
 
 def _of_expectation(metric: str, phase: str | None, relative_to: str | None) -> Subject:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from stallbench.comparison.subject import EXECUTED_AGAIN, EXECUTIONS_PER_JOB, Subject
+from stallbench.comparison.held_out import find_held_out_s
+from stallbench.comparison.subject import EXECUTED_AGAIN, EXECUTIONS_PER_JOB, HELD_OUT, LOST, REFUSED, Subject
 from stallbench.verdicts.check import RunTables
 
 
@@ -14,6 +15,8 @@ def read_values(run: RunTables, subjects: Sequence[Subject]) -> dict[str, float 
 
 
 def _read(run: RunTables, subject: Subject) -> float | None:
+    if subject.metric == HELD_OUT and subject.phase is not None:
+        return find_held_out_s(run, subject.phase)
     if subject.metric in _OF_THE_RUN:
         return _OF_THE_RUN[subject.metric](run)
     measure, _, statistic = subject.metric.partition(".")
@@ -37,5 +40,7 @@ def _executions_per_job(run: RunTables) -> float | None:
 
 _OF_THE_RUN: Mapping[str, Callable[[RunTables], float | None]] = {
     EXECUTED_AGAIN: _count_executed_again,
+    LOST: lambda run: float(run.state_count("lost")),
+    REFUSED: lambda run: float(run.state_count("refused")),
     EXECUTIONS_PER_JOB: _executions_per_job,
 }

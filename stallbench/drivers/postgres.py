@@ -41,6 +41,10 @@ def connect(endpoint: Endpoint, name: str) -> Connection:
         connect_timeout=CONNECT_TIMEOUT_S,
         autocommit=True,
     )
+    if not endpoint.prepared_statements:
+        connection.prepare_threshold = None
+    if not endpoint.prepared_statements:
+        connection.prepare_threshold = None
     for kind in ("json", "jsonb"):
         connection.adapters.register_loader(kind, TextLoader)
     return connection

@@ -6,6 +6,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -16,9 +17,10 @@ from stallbench.processes import Processes
 from stallbench.run_folder import RunFolder
 from stallbench.servers.cluster import Cluster
 
-Place = Literal["server", "link", "worker", "producer"]
-"""Where a fault strikes. ``server``: one, by its name, or the way of clients to it. ``link``: the replication to a replica,
-``replication-<replica>``. ``worker``, ``producer``: one process, by its name, or with ``workers``, ``producers`` all of them."""
+Place = Literal["server", "primary", "replica", "link", "worker", "producer"]
+"""Where a fault strikes. ``server``: one, by its name, or the way of clients to it. ``primary``, ``replica``: a server that is one.
+``link``: the replication to a replica, ``replication-<replica>``. ``worker``, ``producer``: one process, by its name,
+or with ``workers``, ``producers`` all of them."""
 
 
 class FaultOptions(BaseModel):
@@ -37,6 +39,8 @@ class Ground:
     queue: Mapping[str, Any]
     """The queue's part of ``run.json``: its ``kind``, ``options``, ``tables``, ``indexes``."""
     folder: RunFolder
+    scratch: Path
+    """Folder for what a server of its own needs, gone with the run."""
     random: random.Random
     """Seeded by the run."""
     note: Callable[[str], None]
@@ -84,6 +88,10 @@ class InjectedFault(ABC, Generic[OptionsT]):
 
     def keep_up(self) -> None:
         """Do what must be done again and again while it lasts; called several times a second. Raises as `inject` does."""
+
+    def is_over(self) -> bool:
+        """Whether it has come to its end by itself, before its time: then it is ended, and recovery counts from there. Asked after `keep_up`."""
+        return False
 
     def find_lapse(self) -> str | None:
         """Look whether it is still in force, when its time ends; returns why it is not, in words, or none."""

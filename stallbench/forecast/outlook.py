@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from stallbench.errors import BadInputError
-from stallbench.forecast.capacity import Law, Load, find_capacity
+from stallbench.forecast.capacity import Law, Load, find_capacity, find_limit
 from stallbench.forecast.course import Course, find_course
 from stallbench.forecast.law import LEVEL, ClaimLine, Fit, find_interval
 from stallbench.forecast.observed import Observed
@@ -46,6 +46,8 @@ class Forecast:
     behind_after_s: Estimate | None
     """From when the horizon is held; none if it never falls behind, and so below."""
     behind_at_dead: Estimate | None
+    behind_at_worst_s: float
+    """When it would fall behind if a dead tuple cost as much as the interval of the claims' slope allows; infinite if never."""
     fell_behind_after_s: float | None
     """When the run itself fell behind, under its own load."""
     shows_after_s: Estimate | None
@@ -75,6 +77,7 @@ class Forecast:
                 "level": LEVEL,
             },
             "falls_behind": self.falls_behind,
+            "behind_at_worst_s": self.behind_at_worst_s,
             "fell_behind_after_s": self.fell_behind_after_s,
             **{
                 name: asdict(estimate) if (estimate := getattr(self, name)) else None
@@ -145,6 +148,8 @@ def make_forecast(
         capacity=capacity,
         behind_after_s=follow(lambda course: course.behind_after_s),
         behind_at_dead=behind_at_dead,
+        behind_at_worst_s=find_limit(replace(fitted.law, dead_tuple_s=fitted.dead_tuple_s_interval[1]), load)
+        / (observed.kept_per_job * load.rate),
         fell_behind_after_s=observed.fell_behind_after_s,
         shows_after_s=estimate(see_double) if falls_behind else None,
         depth_after_hour=follow(lambda course: course.depth_after(HOUR_S)),

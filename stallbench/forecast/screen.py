@@ -58,8 +58,8 @@ def tell_answer(forecast: Forecast) -> str:
     after = forecast.behind_after_s
     if not forecast.falls_behind or after is None:
         return (
-            f"This queue does not fall behind from dead tuples: one adds {low * 1e6:.3f} to {high * 1e6:.3f} µs to a claim, "
-            f"with up to {forecast.fit.most_dead:,.0f} of them."
+            f"No sign that dead tuples bring this queue down: with up to {forecast.fit.most_dead:,.0f} of them, one adds "
+            f"{low * 1e6:.3f} to {high * 1e6:.3f} µs to a claim{_tell_worst(forecast.behind_at_worst_s)}."
         )
     if after.value == 0:
         return (
@@ -67,6 +67,12 @@ def tell_answer(forecast: Forecast) -> str:
             f"and {forecast.load.rate:g} come."
         )
     return f"It falls behind {_tell_s(after.value)} after a transaction begins to hold the horizon ({_tell_span(after)})."
+
+
+def _tell_worst(behind_at_worst_s: float) -> str:
+    if not math.isfinite(behind_at_worst_s):
+        return ""
+    return f"; were it the most of that, it would fall behind after {_tell_s(behind_at_worst_s)}"
 
 
 def _figures(forecast: Forecast) -> Table:

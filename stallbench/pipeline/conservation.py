@@ -7,6 +7,8 @@ from pyspark.sql import functions as F
 
 from stallbench.pipeline.read import EVENTS, Records
 from stallbench.pipeline.run_facts import RunFacts
+from stallbench.pipeline.run_metrics import as_phase_rows
+from stallbench.pipeline.tables import TABLES
 
 EXAMPLES = 20
 
@@ -18,18 +20,37 @@ def may_have_missed_enqueues(records: Records, facts: RunFacts) -> bool:
     return bool(producers & facts.died) or any(file.torn_lines or file.errors for file in records.files if file.name in logs)
 
 
-def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool) -> DataFrame:
+def count_refused(records: Records) -> int:
+    """Return how many jobs a full queue did not take."""
+    return sum(file.refused for file in records.files)
+
+
+def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int = 0) -> DataFrame:
     """Return a row for each state and each origin that jobs have, with the lowest `EXAMPLES` of their ids.
 
     A job is of one state (see `stallbench.pipeline.jobs.make_jobs`) and of one origin: ``enqueued``, by a producer's record; without one,
     ``enqueue_unrecorded`` if a producer may have enqueued it without being able to say so, else ``unexpected``, for nobody enqueued it.
-    Beside both, ``held_after_completion``: the queue had confirmed its completion and still held it at the end.
+    Beside both, ``held_after_completion``: the queue had confirmed its completion and still held it at the end. Those that were ``refused``
+    have a row too; they have no id, and so no example, no state and no origin.
     """
     without_record = "enqueue_unrecorded" if may_miss_enqueues else "unexpected"
     origin = F.when(F.col("enqueue_recorded"), "enqueued").otherwise(without_record)
     held = F.when(F.col("held_after_completion"), F.lit("held_after_completion"))
-    return (
+    accounted = (
         jobs.select("job_id", F.explode(F.array_compact(F.array(F.col("state"), origin, held))).alias("state"))
         .groupBy("state")
         .agg(F.count("job_id").alias("jobs"), F.min_by("job_id", "job_id", EXAMPLES).alias("examples"))
     )
+    if not refused:
+        return accounted
+    return accounted.unionByName(jobs.sparkSession.createDataFrame([("refused", refused, [])], TABLES["conservation"]))
+
+
+def make_lost_metric(jobs: DataFrame) -> DataFrame:
+    """Return how many jobs are lost, as a row of ``phases``, of the whole run; none if it is not known of some what became of them."""
+    figures = jobs.agg(
+        F.count_if(F.col("state") == "lost").alias("count"),
+        F.count_if(F.col("state") == "unknown").alias("unknown"),
+        F.count("*").alias("jobs"),
+    )
+    return as_phase_rows(figures.filter("unknown = 0 AND jobs > 0"), "lost", ("count",))

@@ -63,9 +63,9 @@ def find_executions(events: DataFrame, facts: RunFacts) -> DataFrame:
 
 
 def executions_again(executions: DataFrame) -> DataFrame:
-    """Return those of ``executions`` that are not their job's first."""
+    """Return those of ``executions`` that are not their job's first, with ``before_ns``: when the one before was claimed."""
     of_one_job = Window.partitionBy("job_id").orderBy("claimed_ns", "process")
-    return executions.withColumn("number", F.row_number().over(of_one_job)).filter("number > 1").drop("number")
+    return executions.withColumn("before_ns", F.lag("claimed_ns").over(of_one_job)).filter("before_ns IS NOT NULL")
 
 
 def make_duplicates(jobs: DataFrame, executions: DataFrame, facts: RunFacts) -> DataFrame:

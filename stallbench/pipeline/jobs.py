@@ -21,7 +21,8 @@ def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts) -> D
 
     The state of a job is the first of these that holds. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the census
     found it so. ``unknown``: there was no census. ``completed_unrecorded``: its work was done and the completion asked for, but nobody
-    lived to hear the answer: the worker died then, or the call raised. ``lost``: nobody has it and nobody did it.
+    lived to hear the answer: the worker died then, or the call raised. ``lost``: nobody has it and nobody did it. Where a queue never gives back
+    what a worker has taken, a job that the census found claimed is nobody's: no worker is left when it is taken.
     """
     moves = events.filter(F.col("job_id").isNotNull() & (F.col("event") != Event.LOST_RACE)).select(
         "job_id",
@@ -57,7 +58,7 @@ def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts) -> D
         "*",
         F.greatest(F.col("claims") - F.col("releases"), ended).alias("executions"),
         ((F.col("first_completed_ns") - F.col("intended_ns")) / 1e6).alias("latency_ms"),
-        _state(census_taken=census is not None).alias("state"),
+        _state(census_taken=census is not None, gives_back=facts.queue.gives_back).alias("state"),
         F.col("enqueued_ns").isNotNull().alias("enqueue_recorded"),
         ((F.col("completions") > 0) & F.coalesce(F.col("is_queued") | F.col("is_claimed"), F.lit(False))).alias(
             "held_after_completion"
@@ -69,11 +70,11 @@ def _when(event: Event, column: str) -> Column:
     return F.when(F.col("event") == event, F.col(column))
 
 
-def _state(*, census_taken: bool) -> Column:
+def _state(*, census_taken: bool, gives_back: bool) -> Column:
     unanswered = F.col("last_worker_died") | (F.col("last_error_ns") > F.col("worked_ns"))
     return (
         F.when(F.col("completions") > 0, "completed")
-        .when(F.col("is_claimed"), "claimed")
+        .when(F.col("is_claimed") & gives_back, "claimed")
         .when(F.col("is_queued"), "queued")
         .when(F.lit(not census_taken), "unknown")
         .when(unanswered, "completed_unrecorded")

@@ -60,6 +60,8 @@ class Block:
     """The number on a census's last line."""
     errors: int
     """Events that are an ``error``."""
+    refused: int
+    """Events that are a ``refused``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,8 @@ class RecordFile:
     """The number of jobs that a census says it has; none for others."""
     errors: int
     """How many of its events are an ``error``."""
+    refused: int
+    """How many of its events are a ``refused``."""
     unfinished_line_no: int | None
     """The last line, if its end is missing."""
 
@@ -120,7 +124,7 @@ def _count(layout: Layout, parsed: DataFrame) -> DataFrame:
     """Only whole numbers are aggregated: Spark sorts all rows to aggregate a text."""
     t_ns = F.when(F.col("whole"), F.col("t_ns")) if "t_ns" in layout.columns else F.lit(None).cast("long")
     stated = F.col("stated_jobs") if "stated_jobs" in parsed.columns else F.lit(None).cast("long")
-    is_error = F.col("event") == Event.ERROR if "event" in parsed.columns else F.lit(False)
+    event = F.col("event") if "event" in parsed.columns else F.lit("")
     return (
         parsed.groupBy("file", "start_bytes")
         .agg(
@@ -133,7 +137,8 @@ def _count(layout: Layout, parsed: DataFrame) -> DataFrame:
             F.min(t_ns).alias("first_ns"),
             F.max(t_ns).alias("last_ns"),
             F.max(stated).alias("stated_jobs"),
-            F.count_if(is_error).alias("errors"),
+            F.count_if(event == Event.ERROR).alias("errors"),
+            F.count_if(event == Event.REFUSED).alias("refused"),
         )
         .withColumn("kind", F.lit(layout.kind))
     )
@@ -151,5 +156,6 @@ def _add_up(blocks: list[Block]) -> RecordFile:
         last_ns=max((block.last_ns for block in blocks if block.last_ns is not None), default=None),
         stated_jobs=last.stated_jobs,
         errors=sum(block.errors for block in blocks),
+        refused=sum(block.refused for block in blocks),
         unfinished_line_no=last.last_line_no if unfinished else None,
     )

@@ -10,7 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.conservation import make_conservation, may_have_missed_enqueues
+from stallbench.pipeline.claim_growth import make_growth_metrics
+from stallbench.pipeline.conservation import count_refused, make_conservation, make_lost_metric, may_have_missed_enqueues
 from stallbench.pipeline.disturbances import make_faults
 from stallbench.pipeline.duplicates import (
     events_of_duplicates,
@@ -39,6 +40,7 @@ from stallbench.pipeline.points import (
     points_of_jobs,
     points_of_samples,
 )
+from stallbench.pipeline.ratios import make_ratios
 from stallbench.pipeline.read import make_torn, read_records
 from stallbench.pipeline.recoveries import make_recoveries, make_recovery_metrics
 from stallbench.pipeline.rounds import MOST_JOBS, make_round_metrics, make_rounds
@@ -49,6 +51,7 @@ from stallbench.pipeline.stuck_clients import make_stuck_clients
 from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import make_time_axis
 from stallbench.pipeline.vacuum_waits import make_vacuum_waits
+from stallbench.pipeline.waiting import find_conditions, make_waiting, points_of_delays
 from stallbench.pipeline.windows import make_windows
 from stallbench.pipeline.writing import Writing
 
@@ -93,12 +96,14 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         of_duplicates = events_of_duplicates(events, jobs, seen.get["duplicates"])
         executions = find_executions(of_duplicates, facts)
         again = second_completions(of_duplicates)
+        conditions = find_conditions(events).persist()
         points = (
             points_of_events(events),
             points_of_jobs(jobs),
             points_of_deadlocks(events),
             points_of_duplicates(again),
             points_of_executions_again(executions),
+            points_of_delays(conditions, jobs),
             keep_places(spark, axis, records.first_ns),
         )
         sampled = measure_samples(points_of_samples(samples), axis)
@@ -107,7 +112,8 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         )
         windows = make_windows(measured, axis).persist()
         writing.start("windows", lambda: windows)
-        writing.start("conservation", lambda: make_conservation(jobs, may_miss_enqueues=may_have_missed_enqueues(records, facts)))
+        may_miss, refused = may_have_missed_enqueues(records, facts), count_refused(records)
+        writing.start("conservation", lambda: make_conservation(jobs, may_miss_enqueues=may_miss, refused=refused))
         writing.start("duplicates", lambda: make_duplicates(jobs, executions, facts))
         order = make_order(jobs, executions_again(executions), choose_partitions(seen.get["claimed"])).persist()
         writing.start("order", lambda: order)
@@ -115,14 +121,19 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         window = facts.queue.window if seen.get["claimed"] <= MOST_JOBS else None
         rounds = (make_rounds(events, jobs, window) if window else spark.createDataFrame([], TABLES["rounds"])).persist()
         writing.start("rounds", lambda: rounds)
+        writing.start("waiting", lambda: make_waiting(spark, conditions, events, jobs))
         recoveries = make_recoveries(spark, facts, axis, jobs=jobs, windows=windows, second_completions=again).persist()
         writing.start("recoveries", lambda: recoveries)
+        phases = make_phases(measured, axis).persist()
         of_phases = (
-            make_phases(measured, axis),
+            phases,
+            make_ratios(phases),
             make_order_metrics(order),
             make_round_metrics(rounds),
-            make_stalls(windows, axis),
+            make_stalls(windows, jobs, axis),
             make_recovery_metrics(recoveries),
+            *([make_growth_metrics(events)] if facts.scenario.producers.backlog and seen.get["claimed"] <= MOST_JOBS else []),
+            make_lost_metric(jobs),
         )
         writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()

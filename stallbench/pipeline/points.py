@@ -26,6 +26,7 @@ COUNTED = {
     "empty": "empty",
     "lost_race": "lost_race",
     "errors": "errors",
+    "refused": "refused",
     "retried": "retried",
     "duplicates": "duplicates",
     "executions_again": "executions_again",
@@ -61,6 +62,8 @@ SAMPLED = {
     "dead_tuples": Source(subject="table", metric="dead_tuples", is_sum=True),
     "history_list_length": Source(subject="server", metric="history_list_length"),
     "replica_history_list_length": Source(subject="server", metric="replica_history_list_length"),
+    "updates": Source(subject="table", metric="updates", is_sum=True, is_counter=True),
+    "hot_updates": Source(subject="table", metric="hot_updates", is_sum=True, is_counter=True),
     "live_tuples": Source(subject="table", metric="live_tuples", is_sum=True),
     "table_bytes": Source(subject="table", metric="table_bytes", is_sum=True),
     "index_bytes": Source(subject="index", metric="index_bytes", is_sum=True),
@@ -100,6 +103,7 @@ def points_of_events(events: DataFrame) -> DataFrame:
         Event.FAILED: {"failed": None},
         Event.ERROR: {"errors": None},
         Event.RETRIED: {"retried": None},
+        Event.REFUSED: {"refused": None},
     }
     found = F.lit(None)
     for event, values in measures.items():
@@ -119,12 +123,14 @@ def points_of_deadlocks(events: DataFrame) -> DataFrame:
 
 
 def points_of_executions_again(executions: DataFrame) -> DataFrame:
-    """Return a point for each execution of a job but its first, from the executions of jobs that have several."""
-    return _as_points(
-        executions_again(executions).select(
-            F.col("claimed_ns").alias("t_ns"), F.lit("executions_again").alias("measure"), _double(None).alias("value")
-        )
+    """Return points for each execution of a job but its first, from the executions of jobs that have several."""
+    again = executions_again(executions)
+    after_ms = (F.col("claimed_ns") - F.col("before_ns")) / NS_PER_MS
+    both = F.array(
+        F.struct(F.lit("executions_again").alias("measure"), _double(None).alias("value")),
+        F.struct(F.lit("again_after_ms").alias("measure"), _double(after_ms).alias("value")),
     )
+    return _as_points(again.select(F.col("claimed_ns").alias("t_ns"), F.inline(both)))
 
 
 def points_of_jobs(jobs: DataFrame) -> DataFrame:

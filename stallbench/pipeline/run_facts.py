@@ -58,6 +58,8 @@ class QueueFacts(_Part):
     """What the queue says of itself."""
 
     promise: str
+    gives_back: bool = True
+    """Whether a job whose worker is gone is ever given to another."""
     options: dict[str, Any] = {}
     outlives_connection: bool | None = None
     expiry_s: float | None = None
@@ -69,12 +71,26 @@ class QueueFacts(_Part):
         return window if isinstance(window, int) and window > 1 else None
 
 
+class ProducerFacts(_Part):
+    """What the producers were told."""
+
+    backlog: int = 0
+    """Jobs that were in the queue before the first phase."""
+
+
+class ScenarioFacts(_Part):
+    """What the scenario says, as far as the tables depend on it."""
+
+    producers: ProducerFacts = ProducerFacts()
+
+
 class RunFacts(_Part):
     """The facts of one run."""
 
     format: int
     status: str
     queue: QueueFacts
+    scenario: ScenarioFacts = ScenarioFacts()
     phases: tuple[Phase, ...] = ()
     longrunners: tuple[Disturbance, ...] = ()
     faults: tuple[Disturbance, ...] = ()

@@ -9,21 +9,26 @@ from stallbench.pipeline.run_metrics import WHOLE_RUN, as_phase_rows
 from stallbench.pipeline.time_axis import TimeAxis
 
 
-def make_stalls(windows: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return the metrics of ``stalled_s`` as rows of ``phases``, from the table of seconds.
+def make_stalls(windows: DataFrame, jobs: DataFrame, axis: TimeAxis) -> DataFrame:
+    """Return the metrics of ``stalled_s`` as rows of ``phases``, from the table of seconds and the jobs.
 
-    A second is stalled if nothing was completed in it and the queue's depth, as last sampled before its end, was not 0. ``total`` counts
-    them, ``longest`` is the longest stretch of them. Without any sample of the depth there are no rows.
+    A second is stalled if nothing was completed in it although jobs waited: the queue's depth, as last sampled before its end, was not 0, or
+    a job that the schedule had wanted before it was not claimed in it either. The latter needs no sample, which a server that is stuck or
+    gone does not give, and counts what producers could not enqueue. ``total`` counts them, ``longest`` is the longest stretch of them.
     """
     by_time = Window.partitionBy().orderBy("t_s")
-    seconds = windows.select("t_s", "phase", "completed", F.last("depth", ignorenulls=True).over(by_time).alias("depth")).filter(
-        "phase IS NOT NULL AND depth IS NOT NULL"
+    depth = F.last("depth", ignorenulls=True).over(by_time)
+    seconds = (
+        windows.select("t_s", "phase", "completed", depth.alias("depth"))
+        .join(_count_waiting(jobs, axis), "t_s", "full")
+        .withColumn("waiting", F.sum(F.coalesce("change", F.lit(0))).over(by_time))
+        .filter("phase IS NOT NULL")
     )
     stretches = seconds.select(
         F.explode(F.array(F.col("phase"), F.lit(WHOLE_RUN))).alias("phase"),
         "t_s",
         "phase",
-        ((F.col("completed") == 0) & (F.col("depth") > 0)).alias("is_stalled"),
+        ((F.col("completed") == 0) & ((F.coalesce("depth", F.lit(0)) > 0) | (F.col("waiting") > 0))).alias("is_stalled"),
     ).toDF("stretch", "t_s", "phase", "is_stalled")
     measured = [stretch.name for stretch in axis.stretches]
     of_stretch = Window.partitionBy("stretch", "is_stalled").orderBy("t_s")
@@ -38,3 +43,19 @@ def make_stalls(windows: DataFrame, axis: TimeAxis) -> DataFrame:
         F.sum("seconds").alias("count"), F.sum(stalled_s).alias("total"), F.max(stalled_s).alias("longest")
     )
     return as_phase_rows(figures, "stalled_s", ("total", "longest"), F.col("stretch"))
+
+
+def _count_waiting(jobs: DataFrame, axis: TimeAxis) -> DataFrame:
+    """Return by how much the number of jobs that wait throughout a second is more than in the second before: ``t_s, change``."""
+    begins = F.struct((axis.second(F.col("intended_ns")) + 1).alias("t_s"), F.lit(1).alias("change"))
+    ends_ns = F.greatest("first_claimed_ns", "intended_ns")  # a job is claimed before its time only if clocks disagree
+    ends_s = axis.second(F.when(F.col("first_claimed_ns").isNotNull(), ends_ns))
+    waits = F.col("first_claimed_ns").isNull() | (ends_s > axis.second(F.col("intended_ns")))
+    return (
+        jobs.filter((F.col("state") != "lost") & F.col("intended_ns").isNotNull() & waits)
+        .select(F.explode(F.array(begins, F.struct(ends_s.alias("t_s"), F.lit(-1).alias("change")))).alias("move"))
+        .select("move.*")
+        .filter("t_s IS NOT NULL")
+        .groupBy("t_s")
+        .agg(F.sum("change").alias("change"))
+    )

@@ -23,7 +23,7 @@ TABLES = {
     ),
     "windows": (
         "t_s int, t_ns long, phase string, "
-        "enqueued long, claimed long, completed long, failed long, empty long, lost_race long, errors long, retried long, "
+        "enqueued long, claimed long, completed long, failed long, empty long, lost_race long, errors long, refused long, retried long, "
         "executions_again long, deadlocks_in_claim long, deadlocks_in_complete long, "
         "claim_ms_p50 double, claim_ms_p95 double, claim_ms_p99 double, claim_ms_max double, claim_call_ms_p95 double, "
         "enqueue_ms_p95 double, complete_ms_p95 double, latency_ms_p50 double, latency_ms_p95 double, latency_ms_p99 double, "
@@ -41,6 +41,7 @@ TABLES = {
     "order": "diff long, claims long",
     "overdue": "kind string, jobs long, examples array<long>, longest_s double",
     "rounds": "round long, jobs long",
+    "waiting": "rule string, jobs long, claimed long, broken long, examples array<long>",
     "holders": (
         "server string, holder string, kind string, pid long, application string, state string, via string, catalog_only boolean, "
         "from_ns long, to_ns long, from_s double, to_s double, max_age_s double, max_age_xids long, oldest_s double, longrunner string"
@@ -78,6 +79,7 @@ _ORDER = {
     "order": ["diff"],
     "overdue": ["kind"],
     "rounds": ["round"],
+    "waiting": ["rule"],
     "holders": ["from_ns", "server", "holder"],
     "stuck_clients": ["from_s", "session"],
     "vacuum_waits": ["from_s", "table"],

@@ -17,23 +17,27 @@ from stallbench.queues.queue import (
     Backlog,
     Claim,
     ClaimExpiredError,
+    Condition,
     LostRaceError,
     NewJob,
     Promise,
     Queue,
     QueueOptions,
+    RefusedError,
 )
 
 __all__ = [
     "Backlog",
     "Claim",
     "ClaimExpiredError",
+    "Condition",
     "LostRaceError",
     "NewJob",
     "NoQueueError",
     "Promise",
     "Queue",
     "QueueOptions",
+    "RefusedError",
     "find_queue",
     "find_queues",
 ]

@@ -7,7 +7,6 @@ is the reservation that runs out while its worker is still at it.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,12 +14,11 @@ import redis
 from pydantic import Field
 
 from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Promise, Queue, QueueOptions
+from stallbench.queues.redis_ids import RedisIds
 
 _WAITING = "queues:default"
 _RESERVED = f"{_WAITING}:reserved"
 _DELAYED = f"{_WAITING}:delayed"
-_LAST_ID = f"{_WAITING}:last-id"
-_RUN_ID = f"{_WAITING}:run-id"
 _JOBS_A_FETCH = 5000
 
 _MOVE_DUE = """
@@ -65,14 +63,6 @@ for place = 2, 3 do
 end
 return {count, firsts}
 """
-_ADOPT = """
--- Notes in KEYS[1] which run of the server gives ids (ARGV[1]), and lets the last id in KEYS[2] leap to ARGV[2] if it is another.
-if redis.call('get', KEYS[1]) ~= ARGV[1] then
-    redis.call('set', KEYS[1], ARGV[1])
-    redis.call('set', KEYS[2], ARGV[2])
-end
-return true
-"""
 
 
 class LaravelRedisOptions(QueueOptions):
@@ -92,7 +82,7 @@ class _Reservation(NamedTuple):
 class LaravelRedis(Queue[LaravelRedisOptions]):
     """Scripts do what Laravel's do, in as many calls. Times are whole seconds by the clock of the process, as Laravel's are.
 
-    Laravel's job ids are random text; these count, and begin anew far above whatever a server that lost its last seconds has forgotten.
+    Laravel's job ids are random text; these count.
     """
 
     kind = "laravel_redis"
@@ -117,21 +107,15 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
         self._reserve_first = self.connection.register_script(_RESERVE_FIRST)
         self._release = self.connection.register_script(_RELEASE)
         self._look = self.connection.register_script(_LOOK)
-        self._adopt = self.connection.register_script(_ADOPT)
-        self._ids_are_new = False
+        self._ids = RedisIds(self.connection, _WAITING)
 
     def install(self) -> None:
         """Let ids begin at 1; lists and sorted sets come into being with their first member."""
-        self._adopt([_RUN_ID, _LAST_ID], [self._run_id(), 0])
+        self._ids.install()
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Append the jobs to the list, by one command."""
-        if not self._ids_are_new:
-            # Once for each connection, and a server's new run means a new connection: no id is given twice, whatever it has lost.
-            self._adopt([_RUN_ID, _LAST_ID], [self._run_id(), time.time_ns() // 1000])
-            self._ids_are_new = True
-        last = int(self.connection.incrby(_LAST_ID, len(jobs)))
-        ids = range(last - len(jobs) + 1, last + 1)
+        ids = self._ids.take(len(jobs))
         pushed_at = f"{self.clock():.4f}"
         self.connection.rpush(
             _WAITING,
@@ -207,7 +191,3 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
     def _now_s(self) -> int:
         """Return the time by the clock of this process, in whole seconds since 1970."""
         return int(self.clock())
-
-    def _run_id(self) -> str:
-        """Return what the server calls its own run; it is another after each start."""
-        return str(self.connection.info("server")["run_id"])

@@ -39,7 +39,11 @@ class PostgresSession(SqlSession):
 
         Raises the `psycopg.Error` that belongs to the server's SQLSTATE, or `psycopg.OperationalError` when the connection is gone.
         """
-        result = self.connection.pgconn.exec_prepared(self._prepare(statement), parameters)  # type: ignore[arg-type] # None is SQL's null
+        pgconn = self.connection.pgconn
+        if self._prepares:
+            result = pgconn.exec_prepared(self._prepare(statement), parameters)  # type: ignore[arg-type] # None is SQL's null
+        else:
+            result = pgconn.exec_params(statement.encode(), parameters)
         _check(result)
         return result
 
@@ -48,11 +52,14 @@ class PostgresSession(SqlSession):
 
         Raises what `execute` raises, of the first that failed; the server has then run none of those behind it.
         """
-        names = [self._prepare(statement) for statement, _ in calls]
+        names = [self._prepare(statement) if self._prepares else b"" for statement, _ in calls]
         pgconn = self.connection.pgconn
         pgconn.enter_pipeline_mode()
-        for name, (_, parameters) in zip(names, calls, strict=True):
-            pgconn.send_query_prepared(name, parameters)
+        for name, (statement, parameters) in zip(names, calls, strict=True):
+            if self._prepares:
+                pgconn.send_query_prepared(name, parameters)
+            else:
+                pgconn.send_query_params(statement.encode(), parameters)
         pgconn.pipeline_sync()
         results = [_take_result(pgconn, is_last=False) for _ in calls]
         _take_result(pgconn, is_last=True)
@@ -60,6 +67,11 @@ class PostgresSession(SqlSession):
         for result in results:
             _check(result)
         return results
+
+    @property
+    def _prepares(self) -> bool:
+        """Whether statements are prepared by name; psycopg's own way to say no is to have no threshold."""
+        return self.connection.prepare_threshold is not None
 
     def _prepare(self, statement: str) -> bytes:
         """Return the name under which the server has the statement prepared."""

@@ -16,7 +16,7 @@ from stallbench.queues.postgres_queue import PostgresQueue
 from stallbench.queues.postgrestue_jobs import Described, Describer, calls_to_enqueue, calls_to_make_wait
 from stallbench.queues.postgrestue_options import PostgrestueOptions
 from stallbench.queues.postgrestue_sending import SENDING
-from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Promise
+from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, Condition, NewJob, Promise
 from stallbench.queues.statements import read_statements
 
 _HERE = Path(__file__)
@@ -60,6 +60,7 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
         self._begin = "begin_serializable" if self._is_serializable else "begin"
         self._find = "find_unlocked" if self._is_serializable else "find"
         self._describer: Describer | None = None
+        self._described: list[Described] = []
         self._ids: list[int] = []
         self._worker_id: int | None = None
         self._pinged_s = 0.0
@@ -88,6 +89,11 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
             if calls := calls_to_make_wait(described):
                 self._send(*calls)
         return [job.job_id for job in described]
+
+    @property
+    def conditions(self) -> dict[int, Condition]:
+        """See the base class."""
+        return {job.job_id: job.condition for job in self._described if job.condition is not None}
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Take one job, whatever ``limit`` is; the first claim registers the worker, and one now and then pings."""
@@ -208,7 +214,8 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
     def _describe(self, jobs: Sequence[NewJob]) -> list[Described]:
         if self._describer is None:
             self._describer = Describer(self.options, self.random)
-        return self._describer.describe(jobs, self._take_ids(len(jobs)))
+        self._described = self._describer.describe(jobs, self._take_ids(len(jobs)))
+        return self._described
 
     def _take_ids(self, count: int) -> list[int]:
         """Return ids that nobody else has: what is left of this client's block, then blocks of the server's."""

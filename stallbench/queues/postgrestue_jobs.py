@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from stallbench.queues.postgrestue_options import PostgrestueOptions
 from stallbench.queues.postgrestue_sending import Call, array
-from stallbench.queues.queue import NewJob
+from stallbench.queues.queue import Condition, NewJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,19 @@ class Described:
     @property
     def waits(self) -> bool:
         """Whether it waits for anything."""
-        return (self.schedule_time, self.blocking_job_id, self.queue) != (None, None, None)
+        return self.condition is not None
+
+    @property
+    def condition(self) -> Condition | None:
+        """What it waits for."""
+        if self.queue is not None:
+            return Condition(kind="fifo", subject=self.queue)
+        if self.blocking_job_id is not None:
+            return Condition(kind="after", subject=str(self.blocking_job_id))
+        if self.schedule_time is not None:
+            since_1970 = datetime.fromisoformat(self.schedule_time) - datetime.fromtimestamp(0, UTC)
+            return Condition(kind="due", subject=str(since_1970 // timedelta(microseconds=1) * 1000))
+        return None
 
 
 class Describer:

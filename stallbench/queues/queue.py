@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -34,6 +34,20 @@ class NewJob:
 
     payload: str
     """The job's arguments: a JSON document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """What a job waits for before it may be claimed."""
+
+    kind: Literal["fifo", "due", "after"]
+    """Its turn in a FIFO queue of which one job runs at a time; a time; another job's success."""
+    subject: str
+    """The FIFO queue's name; nanoseconds since 1970, UTC; the other job's id."""
+
+    def __str__(self) -> str:
+        """Return it as the event log has it."""
+        return f"{self.kind}:{self.subject}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +90,10 @@ class ClaimExpiredError(Exception):
         self.job_id = job_id
 
 
+class RefusedError(Exception):
+    """The queue takes no more jobs, because it is full: none of those that were to be enqueued together is in it."""
+
+
 OptionsT = TypeVar("OptionsT", bound=QueueOptions)
 
 
@@ -102,6 +120,8 @@ class Queue(ABC, Generic[OptionsT]):
     """Whether a claim goes on after its worker's connection has ended, and only time ends it; else the job is free again at once."""
     expiry_option: ClassVar[str | None] = None
     """The option that says after how many seconds a claim ends by itself; none if it does not."""
+    gives_back: ClassVar[bool] = True
+    """Whether a job whose worker is gone is ever given to another; if not, it is lost, although the store may still have its record."""
     puts_off_failed: ClassVar[bool] = True
     """Whether a job that failed has to wait before it is offered again."""
     needs_scheduler: ClassVar[bool] = False
@@ -142,11 +162,16 @@ class Queue(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Add ``jobs`` in one transaction and return their ids, in the same order."""
+        """Add ``jobs`` in one transaction and return their ids, in the same order. Raises `RefusedError` if the queue is full."""
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Add many jobs as quickly as the engine can, as `enqueue` would have left them, and return their ids in the same order."""
         return self.enqueue(jobs)
+
+    @property
+    def conditions(self) -> Mapping[int, Condition]:
+        """What the jobs of the latest `enqueue` or `load` wait for, by id; one that may be claimed at once is left out."""
+        return {}
 
     @abstractmethod
     def claim(self, limit: int = 1) -> Sequence[Claim]:
@@ -166,6 +191,11 @@ class Queue(ABC, Generic[OptionsT]):
         Returns whether it is; else the worker opens a new connection, which also ends what the broken move may have left open.
         """
         return False
+
+    @classmethod
+    def has_scheduler(cls, options: OptionsT) -> bool:
+        """Return whether a process of its own calls `schedule`, with these options."""
+        return cls.needs_scheduler
 
     def schedule(self) -> float:
         """Do what the queue's scheduler does at its turn, and return after how many seconds it is its turn again."""

@@ -27,6 +27,13 @@ class SkipLockedOptions(QueueOptions):
     notify: bool = Field(
         default=False, description="whether each enqueue also notifies (NOTIFY), as queues do that wake their workers so"
     )
+    vacuum_every_s: float | None = Field(
+        default=None,
+        gt=0,
+        le=86_400,
+        alias="vacuum_every",
+        description="pause in seconds after which a process of its own vacuums the table again, as by cron; none leaves it to autovacuum",
+    )
 
 
 class SkipLocked(PostgresQueue[SkipLockedOptions]):
@@ -55,6 +62,17 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
         ids = self.take_ids(len(jobs))
         self.copy("load", ((job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
         return ids
+
+    @classmethod
+    def has_scheduler(cls, options: SkipLockedOptions) -> bool:
+        """Return whether the table is vacuumed on a schedule."""
+        return options.vacuum_every_s is not None
+
+    def schedule(self) -> float:
+        """Vacuum the table."""
+        assert self.options.vacuum_every_s is not None
+        self.execute("vacuum")
+        return self.options.vacuum_every_s
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Begin a transaction and lock one job, whatever ``limit`` is; with none there, end it again."""

@@ -29,6 +29,10 @@ COPY skip_locked_jobs (job_id, payload) FROM STDIN
 WITH job AS (INSERT INTO skip_locked_jobs (payload) VALUES ($1::json) RETURNING job_id)
 SELECT job_id, pg_notify('skip_locked_jobs', job_id::text) FROM job
 
+-- name: vacuum
+-- Removes what completed jobs left behind.
+VACUUM skip_locked_jobs
+
 -- name: begin
 -- The transaction that a worker holds from claim to completion.
 BEGIN

@@ -18,6 +18,7 @@ class Endpoint(BaseModel):
     port: int
     database: str
     user: str
+    prepared_statements: bool = Field(default=True, description="whether clients prepare statements by name, where queues do")
     password: SecretStr = Field(default=SecretStr(""), description="never printed: `str` and `repr` show asterisks")
 
     def with_password(self) -> dict[str, object]:

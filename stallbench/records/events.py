@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Self
@@ -29,8 +29,10 @@ EVENT_COLUMNS = (
 ``t_ns``: wall clock, nanoseconds since 1970 (UTC), when the move had been made. ``mono_ns``: the process's monotonic clock at
 the same moment. ``process``: name of the process, like ``worker-3``. ``event``: see `Event`. ``job_id``: the queue's own
 id, empty if the move concerns no job. ``attempt``: 1 for the first execution, empty if the queue does not tell.
-``intended_ns``: wall clock at which the open-loop schedule wanted the job enqueued; only on ``enqueued``.
-``duration_ns``: how long the call took. ``detail``: free text without line breaks; for ``error`` its kind first.
+``intended_ns``: wall clock at which the open-loop schedule wanted the job enqueued; only on ``enqueued``,
+``refused`` and an ``error`` of enqueue.
+``duration_ns``: how long the call took. ``detail``: free text without line breaks; for ``error`` its kind first; for
+``enqueued`` what the job waits for, if it does: ``fifo:<its queue>``, ``due:<t_ns>``, ``after:<job_id>``.
 """
 
 
@@ -60,6 +62,8 @@ class Event(StrEnum):
     """A call inside a move raised, and the queue's own policy tries again; ``detail`` as for an error. The move goes on."""
     ERROR = "error"
     """A call raised; ``detail`` starts with the kind of the error (the driver's class or SQLSTATE)."""
+    REFUSED = "refused"
+    """The queue is full and did not take the job, which so has no id. It is not lost, for it never got in."""
 
 
 _UNSAFE = str.maketrans({",": ";", "\n": " ", "\r": " ", '"': "'"})
@@ -101,11 +105,16 @@ class EventLog:
         if self._observe is not None:
             self._observe(event, duration_ns, detail)
 
-    def write_enqueued(self, job_ids: Iterable[int], *, intended_ns: int, duration_ns: int) -> None:
-        """Record that one call has enqueued many jobs, by one ``write``; raises as `write` does."""
+    def write_enqueued(
+        self, job_ids: Iterable[int], conditions: Mapping[int, object], *, intended_ns: int, duration_ns: int
+    ) -> None:
+        """Record that one call has enqueued many jobs, by one ``write``; raises as `write` does.
+
+        ``conditions``: by id, what jobs wait for, if they do.
+        """
         opening = f"{time.time_ns()},{time.monotonic_ns()},{self._process},{Event.ENQUEUED},"
-        ending = f",,{intended_ns},{duration_ns},\n"
-        lines = [f"{opening}{job_id}{ending}" for job_id in job_ids]
+        middle = f",,{intended_ns},{duration_ns},"
+        lines = [f"{opening}{job_id}{middle}{conditions.get(job_id, '')}\n" for job_id in job_ids]
         self._append("".join(lines).encode())
         if self._observe is not None:
             for _ in lines:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,8 @@ from stallbench.servers.ports import require_free
 from stallbench.servers.starter import Daemon, Ground, Starter
 from stallbench.servers.toxiproxy import ToxiproxyServer, start_toxiproxy
 
-Role = Literal["primary", "replica"]
+Role = Literal["primary", "replica", "fenced"]
+"""``fenced``: it was the primary, is dead, and another has taken its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +80,37 @@ class Cluster:
         return self._toxiproxy is not None
 
     def server(self, name: str) -> Server:
-        """Return the server of that name; raises `NotCarriedOutError` if there is none."""
+        """Return the server of that name; raises `NotCarriedOutError` if there is none.
+
+        ``primary`` is whichever is the primary now: the one that clients reach by that name.
+        """
         for server in self.servers:
-            if server.name == name:
+            if (server.role == "primary") if name == "primary" else (server.name == name):
                 return server
         raise NotCarriedOutError(f"there is no server {name!r}; there are {', '.join(s.name for s in self.servers)}")
+
+    @property
+    def living(self) -> list[Server]:
+        """The servers that are not fenced."""
+        return [server for server in self.servers if server.role != "fenced"]
+
+    @property
+    def living_by_part(self) -> list[Server]:
+        """The same, with the primary called ``primary`` also if it was a replica once."""
+        return [replace(server, name="primary") if server.role == "primary" else server for server in self.living]
+
+    def take_over(self, name: str) -> None:
+        """Let the promoted replica ``name`` be the primary: clients that come to the dead one's proxy reach it.
+
+        Another replica is left without anybody to follow.
+        """
+        dead, promoted = self.server("primary"), self.server(name)
+        self.toxiproxy.set_upstream("primary", f"{promoted.direct.host}:{promoted.direct.port}")
+        parts: dict[str, Server] = {
+            dead.name: replace(dead, role="fenced"),
+            promoted.name: replace(promoted, role="primary", proxied=dead.proxied),
+        }
+        self.servers = [parts.get(server.name, server) for server in self.servers]
 
     def check(self) -> None:
         """Raise `NotCarriedOutError` if a server, or the proxy before it, has died uninvited."""
@@ -122,12 +149,15 @@ def start_cluster(
         name = f"replica-{number}"
         proxy_port = cluster.toxiproxy.add_proxy(f"replication-{name}", primary.endpoint.port)
         _take_in(cluster, starter.replica(name, primary, proxy_port), "replica", starter, progress)
+    if database.synchronous:
+        starter.wait_for_replicas(primary, [server.name for server in cluster.servers[1:]])
+        progress("a commit waits until a replica has it")
     return cluster
 
 
 def _take_in(cluster: Cluster, daemon: Daemon, role: Role, starter: Starter, progress: Callable[[str], None]) -> None:
     """Put a server that has come up behind its proxy."""
-    direct = proxied = daemon.endpoint
+    direct = proxied = daemon.endpoint.model_copy(update={"prepared_statements": starter.database.prepared_statements})
     behind = ""
     if cluster.has_proxy:
         proxied = direct.model_copy(update={"port": cluster.toxiproxy.add_proxy(daemon.name, direct.port)})

@@ -87,8 +87,16 @@ def join_cluster(
         finally:
             guest.close()
         proxied = _put_behind_proxy(toxiproxy, name, endpoint, debts)
+        proxied = proxied.model_copy(update={"prepared_statements": database.prepared_statements})
         cluster.servers.append(
-            Server(name=name, role=role, direct=endpoint, proxied=proxied, daemon=daemon, start_ns=time.time_ns())
+            Server(
+                name=name,
+                role=role,
+                direct=endpoint,
+                proxied=proxied,
+                daemon=daemon,
+                start_ns=time.time_ns(),
+            )
         )
         title = ENGINES[database.engine].title
         progress(f"{name} is joined: {title} {daemon.version} on {endpoint.host}, behind Toxiproxy {toxiproxy.version}")

@@ -125,6 +125,15 @@ class MySQLServer:
         if self.process:
             self.process.stop(_START_S)
 
+    def kill(self) -> None:
+        """Kill it; it has no children."""
+        if self.process:
+            self.process.kill()
+
+    def start_again(self) -> None:
+        """Start it on the port that it had; its users are in its data."""
+        self.process = self._launch(None)
+
     def check(self) -> None:
         """Raise `NotCarriedOutError` if it has died uninvited."""
         check_daemon(self.name, self.process)
@@ -164,7 +173,7 @@ class MySQLServer:
         if ended.returncode != 0:
             raise NotCarriedOutError(f"{self._part.path.name} {arguments[0]} failed: {_last_errors(ended.stderr)}")
 
-    def _launch(self, first_statements: Path) -> Process:
+    def _launch(self, first_statements: Path | None) -> Process:
         sockets = self._data.parent / f"{self.name}-socket"
         sockets.mkdir(exist_ok=True)
         own: dict[str, SettingValue] = {
@@ -174,8 +183,9 @@ class MySQLServer:
             "pid_file": str(sockets / "pid"),
             "secure_file_priv": str(sockets),
             "skip_name_resolve": True,
-            "init_file": str(first_statements),
         }
+        if first_statements:
+            own["init_file"] = str(first_statements)
         if self._engine == "mysql":
             own["mysqlx"] = False
         settings = {**own, **self._settings}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stallbench.drivers import driver_of
@@ -22,6 +22,9 @@ _LOG_FOR_REPLICAS: Mapping[Engine, Mapping[str, SettingValue]] = {
     "mariadb": {"log_bin": "binlog", "gtid_strict_mode": True},
     "mysql": {"log_bin": "binlog", "gtid_mode": "ON", "enforce_gtid_consistency": "ON"},
 }
+_SEMI_SYNCHRONOUS = {"rpl_semi_sync_master_wait_point": "AFTER_SYNC", "rpl_semi_sync_master_enabled": 1}
+"""MariaDB's. With its own wait point, after the commit, others see what a replica may never get. After 10 s without an answer it goes on
+alone; that is MariaDB's own time-out, too."""
 _FOLLOW = {
     "mariadb": (
         f"CHANGE MASTER TO MASTER_HOST = '{LOOPBACK}', MASTER_PORT = %s, MASTER_USER = %s, MASTER_PASSWORD = %s, "
@@ -54,7 +57,8 @@ class MySQLStarter(Starter):
 
     def replica(self, name: str, primary: Daemon, proxy_port: int) -> MySQLServer:
         """Start an empty server that applies everything the primary has ever done."""
-        settings = {"read_only": True, **self.database.settings, **self.database.replica_settings}
+        semi_synchronous = {"rpl_semi_sync_slave_enabled": True} if self.database.synchronous else {}
+        settings = {"read_only": True, **semi_synchronous, **self.database.settings, **self.database.replica_settings}
         server = self._serve(name, {**_LOG_FOR_REPLICAS[self.database.engine], **settings}, None)
         change, begin = _FOLLOW[self.database.engine]
         driver = driver_of(self.database.engine)
@@ -63,6 +67,20 @@ class MySQLStarter(Starter):
             cursor.execute(begin)
             _wait_until_following(cursor, name)
         return server
+
+    def wait_for_replicas(self, primary: Daemon, names: Sequence[str]) -> None:
+        """Switch semi-synchronous replication on, by which a commit is final nowhere before a replica has it in its relay log."""
+        with driver_of("mariadb").connect(primary.endpoint, "start") as connection, connection.cursor() as cursor:
+            for name, value in _SEMI_SYNCHRONOUS.items():
+                cursor.execute(f"SET GLOBAL {name} = %s", (value,))
+            until_s = time.monotonic() + _FOLLOWING_S
+            while time.monotonic() < until_s:
+                cursor.execute("SHOW GLOBAL STATUS LIKE 'rpl_semi_sync_master_clients'")
+                if cursor.fetchone()[1] == str(len(names)):
+                    primary.settings_in_force |= {name: str(value) for name, value in _SEMI_SYNCHRONOUS.items()}
+                    return
+                time.sleep(0.05)
+        raise NotCarriedOutError(f"the primary does not wait for its replicas after {_FOLLOWING_S:.0f} s")
 
     def _serve(self, name: str, settings: Mapping[str, SettingValue], port: int | None) -> MySQLServer:
         self._last_id += 1

@@ -8,10 +8,12 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pydantic import SecretStr
 
 from stallbench.drivers.postgres import Connection, connect
@@ -142,6 +144,24 @@ class PostgresServer:
         """Stop it in an orderly way."""
         if self.process:
             self.process.stop(_START_S)
+
+    def kill(self) -> None:
+        """Kill the postmaster with all its children, each of which leads a process group of its own."""
+        if self.process is None:
+            return
+        self.process.signal(signal.SIGSTOP)  # so that it starts no other child, and tells none to end
+        try:
+            children = psutil.Process(self.process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            children = []
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        self.process.kill()
+
+    def start_again(self) -> None:
+        """Start it on the port that it had."""
+        self.process = self._launch()
 
     def check(self) -> None:
         """Raise `NotCarriedOutError` if it has died uninvited."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.parts import find_postgres, require_postgres
 from stallbench.scenario import Database, SettingValue
 from stallbench.servers.postgres import PostgresServer, choose_installation, create_data_folder, create_database
-from stallbench.servers.replica import copy_primary, replica_settings, wait_until_streaming
+from stallbench.servers.replica import copy_primary, make_synchronous, replica_settings, standby_names, wait_until_streaming
 from stallbench.servers.starter import Daemon, Ground, Starter
 
 _SINCE = {"transaction_timeout": 17}
@@ -60,6 +61,11 @@ class PostgresStarter(Starter):
         server = self._serve(name, data, replica_settings(self.database), None)
         wait_until_streaming(primary.endpoint, name)
         return server
+
+    def wait_for_replicas(self, primary: Daemon, names: Sequence[str]) -> None:
+        """Name them as synchronous, on the primary alone: a replica that is promoted later waits for nobody."""
+        make_synchronous(primary.endpoint, names)
+        primary.settings_in_force |= {"synchronous_standby_names": standby_names(names)}
 
     def _serve(
         self, name: str, data: Path, settings: dict[str, SettingValue], port: int | None, first_database: str | None = None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from psycopg.sql import SQL, Literal
 from pydantic import SecretStr
 
 from stallbench.drivers.postgres import connect
@@ -57,6 +58,26 @@ def replica_settings(database: Database) -> dict[str, SettingValue]:
         **database.settings,
         **database.replica_settings,
     }
+
+
+def standby_names(replicas: Sequence[str]) -> str:
+    """Return ``synchronous_standby_names`` by which any one of ``replicas`` is enough."""
+    names = ", ".join(f'"{name}"' for name in replicas)
+    return f"ANY 1 ({names})"
+
+
+def make_synchronous(primary: Endpoint, replicas: Sequence[str]) -> None:
+    """Let commits wait for a replica; raises `NotCarriedOutError` if the primary does not count on them in time."""
+    until_s = time.monotonic() + _STREAMING_S
+    query = "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')"
+    with connect(primary, "start") as connection:
+        connection.execute(SQL("ALTER SYSTEM SET synchronous_standby_names = {}").format(Literal(standby_names(replicas))))
+        connection.execute("SELECT pg_reload_conf()")
+        while time.monotonic() < until_s:
+            if connection.execute(query).fetchone() == (len(replicas),):
+                return
+            time.sleep(0.05)
+    raise NotCarriedOutError(f"the primary does not wait for its replicas after {_STREAMING_S:.0f} s")
 
 
 def wait_until_streaming(primary: Endpoint, name: str) -> None:

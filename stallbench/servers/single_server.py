@@ -37,6 +37,8 @@ class SingleServer:
         self._password = password or SecretStr("")
         self._fixed_port = port
         self._port = port or 0
+        self._arguments: Callable[[int], Sequence[str]] = lambda _: ()
+        self._stop_signal = signal.SIGTERM
 
     @property
     def endpoint(self) -> Endpoint:
@@ -53,17 +55,11 @@ class SingleServer:
 
         ``stop_signal``: as for `Processes.start`.
         """
+        self._arguments, self._stop_signal = arguments, stop_signal
         for attempt in range(1, _PORT_TRIES + 1):
             if self._fixed_port is None:
                 self._port = find_free_port()
-            self.process = self._ground.processes.start(
-                self.name,
-                "server",
-                [str(self._part.path), *arguments(self._port)],
-                log=self.log,
-                environment={"LC_ALL": "C.UTF-8", **self._part.environment},
-                stop_signal=stop_signal,
-            )
+            self.process = self._launch()
             try:
                 wait_until_it_answers(self.name, self.process, self.endpoint, _START_S)
             except NotCarriedOutError as error:
@@ -77,6 +73,25 @@ class SingleServer:
         if self.process:
             self.process.stop(_START_S)
 
+    def kill(self) -> None:
+        """Kill it."""
+        if self.process:
+            self.process.kill()
+
+    def start_again(self) -> None:
+        """Start it on the port that it had, with the arguments that it had."""
+        self.process = self._launch()
+
     def check(self) -> None:
         """Raise `NotCarriedOutError` if it has died uninvited."""
         check_daemon(self.name, self.process)
+
+    def _launch(self) -> Process:
+        return self._ground.processes.start(
+            self.name,
+            "server",
+            [str(self._part.path), *self._arguments(self._port)],
+            log=self.log,
+            environment={"LC_ALL": "C.UTF-8", **self._part.environment},
+            stop_signal=self._stop_signal,
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+from stallbench.errors import NotCarriedOutError
 from stallbench.processes import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.starter import Starter
@@ -37,6 +38,14 @@ class SQLiteFile:
 
     def stop(self) -> None:
         """Do nothing: the file goes with the run's folder."""
+
+    def kill(self) -> None:
+        """Raise `NotCarriedOutError`: there is no server."""
+        raise NotCarriedOutError("SQLite is a library: there is no server to kill")
+
+    def start_again(self) -> None:
+        """Raise `NotCarriedOutError`: there is no server."""
+        raise NotCarriedOutError("SQLite is a library: there is no server to start")
 
     def check(self) -> None:
         """Do nothing: there is nobody who could have died."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -39,6 +40,12 @@ class Daemon(Protocol):
 
     def stop(self) -> None:
         """Stop it in an orderly way."""
+
+    def kill(self) -> None:
+        """Kill all of it at once (SIGKILL), as a machine does that loses its power; what the kernel has of its files stays."""
+
+    def start_again(self) -> None:
+        """After `stop` or `kill`: start it on the same port and the same data, and return before it answers."""
 
     def check(self) -> None:
         """Raise `NotCarriedOutError` if it has died uninvited."""
@@ -80,11 +87,25 @@ class Starter(ABC):
         """Start a replica that follows ``primary`` through the proxy on ``proxy_port``, and return it proven to follow."""
         raise NotCarriedOutError(f"{self.database.engine} has no replicas")
 
+    def wait_for_replicas(self, primary: Daemon, names: Sequence[str]) -> None:
+        """Let every commit on ``primary`` wait, from now on, until one of its replicas ``names`` has it; return when that is in force."""
+        raise NotCarriedOutError(f"{self.database.engine} has no synchronous replication")
+
 
 def check_daemon(name: str, process: Process | None) -> None:
     """Raise `NotCarriedOutError` if a server's process has died uninvited."""
     if process and process.ended_uninvited():
         raise NotCarriedOutError(f"server {name} {process.tell_end()}{process.tail_log()}")
+
+
+def answers(endpoint: Endpoint) -> bool:
+    """Whether a server lets a client in now."""
+    driver = driver_of(endpoint.engine)
+    try:
+        driver.close(driver.connect(endpoint, "start"))
+    except driver.errors:
+        return False
+    return True
 
 
 def wait_until_it_answers(name: str, process: Process, endpoint: Endpoint, within_s: float) -> None:

@@ -135,6 +135,25 @@ class ToxiproxyServer:
         if state != enabled:
             raise NotCarriedOutError(f"proxy {name!r} should be {'open' if enabled else 'cut'}, but is not")
 
+    def upstream(self, name: str) -> str:
+        """Return where a proxy leads to, as ``host:port``."""
+        try:
+            return str(self._proxy(name).upstream)
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy did not tell of proxy {name!r}: {error}") from error
+
+    def set_upstream(self, name: str, upstream: str) -> None:
+        """Let a proxy lead to another ``host:port``; its connections are closed, its toxics stay."""
+        try:
+            proxy = self._proxy(name)
+            # The library knows no such change.
+            APIConsumer.post(f"/proxies/{name}", json={"listen": proxy.listen, "upstream": upstream, "enabled": proxy.enabled})
+            found = self._proxy(name)
+        except _REFUSED as error:
+            raise NotCarriedOutError(f"Toxiproxy refused to change proxy {name!r}: {error}") from error
+        if found.upstream != upstream or found.enabled != proxy.enabled:
+            raise NotCarriedOutError(f"proxy {name!r} should lead to {upstream}, but leads to {found.upstream}")
+
     def is_enabled(self, name: str) -> bool:
         """Whether a proxy is open."""
         try:

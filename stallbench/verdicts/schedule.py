@@ -27,6 +27,7 @@ class ScheduleKept(Check):
             if not phase["measured"] or usual == 0:
                 continue
             achieved = run.metric("enqueued", "rate", phase["name"])
+            refused = run.metric("refused", "rate", phase["name"]) or 0.0
             subject = f"load in {phase['name']}"
             if achieved is None or phase["end_ns"] is None:
                 findings.append(Finding.unknown(self.name, f"{subject}: the phase did not end, or nothing was enqueued", subject))
@@ -37,10 +38,12 @@ class ScheduleKept(Check):
             intended = usual + on_top / length_s
             edge = (run.record["scenario"]["producers"]["max_batch"] + at_edges) / length_s
             lag_p99_ms = run.metric("lag_ms", "p99", phase["name"]) or 0.0
-            found = f"{achieved:,.1f} jobs/s, schedule lag p99 {lag_p99_ms:.1f} ms"
+            turned_away = f" and {refused:,.1f} refused" if refused else ""
+            found = f"{achieved:,.1f} jobs/s{turned_away}, schedule lag p99 {lag_p99_ms:.1f} ms"
             tolerance = max(intended * TOLERANCE, edge)
+            offered = achieved + refused
             # What producers of others add is theirs to say.
-            kept = achieved >= intended - tolerance and (has_more or achieved <= intended + tolerance)
+            kept = offered >= intended - tolerance and (has_more or offered <= intended + tolerance)
             findings.append(
                 Finding(
                     check=self.name,

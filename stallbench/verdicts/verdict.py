@@ -46,7 +46,9 @@ def decide(record: Mapping[str, Any], findings: Sequence[Finding], attribution: 
         reasons.insert(0, f"the run was {status}: {record['reason'] or 'no reason was recorded'}")
     if not reasons:
         expectations = sum(finding.check == "expectations" for finding in findings)
-        reasons = [f"all {expectations} expectations hold, and no job was lost or wrongly executed again"]
+        judged = {one["metric"].partition(".")[0] for one in record["scenario"]["expect"]} & {"lost", "duplicates"}
+        jobs = "no more jobs were lost or executed again than expected" if judged else "no job was lost or wrongly executed again"
+        reasons = [f"all {expectations} expectations hold, and {jobs}"]
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     return Verdict(
         run=str(record["id"]),

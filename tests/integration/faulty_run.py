@@ -29,7 +29,9 @@ summary = "A small run."
 [database]
 engine = "{engine}"
 replicas = {replicas}
+synchronous = {synchronous}
 settings = {settings}
+prepared_statements = {prepared_statements}
 [queue]
 kind = "{queue}"
 {queue_options}
@@ -53,26 +55,27 @@ class FaultyRun:
         self.cluster = started.cluster
         self.processes = started.processes
         self.folder = folder
+        self.scratch = started.scratch
         self.notes: list[str] = []
         queue = find_queue(scenario.queue.kind)
         options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
-        of_queue: dict[str, Any] = {
+        self.queue: dict[str, Any] = {
             "kind": scenario.queue.kind,
             "options": options.model_dump(mode="json"),
             "tables": queue.tables,
             "indexes": queue.indexes,
         }
-        self.queue = of_queue
         primary = self.cluster.server("primary")
-        with opened_queue(scenario.queue.kind, of_queue["options"], primary.direct, "install") as opened:
+        with opened_queue(scenario.queue.kind, self.queue["options"], primary.direct, "install") as opened:
             opened.install()
-        self.load = Load(scenario, of_queue, primary.proxied, processes=self.processes, folder=folder)
+        self.load = Load(scenario, self.queue, primary.proxied, processes=self.processes, folder=folder)
         ground = Ground(
             cluster=self.cluster,
             load=self.load,
             processes=self.processes,
-            queue=of_queue,
+            queue=self.queue,
             folder=folder,
+            scratch=started.scratch,
             random=random.Random(1),
             note=self.notes.append,
         )
@@ -136,11 +139,13 @@ def faulty_run(
     *,
     engine: str = "postgres",
     replicas: int = 0,
+    synchronous: bool = False,
     queue: str = "skip_locked",
     workers: int = 2,
     work: str = "1ms",
     settings: str = "{}",
     queue_options: str = "",
+    prepared_statements: bool = True,
 ) -> Iterator[FaultyRun]:
     """Bring one up in ``path``, and take it down, whatever the test did to it.
 
@@ -148,7 +153,8 @@ def faulty_run(
     """
     file = path / "small.toml"
     values = {"queue": queue, "queue_options": queue_options, "workers": workers, "work": work, "settings": settings}
-    file.write_text(SCENARIO.format(engine=engine, replicas=replicas, **values))
+    switches = {"prepared_statements": str(prepared_statements).lower(), "synchronous": str(synchronous).lower()}
+    file.write_text(SCENARIO.format(**switches, engine=engine, replicas=replicas, **values))
     scenario = read_scenario(str(file))
     folder = create_run_folder(scenario, path / "runs")
     with running_cluster(scenario.database, folder.logs) as started:

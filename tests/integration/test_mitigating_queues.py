@@ -152,3 +152,67 @@ class TestStatusColumn:
         ).fetchone()
         assert updated == 2 * len(JOBS)
         return float(hot / updated)
+
+
+class TestRotatingTables:
+    """Tables that take turns and are emptied whatever the horizon."""
+
+    def turn(self, queue: Queue[Any]) -> tuple[int, int]:
+        return queue.connection.execute("SELECT head, tail FROM rotating_turn").fetchone()  # type: ignore[no-any-return]
+
+    def rotate(self, queue: Queue[Any]) -> tuple[int, int]:
+        """Claim from an empty queue until another table is worked first; returns whose turn it then is."""
+        before, until_s = self.turn(queue)[0], time.monotonic() + PATIENCE_S
+        while self.turn(queue)[0] == before:
+            assert time.monotonic() < until_s, "it does not rotate"
+            assert not queue.claim()
+            time.sleep(0.05)
+        return self.turn(queue)
+
+    def sizes(self, queue: Queue[Any]) -> list[int]:
+        names = type(queue).tables
+        return [queue.connection.execute("SELECT pg_relation_size(%s::regclass)", (name,)).fetchone()[0] for name in names]
+
+    def test_a_table_is_emptied_although_the_horizon_is_held(self, open_: Open) -> None:
+        queue, holder = open_("rotating_tables", rotate_after=1), open_("rotating_tables")
+        holder.connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        holder.connection.execute("SELECT count(*) FROM pg_class")
+        queue.enqueue(JOBS)
+        for _ in JOBS:
+            queue.complete(claim_one(queue))
+        assert self.sizes(queue)[0] > 0
+        assert self.rotate(queue)[0] == 1
+        assert self.sizes(queue)[0] == 0
+
+    def test_a_table_with_a_claimed_job_is_not_emptied(self, open_: Open) -> None:
+        queue, other = open_("rotating_tables", rotate_after=1), open_("rotating_tables", rotate_after=1)
+        queue.enqueue(JOBS[:1])
+        claim = claim_one(queue)
+        until_s = time.monotonic() + PATIENCE_S
+        while self.turn(other) != (0, 1):
+            assert time.monotonic() < until_s, "it does not rotate"
+            assert not other.claim()
+            time.sleep(0.05)
+        for _ in range(20):
+            assert not other.claim()
+        assert self.turn(other)[0] == 0
+        queue.complete(claim)
+        assert self.rotate(other)[0] == 1
+        assert other.is_drained()
+
+    def test_jobs_are_worked_in_order_across_tables(self, open_: Open) -> None:
+        queue = open_("rotating_tables", rotate_after=1)
+        ids: list[int] = []
+        claimed: list[Claim] = []
+        until_s = time.monotonic() + PATIENCE_S
+        while self.turn(queue)[1] == 0:
+            assert time.monotonic() < until_s, "it does not rotate"
+            ids += queue.enqueue(JOBS[:2])
+            claimed.append(claim_one(queue))
+            queue.complete(claimed[-1])
+            time.sleep(0.05)
+        ids += queue.enqueue(JOBS)
+        while claims := queue.claim():
+            claimed.append(claims[0])
+            queue.complete(claims[0])
+        assert [claim.job_id for claim in claimed] == ids

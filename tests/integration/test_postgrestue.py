@@ -169,6 +169,19 @@ class TestWhatJobsWaitFor:
         queue.complete(claim)
         assert [claim.job_id, *work_all(other)] == ids
 
+    def test_a_backlog_waits_for_the_same_and_says_so(self, open_one: Open) -> None:
+        queue = open_one(fifo_share=0.4, fifo_queues=1, scheduled_share=0.3, schedule=3600, blocked_share=0.3)
+        ids = set(queue.load([NewJob(payload=str(n)) for n in range(200)]))
+        of_kind: dict[str, set[int]] = {"fifo": set(), "due": set(), "after": set()}
+        for job_id, condition in queue.conditions.items():
+            of_kind[condition.kind].add(job_id)
+        rows = ask(queue, "SELECT id, num_nonnulls(queue), num_nonnulls(schedule_time), num_nonnulls(blocking_job_id) FROM job")
+        assert {row[0] for row in rows} == ids
+        for column, kind in enumerate(of_kind, start=1):
+            assert of_kind[kind] == {row[0] for row in rows if row[column]} != set()
+        assert queue.depth() == len(ids) - sum(map(len, of_kind.values())) + 1, "and the first of the FIFO queue"
+        assert dict(ask(queue, "SELECT 'due', count(*) FROM scheduled_job")) == {"due": len(of_kind["due"])}
+
     def test_fifo_queues_do_not_wait_for_each_other(self, open_one: Open) -> None:
         queue = open_one(fifo_share=1.0, fifo_queues=50)
         queue.enqueue(JOBS)

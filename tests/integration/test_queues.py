@@ -93,6 +93,21 @@ def test_jobs_get_an_id_each_in_the_order_in_which_they_were_given(open_one: Ope
     assert list(ids) == sorted(ids)
 
 
+def test_a_backlog_that_is_loaded_is_as_if_it_had_been_enqueued(open_one: OpenQueue) -> None:
+    queue = open_one()
+    ids = [*queue.load(JOBS[:3]), *queue.enqueue(JOBS[3:4]), *open_one().load(JOBS[4:])]
+    assert len(set(ids)) == len(JOBS)
+    assert queue.depth() == len(JOBS)
+    assert {job_id for job_id, _ in queue.job_ids()} == set(ids)
+    worked = {}
+    for _ in ids:
+        claim = claim_one(queue)
+        worked[claim.job_id] = claim.payload
+        queue.complete(claim)
+    assert worked == {job_id: job.payload for job_id, job in zip(ids, JOBS, strict=True)}
+    assert queue.is_drained()
+
+
 def test_an_empty_queue_gives_nothing(open_one: OpenQueue) -> None:
     queue = open_one()
     assert list(queue.claim()) == []

@@ -41,7 +41,16 @@ def sample(run: SyntheticRun, at_s: float, t: float) -> None:
     """Let everything that is sampled go on by ``t``: two tables and two servers, one of which restarts at second 8."""
     run.sample("backlog", "queue", at_s=at_s, depth=10 * t, oldest_job_s=t)
     for table, tuples in (("que_jobs", 100 * t), ("que_values", 1000 * t)):
-        run.sample("tables", f"table:{table}", at_s=at_s, dead_tuples=tuples, live_tuples=1, table_bytes=8192)
+        run.sample(
+            "tables",
+            f"table:{table}",
+            at_s=at_s,
+            dead_tuples=tuples,
+            live_tuples=1,
+            table_bytes=8192,
+            updates=8 * t,
+            hot_updates=6 * t,
+        )
     for index in ("que_jobs_pkey", "que_values_pkey"):
         run.sample("tables", f"index:{index}", at_s=at_s, index_bytes=16384)
     run.sample("transactions", "server", at_s=at_s, oldest_transaction_s=t)
@@ -125,12 +134,23 @@ def test_tables_indexes_and_blocked_backends_add_up_and_of_transactions_the_olde
     assert windows.oldest_transaction_s[2] == 5
 
 
-OF_OTHER_RUNS = {
-    name
-    for name in metric_names()
-    if name.partition(".")[0] in ("history_list_length", "replica_history_list_length", "advisory_locks", "recovery_s")
-}
-"""What only runs on InnoDB, queues with advisory locks, and phases with faults have: this one has none of them."""
+_OF_OTHER_RUNS = (
+    "history_list_length",
+    "replica_history_list_length",
+    "recovery_s",
+    "advisory_locks",
+    "claim_by_place",
+    "start_delay_ms",
+    "notification_queue_percent",
+    "notification_queue_bytes",
+    "notify_lock_waits",
+    "stuck_clients",
+    "autovacuum_workers_busy",
+    "autovacuum_workers_free",
+    "vacuum_overdue_s",
+)
+OF_OTHER_RUNS = {name for name in metric_names() if name.partition(".")[0] in _OF_OTHER_RUNS}
+"""What only runs on InnoDB, with a backlog, faults, scheduled jobs or listeners have: here are none of them, and not everything is sampled."""
 
 
 def test_every_metric_is_there_for_every_measured_phase_and_the_run(phases: dict[tuple[str, str], Any]) -> None:
@@ -138,7 +158,8 @@ def test_every_metric_is_there_for_every_measured_phase_and_the_run(phases: dict
         there = {metric for of, metric in phases if of == phase}
         of_run = {name for name in metric_names() if MEASURES[name.partition(".")[0]].is_of_run}
         without_window = {name for name in of_run if name.startswith("claim_round")}
-        assert there == set(metric_names()) - OF_OTHER_RUNS - (of_run if phase != "run" else without_window)
+        again = {name for name in metric_names() if name.startswith("again_after_ms") and phase == "longtx"}
+        assert there == set(metric_names()) - OF_OTHER_RUNS - again - (of_run if phase != "run" else without_window)
 
 
 def test_a_phase_has_its_own_distribution_not_one_of_its_windows(phases: dict[tuple[str, str], Any]) -> None:
@@ -148,6 +169,17 @@ def test_a_phase_has_its_own_distribution_not_one_of_its_windows(phases: dict[tu
     assert phases["baseline", "claim_ms.max"] == 100
     assert phases["baseline", "claim_ms.mean"] == pytest.approx((5050 + 5) / 101)
     assert phases["longtx", "claim_ms.p95"] == 50
+
+
+def test_ratios_are_of_the_counts_of_the_same_stretch(phases: dict[tuple[str, str], Any]) -> None:
+    assert phases["baseline", "hot_updates.share"] == pytest.approx(0.75)
+    assert phases["longtx", "wal_bytes.per_job"] == pytest.approx(phases["longtx", "wal_bytes.count"] / 1)
+    assert phases["baseline", "retried.per_job"] == 0
+
+
+def test_an_execution_again_is_measured_from_the_one_before_it(phases: dict[tuple[str, str], Any]) -> None:
+    """Job 7 was claimed at 2.5007 s and at 3.4 s."""
+    assert phases["baseline", "again_after_ms.max"] == pytest.approx(899.3)
 
 
 def test_counts_and_rates_are_over_the_whole_phase(phases: dict[tuple[str, str], Any]) -> None:

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from stallbench.pipeline.stalls import make_stalls
-from stallbench.pipeline.time_axis import TimeAxis
+from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 
-AXIS = cast(TimeAxis, SimpleNamespace(stretches=[SimpleNamespace(name=name) for name in ("warmup", "drain", "run")]))
+AXIS = cast(
+    TimeAxis,
+    SimpleNamespace(
+        stretches=[SimpleNamespace(name=name) for name in ("warmup", "drain", "run")],
+        second=lambda t_ns: F.floor(t_ns / NS_PER_S).cast("int"),
+    ),
+)
 
 
-def stalled(spark: SparkSession, seconds: list[tuple[int, str | None, int, float | None]]) -> dict[tuple[str, str], float]:
+def stalled(
+    spark: SparkSession,
+    seconds: list[tuple[int, str | None, int, float | None]],
+    jobs: Sequence[tuple[float, float | None, str]] = (),
+) -> dict[tuple[str, str], float]:
+    """``jobs``: when each was wanted and first claimed, in s, and its state."""
     windows = spark.createDataFrame(seconds, "t_s int, phase string, completed long, depth double")
-    return {(row["phase"], row["statistic"]): row["value"] for row in make_stalls(windows, AXIS).collect()}
+    of_jobs = [
+        (int(wanted_s * NS_PER_S), None if claimed_s is None else int(claimed_s * NS_PER_S), state)
+        for wanted_s, claimed_s, state in jobs
+    ]
+    jobs_table = spark.createDataFrame(of_jobs, "intended_ns long, first_claimed_ns long, state string")
+    return {(row["phase"], row["statistic"]): row["value"] for row in make_stalls(windows, jobs_table, AXIS).collect()}
 
 
 def test_stretches_are_counted_and_the_longest_is_found(spark: SparkSession) -> None:
@@ -32,5 +50,21 @@ def test_an_empty_queue_is_not_stalled(spark: SparkSession) -> None:
     assert figures["drain", "total"] == 2, "a second without a sample is as deep as the one before"
 
 
-def test_without_samples_nothing_is_known(spark: SparkSession) -> None:
-    assert stalled(spark, [(0, "drain", 0, None), (1, None, 0, 3.0)]) == {}
+def test_without_samples_a_job_that_waits_all_through_a_second_tells(spark: SparkSession) -> None:
+    seconds: list[Any] = [(t_s, "drain", 0, None) for t_s in range(8)]
+    assert stalled(spark, seconds, [(1.9, 4.1, "completed")])["drain", "total"] == 2, "seconds 2 and 3"
+    assert stalled(spark, seconds, [(1.1, 1.9, "completed"), (3.9, 4.1, "completed")])["drain", "total"] == 0
+    assert stalled(spark, seconds, [(5.5, None, "queued"), (0.5, None, "lost")])["drain", "total"] == 2, (
+        "the lost one waits for nobody"
+    )
+
+
+def test_seconds_in_which_something_was_completed_are_not_stalled(spark: SparkSession) -> None:
+    seconds: list[Any] = [
+        (0, "drain", 0, None),
+        (1, "drain", 0, 0.0),
+        (2, "drain", 1, 0.0),
+        (3, "drain", 0, 0.0),
+        (4, None, 0, 0.0),
+    ]
+    assert stalled(spark, seconds, [(0.5, 9.5, "completed")])["drain", "total"] == 2

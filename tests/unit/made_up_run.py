@@ -97,6 +97,8 @@ def make_windows(dead_at: Any, claim_ms_at: Any) -> pd.DataFrame:
                     "depth": 1.0,
                     "dead_tuples": dead_at(t_s),
                     "oldest_transaction_s": 0.0,
+                    "enqueue_ms_p95": 2.0,
+                    "notify_lock_waits": 0.0,
                 }
             )
     return pd.DataFrame(rows)
@@ -146,6 +148,7 @@ EMPTY = {
     ],
     "rounds": ["round", "jobs"],
     "overdue": ["kind", "jobs", "examples", "longest_s"],
+    "waiting": ["rule", "jobs", "claimed", "broken", "examples"],
     "errors": ["phase", "process", "event", "kind", "move", "count"],
 }
 

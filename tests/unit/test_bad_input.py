@@ -106,7 +106,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "an option of another queue": (
         changed('kind = "que"', 'kind = "skip_locked"\nrecheck = false'),
-        "queue.recheck: unknown key of skip_locked; allowed are kind, notify",
+        "queue.recheck: unknown key of skip_locked; allowed are kind, notify, vacuum_every",
     ),
     "an option of the wrong type": (
         changed('kind = "que"', 'kind = "que"\nrecheck = "no"'),

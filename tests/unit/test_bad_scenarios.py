@@ -33,13 +33,13 @@ KEYS_AND_TYPES = [
     (
         'one."\n',
         'one."\nname = "x"\n',
-        "name: unknown key; allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect, comparison, mitigation;"
+        "name: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, phases, expect, comparison, mitigation;"
         ' did you mean "phases.name"?',
     ),
     (
         "[workers]",
         "[wokers]",
-        "wokers: unknown key; allowed are summary, seed, database, queue, producers, workers, collectors, phases, expect, comparison, mitigation;"
+        "wokers: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, phases, expect, comparison, mitigation;"
         ' did you mean "workers"?',
     ),
     ("count = 2", "counts = 2", 'workers.counts: unknown key; allowed are count, work, poll; did you mean "count"?'),
@@ -133,7 +133,7 @@ QUEUE = [
     (
         'kind = "que"',
         'kind = "skip_locked"\nrecheck = false',
-        "queue.recheck: unknown key of skip_locked; allowed are kind, notify",
+        "queue.recheck: unknown key of skip_locked; allowed are kind, notify, vacuum_every",
     ),
 ]
 
@@ -149,7 +149,8 @@ OF_OTHER_ENGINES = [
     ),
     (
         'engine = "redis"\n\n[queue]\nkind = "laravel"',
-        'queue.kind is "laravel", which runs on mariadb and mysql and postgres and sqlite and not on redis; expected one of laravel_redis',
+        'queue.kind is "laravel", which runs on mariadb and mysql and postgres and sqlite and not on redis; '
+        "expected one of fcfs, id_store, laravel_redis, token_store",
     ),
     (
         'engine = "beanstalkd"\n\n[queue]\nkind = "beanstalkd"\ntube = "a b"',

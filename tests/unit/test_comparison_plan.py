@@ -126,10 +126,13 @@ def test_what_any_variant_expects_is_compared_once_and_costs_after_it() -> None:
         "claim_ms.p95 in longtx / baseline",
         "depth.last in recovered",
         "depth.max in longtx",
+        "held_out_s.total in longtx",
         "completed.rate in baseline",
         "claim_ms.p50 in baseline",
         "wal_bytes.rate in baseline",
         "executed_again.count",
+        "lost.count",
+        "refused_in_all.count",
         "executions.per_job",
         "order_diff.p99",
     ]

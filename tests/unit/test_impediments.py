@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from stallbench.attribution import attribute
-from tests.unit.made_up_run import make_phases, make_run
+from tests.unit.made_up_run import make_phases, make_run, make_windows
 
 STUCK = {
     "server": "primary",
@@ -70,3 +70,16 @@ def test_a_table_that_starved_is_named_with_the_workers_and_what_they_did(tmp_pa
 def test_what_is_daily_work_is_not_told(tmp_path: Path, stuck: dict[str, Any] | None, wait: dict[str, Any] | None) -> None:
     sentence = tell(tmp_path, stuck=stuck, wait=wait)
     assert "ClientWrite" not in sentence and "starved" not in sentence
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(range(30, 45), True), (range(30, 32), False)])
+def test_commits_in_line_are_told_with_what_an_enqueue_took(tmp_path: Path, seconds: range, is_told: bool) -> None:
+    windows = make_windows(lambda _: 0.0, lambda _: 1.0)
+    in_line = windows["t_s"].isin(seconds)
+    windows.loc[in_line, ["notify_lock_waits", "enqueue_ms_p95"]] = [6.0, 48.0]
+    run = make_run(tmp_path, windows=windows, phases=make_phases({("baseline", "enqueue_ms.p95"): 8.0}))
+    told = (
+        "From 30 s to 45 s commits that notify (NOTIFY) waited for each other, 6.0 at a time: a server makes one of these after the other. "
+        "An enqueue took 48.0 ms then (p95), and 8.0 ms in baseline."
+    )
+    assert (told in attribute(run).sentence) == is_told

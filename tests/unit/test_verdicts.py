@@ -33,6 +33,7 @@ def test_a_sound_run_passes(tmp_path: Path) -> None:
         "longrunners",
         "deadlocks",
         "advisory locks",
+        "waiting",
     }
     assert (tmp_path / "verdict.json").exists()
 
@@ -178,6 +179,29 @@ def test_errors_of_which_an_expectation_says_how_many_are_judged_by_it(tmp_path:
     errors = pd.DataFrame([["longtx", "worker-1", "error", "1213", "complete", 3]], columns=EMPTY["errors"])
     record = with_expectation(metric="deadlocks_in_complete.count", phase="longtx", at_least=4)
     assert result_of(judge(make_run(tmp_path, record, errors=errors)), "errors")[0] == "pass"
+
+
+@pytest.mark.parametrize(("metric", "result"), [("lost.count", "pass"), ("depth.max", "fail")])
+def test_losses_of_which_an_expectation_says_how_many_are_judged_by_it(tmp_path: Path, metric: str, result: str) -> None:
+    rows = [{"state": "enqueued", "jobs": 10, "examples": []}, {"state": "lost", "jobs": 1, "examples": [7]}]
+    verdict = judge(make_run(tmp_path, with_expectation(metric=metric, at_least=1), conservation=pd.DataFrame(rows)))
+    assert result_of(verdict, "conservation")[0] == result
+    (finding,) = [finding for finding in verdict.findings if finding.check == "conservation"]
+    assert finding.examples == ("7",), "they are named in any case"
+
+
+@pytest.mark.parametrize(
+    ("completions", "phase", "result"),
+    [(2, None, "pass"), (2, "longtx", "fail"), (1, None, "fail")],
+    ids=["of all", "of one", "ran"],
+)
+def test_second_completions_are_left_to_an_expectation_of_the_whole_run(
+    tmp_path: Path, completions: int, phase: str | None, result: str
+) -> None:
+    row = [7, 2, completions, "worker-1, worker-2", False, "why"]
+    record = with_expectation(metric="duplicates.count", phase=phase, at_least=1)
+    run = make_run(tmp_path, record, duplicates=pd.DataFrame([row], columns=EMPTY["duplicates"]))
+    assert result_of(judge(run), "duplicates")[0] == result
 
 
 def test_what_the_queue_tried_again_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,150 @@
+"""A server goes away and comes back on the same port with the same data: killed, or restarted in an orderly way."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from typing import Any
+
+from pydantic import Field
+
+from stallbench.duration import Duration
+from stallbench.engines import ENGINES
+from stallbench.errors import NotCarriedOutError
+from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.processes import Process
+from stallbench.servers.cluster import Server
+from stallbench.servers.starter import answers
+
+_END_S = 60.0
+"""How long a server may take to stop in an orderly way."""
+_RETURN_S = 120.0
+"""How long it may take, once started, to answer: crash recovery included."""
+_LOOK_EVERY_S = 0.05
+OVER_A_NETWORK = frozenset(ENGINES) - {"sqlite"}
+"""Engines that have a server at all."""
+
+
+class OutageOptions(FaultOptions):
+    """Options of `Outage`."""
+
+    down_for_s: Duration = Field(
+        default=1.0, alias="down_for", ge=0, le=3600, description="from its end until it is started again, by a supervisor say"
+    )
+
+
+class Outage(InjectedFault[OutageOptions]):
+    """A server that ends and is started again. It is over when the server lets a client in."""
+
+    places = ("server",)
+    engines = OVER_A_NETWORK
+    options_type = OutageOptions
+
+    _ended_s: float | None = None
+    """By the monotonic clock."""
+    _started_s: float | None = None
+    _answered_s: float | None = None
+
+    @abstractmethod
+    def take_down(self, server: Server, process: Process) -> None:
+        """Let it end; it may take its time for that."""
+
+    def inject(self) -> dict[str, Any]:
+        """Take it down."""
+        self._server = self.ground.cluster.server(self.on)
+        process = self._server.daemon.process
+        if process is None or process.poll() is not None:
+            raise NotCarriedOutError(f"{self.on} does not run")
+        self._process = process
+        self._began_s = time.monotonic()
+        self.take_down(self._server, process)
+        self._see_end(self._began_s)
+        return {"pid": process.pid}
+
+    def keep_up(self) -> None:
+        """See it end; start it when its time has come; see it answer."""
+        now_s = time.monotonic()
+        if self._ended_s is None:
+            self._see_end(now_s)
+        elif self._started_s is None:
+            if now_s >= self._ended_s + self.options.down_for_s:
+                self._start()
+        elif self._answered_s is None:
+            self._see_answer()
+
+    def is_over(self) -> bool:
+        """Whether it answers again."""
+        return self._answered_s is not None
+
+    def undo(self) -> dict[str, Any]:
+        """Start it, if that has not been done, and wait until it answers."""
+        while self._answered_s is None:
+            if self._ended_s is None:
+                self._see_end(time.monotonic())
+            elif self._started_s is None:
+                self._start()
+            else:
+                self._see_answer()
+            time.sleep(_LOOK_EVERY_S)
+        assert self._ended_s is not None
+        assert self._started_s is not None
+        return {
+            "exit_code": self._process.exit_code,
+            "ending_s": round(self._ended_s - self._began_s, 3),
+            "down_s": round(self._started_s - self._ended_s, 3),
+            "starting_s": round(self._answered_s - self._started_s, 3),
+        }
+
+    def _see_end(self, now_s: float) -> None:
+        if self._process.poll() is None:
+            if now_s > self._began_s + _END_S:
+                raise NotCarriedOutError(f"{self.on} did not end within {_END_S:.0f} s{self._process.tail_log()}")
+        elif answers(self._server.direct):
+            raise NotCarriedOutError(f"{self.on} was taken down, but answers")
+        else:
+            self._ended_s = now_s
+
+    def _start(self) -> None:
+        self._server.daemon.start_again()
+        self._started_s = time.monotonic()
+
+    def _see_answer(self) -> None:
+        assert self._started_s is not None
+        self._server.daemon.check()
+        if answers(self._server.direct):
+            self._answered_s = time.monotonic()
+        elif time.monotonic() > self._started_s + _RETURN_S:
+            raise NotCarriedOutError(f"{self.on} was started again, but did not answer within {_RETURN_S:.0f} s")
+
+
+class Crash(Outage):
+    """The server dies in the middle of everything."""
+
+    kind = "crash"
+    summary = "the server is killed with all its processes (SIGKILL), and started again on its data after a while"
+    source = "out-of-memory killers, kernel panics, power; seed 002's session locks, which live in the server's memory"
+
+    def take_down(self, server: Server, process: Process) -> None:
+        """Kill it."""
+        server.daemon.kill()
+
+
+class RestartOptions(OutageOptions):
+    """Options of `Restart`."""
+
+    down_for_s: Duration = Field(
+        default=0.0, alias="down_for", ge=0, le=3600, description="from its end until it is started again"
+    )
+
+
+class Restart(Outage):
+    """Maintenance: a setting that needs a restart, a minor version."""
+
+    kind = "restart"
+    summary = "the server is stopped in its orderly way, which ends all sessions, and started again"
+    source = "minor upgrades and settings that need a restart; PostgreSQL's fast shutdown"
+    options_type = RestartOptions
+
+    def take_down(self, server: Server, process: Process) -> None:
+        """Ask it to end."""
+        process.ask_to_stop()

@@ -1,0 +1,76 @@
+"""A connection pooler is put between the clients and PostgreSQL while everything runs: pgbouncer."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.servers.pgbouncer import Pgbouncer
+
+
+class PoolerOptions(FaultOptions):
+    """Options of `Pooler`."""
+
+    mode: Literal["session", "transaction"] = Field(
+        default="transaction", description="for how long a client keeps its server connection"
+    )
+    pool_size: int = Field(default=4, ge=1, le=500, description="server connections that all clients share")
+
+
+class Pooler(InjectedFault[PoolerOptions]):
+    """In transaction mode each transaction of a client may run on another server connection.
+
+    What belongs to a session is lost on the way, or found by somebody else: statements prepared by name, session advisory locks, settings,
+    LISTEN. Clients keep their address: the proxy before the server leads to the pooler as long as this lasts, and all have to come anew when it
+    begins and when it ends.
+    """
+
+    kind = "pooler"
+    summary = "clients reach the server through pgbouncer, which lends them its few server connections, by the transaction or the session"
+    source = "pgbouncer's documentation: features, 'SQL feature map for pooling modes'"
+    places = ("server",)
+    engines = frozenset({"postgres"})
+    options_type = PoolerOptions
+
+    def inject(self) -> dict[str, Any]:
+        """Start it, lead the clients there, and see that it serves."""
+        self._pgbouncer = Pgbouncer(
+            self.name,
+            self.ground.cluster.server(self.on).direct,
+            mode=self.options.mode,
+            pool_size=self.options.pool_size,
+            processes=self.ground.processes,
+            logs=self.ground.folder.logs,
+            scratch=self.ground.scratch,
+        )
+        self._pools: dict[str, int] = {}
+        toxiproxy, endpoint = self.ground.cluster.toxiproxy, self._pgbouncer.endpoint
+        self._upstream = toxiproxy.upstream(self.on)
+        toxiproxy.set_upstream(self.on, f"{endpoint.host}:{endpoint.port}")
+        return {"pgbouncer": self._pgbouncer.version, "mode": self.options.mode, "most": self._pools}
+
+    def keep_up(self) -> None:
+        """Keep the most clients and server connections that it tells of."""
+        if self._pgbouncer.process.poll() is not None:
+            raise NotCarriedOutError(f"{self.name} {self._pgbouncer.process.tell_end()}{self._pgbouncer.process.tail_log()}")
+        for pool in self._pgbouncer.pools():
+            clients = int(pool["cl_active"]) + int(pool["cl_waiting"])
+            servers = sum(int(pool[state]) for state in ("sv_active", "sv_idle", "sv_used", "sv_tested"))
+            self._pools["clients"] = max(self._pools.get("clients", 0), clients)
+            self._pools["server_connections"] = max(self._pools.get("server_connections", 0), servers)
+
+    def find_lapse(self) -> str | None:
+        """Look whether clients go through it."""
+        self.keep_up()
+        return None if self._pools.get("clients") else "no client came through it"
+
+    def undo(self) -> dict[str, Any]:
+        """Lead the clients back to the server, then end it."""
+        if hasattr(self, "_upstream"):
+            self.ground.cluster.toxiproxy.set_upstream(self.on, self._upstream)
+        if hasattr(self, "_pgbouncer"):
+            self._pgbouncer.stop()
+        return {}

@@ -1,0 +1,47 @@
+"""Does a claim cost more the more jobs were claimed before it? A straight line through claim time against place.
+
+Only of runs that begin with a backlog: there, the place of a claim among all claims is how far into the queue it had to reach.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from stallbench.pipeline.run_metrics import as_phase_rows
+from stallbench.records.events import Event
+
+PARTS = 50
+"""Claims are cut into so many parts, equal in number and in the order of their claims. The line goes through the parts' medians, so that a
+claim that the scheduler let wait weighs no more than another."""
+MOST_JOBS = 1_000_000
+"""A claim's place is counted in one partition: runs of more jobs than this have no line."""
+STATISTICS = ("slope_us", "first_ms", "last_ms", "times", "r2")
+
+
+def make_growth_metrics(events: DataFrame) -> DataFrame:
+    """Return the line as rows of ``phases``, of the whole run: see `stallbench.metrics`; none without claims in at least three parts."""
+    in_time = Window.partitionBy().orderBy("t_ns", "process")
+    claims = events.filter(F.col("event") == Event.CLAIMED).select("t_ns", "process", (F.col("duration_ns") / 1e6).alias("ms"))
+    placed = claims.select("ms", F.row_number().over(in_time).alias("place"), F.ntile(PARTS).over(in_time).alias("part"))
+    medians = placed.groupBy("part").agg(
+        F.median("ms").alias("ms"), F.avg("place").alias("place"), F.max("place").alias("end"), F.count("*").alias("claims")
+    )
+    line = medians.agg(
+        F.regr_slope("ms", "place").alias("slope"),
+        F.regr_intercept("ms", "place").alias("intercept"),
+        F.regr_r2("ms", "place").alias("r2"),
+        F.max("end").alias("end"),
+        F.sum("claims").alias("count"),
+        F.count("*").alias("parts"),
+    ).filter("parts >= 3 AND slope IS NOT NULL")
+    ends = line.select(
+        (F.col("slope") * 1000).alias("slope_us"),
+        (F.col("intercept") + F.col("slope")).alias("first_ms"),
+        (F.col("intercept") + F.col("slope") * F.col("end")).alias("last_ms"),
+        F.coalesce("r2", F.lit(0.0)).alias("r2"),
+        "count",
+    )
+    # Noise may tilt the line below zero at one end; no claim takes less than a microsecond.
+    times = F.greatest("last_ms", F.lit(0.001)) / F.greatest("first_ms", F.lit(0.001))
+    return as_phase_rows(ends.withColumn("times", times), "claim_by_place", STATISTICS)

@@ -1,0 +1,103 @@
+"""Jobs that had to wait for something: was any claimed before it was allowed to, and how late were those that had a time?
+
+Everything is judged by what must have been so whoever was slow to write it down. Of two jobs of one FIFO queue that one producer enqueued, the
+former was certainly there first; a completion was certainly asked for after its job's `worked` record.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from stallbench.pipeline.rows import make_rows
+from stallbench.pipeline.tables import TABLES
+from stallbench.records.events import Event
+
+NS_PER_MS = 1_000_000
+_EXAMPLES = 20
+
+
+def find_conditions(events: DataFrame) -> DataFrame:
+    """Return ``job_id, producer, kind, subject`` of each job that was enqueued with something to wait for."""
+    kind, subject = (F.regexp_extract("detail", r"^(fifo|due|after):(.+)$", group) for group in (1, 2))
+    enqueued = events.filter((F.col("event") == Event.ENQUEUED) & F.col("detail").isNotNull())
+    found = enqueued.select("job_id", F.col("process").alias("producer"), kind.alias("kind"), subject.alias("subject"))
+    return found.filter("kind <> ''")
+
+
+def make_waiting(spark: SparkSession, conditions: DataFrame, events: DataFrame, jobs: DataFrame) -> DataFrame:
+    """Return a row for each rule that jobs of the run were under: ``rule, jobs, claimed, broken, examples``."""
+    if conditions.isEmpty():
+        return make_rows(spark, [], TABLES["waiting"])
+    claimed = conditions.join(jobs.select("job_id", "first_claimed_ns"), "job_id")
+    concerned = conditions.select("job_id").unionByName(
+        conditions.filter("kind = 'after'").select(F.col("subject").cast("long").alias("job_id"))
+    )
+    executions = _find_executions(events.join(concerned, "job_id", "left_semi"))
+    rules = {
+        "fifo_order": _overtaken(claimed),
+        "fifo_alone": _overlapping(conditions, executions),
+        "not_before_due": claimed.filter("kind = 'due'").withColumn(
+            "is_broken", F.col("first_claimed_ns") < F.col("subject").cast("long")
+        ),
+        "not_before_blocker": _before_blocker(claimed, executions),
+    }
+    return reduce(DataFrame.unionByName, (_count(rule, judged) for rule, judged in rules.items()))
+
+
+def points_of_delays(conditions: DataFrame, jobs: DataFrame) -> DataFrame:
+    """Return a point of ``start_delay_ms`` at the first claim of each job that had a time: how long after that time it was."""
+    started = conditions.filter("kind = 'due'").join(jobs.filter("first_claimed_ns IS NOT NULL"), "job_id")
+    delay_ms = (F.col("first_claimed_ns") - F.col("subject").cast("long")) / NS_PER_MS
+    t_ns = F.col("first_claimed_ns").alias("t_ns")
+    return started.select(t_ns, F.lit("start_delay_ms").alias("measure"), delay_ms.alias("value"), F.lit(1).alias("weight"))
+
+
+def _find_executions(events: DataFrame) -> DataFrame:
+    """Return ``job_id, claimed_ns, worked_ns``: of each claim, and of the end of its work, null if that never came."""
+    moves = events.filter(F.col("event").isin(Event.CLAIMED, Event.WORKED))
+    of_one = Window.partitionBy("job_id", "process").orderBy("t_ns")
+    worked_ns = F.lead(F.when(F.col("event") == Event.WORKED, F.col("t_ns"))).over(of_one)
+    followed = moves.select("job_id", "event", F.col("t_ns").alias("claimed_ns"), worked_ns.alias("worked_ns"))
+    return followed.filter(F.col("event") == Event.CLAIMED).drop("event")
+
+
+def _overtaken(claimed: DataFrame) -> DataFrame:
+    """Was a later job of the same producer in the same FIFO queue claimed first? One that nobody has claimed yet was overtaken, too."""
+    later = (
+        Window.partitionBy("subject", "producer").orderBy("job_id").rowsBetween(Window.currentRow + 1, Window.unboundedFollowing)
+    )
+    first_of_later = F.min("first_claimed_ns").over(later)
+    is_broken = first_of_later.isNotNull() & (F.col("first_claimed_ns").isNull() | (F.col("first_claimed_ns") > first_of_later))
+    return claimed.filter("kind = 'fifo'").withColumn("is_broken", is_broken)
+
+
+def _overlapping(conditions: DataFrame, executions: DataFrame) -> DataFrame:
+    """Did an execution begin while one before it in the same FIFO queue was still at work? One that died is at work no more."""
+    earlier = Window.partitionBy("subject").orderBy("claimed_ns").rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
+    of_queues = conditions.filter("kind = 'fifo'").join(executions, "job_id", "left")
+    is_broken = F.coalesce(F.max("worked_ns").over(earlier) > F.col("claimed_ns"), F.lit(False))
+    judged = of_queues.withColumn("is_broken", is_broken)
+    return judged.groupBy("job_id").agg(F.min("claimed_ns").alias("first_claimed_ns"), F.max("is_broken").alias("is_broken"))
+
+
+def _before_blocker(claimed: DataFrame, executions: DataFrame) -> DataFrame:
+    """Was it claimed before the work of the job that it waited for was done?"""
+    done = executions.groupBy(F.col("job_id").alias("blocker")).agg(F.min("worked_ns").alias("done_ns"))
+    blocked = claimed.filter("kind = 'after'").join(done, F.col("subject").cast("long") == F.col("blocker"), "left")
+    is_early = F.col("done_ns").isNull() | (F.col("first_claimed_ns") < F.col("done_ns"))
+    return blocked.withColumn("is_broken", F.col("first_claimed_ns").isNotNull() & is_early)
+
+
+def _count(rule: str, judged: DataFrame) -> DataFrame:
+    broken: Column = F.coalesce("is_broken", F.lit(False))
+    wrong = F.array_sort(F.collect_list(F.when(broken, F.col("job_id"))))
+    counted = judged.agg(
+        F.count("*").alias("jobs"),
+        F.count("first_claimed_ns").alias("claimed"),
+        F.count_if(broken).alias("broken"),
+        F.slice(wrong, 1, _EXAMPLES).alias("examples"),
+    )
+    return counted.filter("jobs > 0").select(F.lit(rule).alias("rule"), "jobs", "claimed", "broken", "examples")

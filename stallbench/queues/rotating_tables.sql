@@ -1,0 +1,100 @@
+-- Three tables that take turns, as PgQ's event tables do: what is empty is TRUNCATEd, whose dead rows no horizon can keep.
+-- {slot}: 0, 1 or 2, the table that a statement is about; {next}: the one after it.
+
+-- name: install_jobs
+-- One partition a slot; the sequence gives ids over all of them.
+CREATE TABLE rotating_jobs
+(
+  slot        integer     NOT NULL,
+  job_id      bigserial   NOT NULL,
+  enqueued_at timestamptz NOT NULL DEFAULT now(),
+  run_at      timestamptz NOT NULL DEFAULT now(),
+  attempts    integer     NOT NULL DEFAULT 0,
+  last_error  text,
+  payload     json        NOT NULL
+)
+PARTITION BY LIST (slot)
+
+-- name: install_slot
+-- Jobs of a slot are worked in the order of their ids.
+CREATE TABLE rotating_jobs_{slot} PARTITION OF rotating_jobs (CONSTRAINT rotating_jobs_{slot}_pkey PRIMARY KEY (job_id)) FOR VALUES IN ({slot})
+
+-- name: install_turn
+-- Which slot is worked first, and which takes new jobs.
+CREATE TABLE rotating_turn (head integer NOT NULL, tail integer NOT NULL, rotated_at timestamptz NOT NULL DEFAULT now())
+
+-- name: install_first_turn
+-- Both begin at the first slot.
+INSERT INTO rotating_turn (head, tail) VALUES (0, 0)
+
+-- name: enqueue
+-- Adds one job to the slot whose turn it is.
+INSERT INTO rotating_jobs (slot, payload) VALUES ((SELECT tail FROM rotating_turn), $1::json) RETURNING job_id
+
+-- name: turn
+-- Reads whose turn it is.
+SELECT head, tail FROM rotating_turn
+
+-- name: begin
+-- Begins the transaction of a claim, or of emptying a slot.
+BEGIN
+
+-- name: commit
+-- Makes what was done final.
+COMMIT
+
+-- name: rollback
+-- Gives up.
+ROLLBACK
+
+-- name: claim
+-- Locks the first job of a slot that nobody else has locked.
+SELECT job_id, attempts, payload
+FROM rotating_jobs_{slot}
+WHERE run_at <= now()
+ORDER BY job_id
+LIMIT 1
+FOR UPDATE SKIP LOCKED
+
+-- name: complete
+-- Deletes a job that is locked.
+DELETE FROM rotating_jobs_{slot} WHERE job_id = $1
+
+-- name: fail
+-- Puts the job off by a second for each attempt, into the slot that takes new jobs, so that it does not keep its own from being emptied.
+UPDATE rotating_jobs
+SET slot = (SELECT tail FROM rotating_turn),
+    attempts = attempts + 1, last_error = $1, run_at = now() + (attempts + 1) * interval '1 second'
+WHERE slot = {slot} AND job_id = $2
+
+-- name: rotate
+-- Lets the next slot take new jobs, $1 milliseconds after the last time, unless it is still worked: then all is as it was.
+UPDATE rotating_turn
+SET tail = {next}, rotated_at = now()
+WHERE tail = {slot} AND head <> {next} AND rotated_at <= now() - $1::integer * interval '1 millisecond'
+
+-- name: lock_slot
+-- Keeps everybody out of the slot, if nobody is in it: an open transaction of a worker, or of a producer, is not waited for.
+LOCK TABLE rotating_jobs_{slot} IN ACCESS EXCLUSIVE MODE NOWAIT
+
+-- name: pass_on
+-- Lets the next slot be worked first, if this one is empty and takes no new jobs.
+UPDATE rotating_turn
+SET head = {next}
+WHERE head = {slot} AND tail <> {slot} AND NOT EXISTS (SELECT FROM rotating_jobs_{slot})
+
+-- name: empty_slot
+-- Leaves an empty file, whatever an older transaction might still want to see in it.
+TRUNCATE rotating_jobs_{slot}
+
+-- name: backlog
+-- What is due, less what a worker's open transaction has locked.
+SELECT count(*), extract(epoch FROM now() - min(run_at))::float8
+FROM rotating_jobs
+WHERE run_at <= now()
+AND xmax NOT IN (SELECT backend_xid FROM pg_stat_activity WHERE backend_xid IS NOT NULL)
+
+-- name: job_ids
+-- Every job that the tables hold, and whether an open transaction has locked it.
+SELECT job_id, xmax IN (SELECT backend_xid FROM pg_stat_activity WHERE backend_xid IS NOT NULL)
+FROM rotating_jobs

@@ -1,0 +1,124 @@
+"""What the three queues of "Concurrent Queues with Aerospike" share: jobs in a store that does not know what a queue is.
+
+Which operations reserve a job is the queue's, and can be read in its `claim`; how a store carries them out is the store's. None of the
+article's algorithms has a way back for a job whose worker is gone.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from stallbench.queues.queue import Backlog, Claim, NewJob, OptionsT, Promise, Queue
+
+SOURCE = "'Wrong Tool For The Job: Concurrent Queues with Aerospike', in our own words"
+_STORES = {"redis": "redis", "psycopg": "sql", "pymysql": "sql"}
+"""By the library that a connection comes from: what the name of the file with the queue's store ends in. It is loaded when it is used."""
+
+
+class JobStore(ABC):
+    """Jobs in a store, and everything about them but how one is reserved."""
+
+    def __init__(self, connection: Any) -> None:
+        """Serve ``connection``."""
+        self.connection = connection
+
+    @abstractmethod
+    def install(self) -> None:
+        """Create what must be there before the first job; on an empty database, once."""
+
+    @abstractmethod
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Add all jobs or none, and return their ids in order; raises `RefusedError` if there is no room."""
+
+    @abstractmethod
+    def complete(self, claim: Claim) -> None:
+        """Remove the job."""
+
+    @abstractmethod
+    def give_back(self, claim: Claim) -> None:
+        """Let a job that failed be reserved once more."""
+
+    @abstractmethod
+    def is_usable_after(self, error: Exception) -> bool:
+        """Make the connection fit for another move, if that can be done, and return whether it is."""
+
+    @abstractmethod
+    def backlog(self) -> Backlog:
+        """Measure what waits."""
+
+    @abstractmethod
+    def is_drained(self) -> bool:
+        """Whether there is no job at all."""
+
+    @abstractmethod
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        """Go through all jobs: id, and whether somebody has reserved it."""
+
+    def explain(self) -> str | None:
+        """Return, in one line, how the server finds the next job; none if it does not say."""
+        return None
+
+
+StoreT = TypeVar("StoreT", bound=JobStore)
+
+
+class StoreQueue(Queue[OptionsT], Generic[OptionsT, StoreT]):
+    """A queue made of a store; subclasses say how a job is reserved."""
+
+    source = SOURCE
+    promise = Promise.AT_MOST_ONCE
+    ordered = True
+    outlives_connection = True
+    gives_back = False
+    puts_off_failed = False
+    indexes: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, connection: Any, options: OptionsT) -> None:
+        """Serve ``connection``, by the store that it leads to."""
+        super().__init__(connection, options)
+        self.store: StoreT = self._open_store()
+
+    def _open_store(self) -> StoreT:
+        library = type(self.connection).__module__.split(".")[0]
+        module = importlib.import_module(f"stallbench.queues.{self.kind}_{_STORES[library]}")
+        store: StoreT = module.STORE(self.connection, self.options)
+        return store
+
+    def install(self) -> None:
+        """Create what must be there before the first job."""
+        self.store.install()
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Add all jobs or none."""
+        return self.store.enqueue(jobs)
+
+    def complete(self, claim: Claim) -> None:
+        """Remove the job."""
+        self.store.complete(claim)
+
+    def fail(self, claim: Claim, error: str) -> None:
+        """Let the job be reserved once more, which the article does not provide for: only a worker that lives can do that."""
+        self.store.give_back(claim)
+
+    def recover(self, error: Exception) -> bool:
+        """Go on after what the server refused, if the connection is still there."""
+        return self.store.is_usable_after(error)
+
+    def explain(self) -> str | None:
+        """Ask the store."""
+        return self.store.explain()
+
+    def backlog(self) -> Backlog:
+        """Measure what nobody has reserved."""
+        return self.store.backlog()
+
+    def is_drained(self) -> bool:
+        """Whether the store has no job at all; one that was lost with its worker stays in it."""
+        return self.store.is_drained()
+
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        """Go through the store; a reserved job is claimed, whether its worker lives or not."""
+        return self.store.job_ids()

@@ -1,0 +1,56 @@
+"""The token store: jobs are numbered as they come, and one record has the number of the next job to be processed.
+
+A worker takes that number in one atomic read-increment-write, then fetches its job. No race, the same cost for every claim, no list that could
+grow too large; but whoever dies with a number takes its job along.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from stallbench.queues.queue import Claim, QueueOptions
+from stallbench.queues.store_queue import JobStore, StoreQueue
+
+
+class TokenStoreOptions(QueueOptions):
+    """What can be chosen about the function that takes a token."""
+
+    past_the_end: bool = Field(
+        default=False,
+        description=(
+            "whether it also takes a token that no job has yet, as the article's function does, which nobody called on an empty queue; "
+            "the job that then gets it is lost"
+        ),
+    )
+
+
+class TokenCounterStore(JobStore):
+    """A store with an atomic counter."""
+
+    @abstractmethod
+    def take_token(self) -> int | None:
+        """Read the token, increment it, write it, return the old one, all as one; none, and nothing written, at the end of the queue."""
+
+    @abstractmethod
+    def fetch(self, token: int) -> Claim | None:
+        """Return the job that has the token; none if none has it."""
+
+
+class TokenStore(StoreQueue[TokenStoreOptions, TokenCounterStore]):
+    """Take a token, then fetch its job. The counter only ever goes up: nothing leads back to a job that was passed."""
+
+    kind = "token_store"
+    summary = "takes the next token in one atomic read-increment-write, then fetches the job that has it"
+    engines = frozenset({"redis", "postgres", "mariadb", "mysql"})
+    options_type = TokenStoreOptions
+    tables = ("token_store_jobs", "token_store")
+    indexes = ("token_store_jobs_token",)
+
+    def claim(self, limit: int = 1) -> Sequence[Claim]:
+        """Take one token, whatever ``limit`` is, and fetch its job."""
+        token = self.store.take_token()
+        found = None if token is None else self.store.fetch(token)
+        return [] if found is None else [found]

@@ -1,0 +1,132 @@
+"""Statements on the jobs table that need it for themselves, under a load: who waits for whom, and that nothing is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from stallbench.drivers import driver_of
+from stallbench.errors import NotCarriedOutError
+from stallbench.parts import MissingPartError
+from stallbench.queues import find_queues
+from stallbench.records.events import Event
+from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = pytest.mark.integration
+
+ON = {
+    "postgres": ("skip_locked", "{}"),
+    "mariadb": ("laravel", '{ innodb_buffer_pool_size = "32M" }'),
+}
+COLUMNS = "SELECT column_name FROM information_schema.columns WHERE column_name LIKE 'of_alter_table%'"
+SESSIONS = {
+    "postgres": "SELECT application_name FROM pg_stat_activity WHERE application_name LIKE 'stallbench:alter_table%'",
+    "mariadb": "SELECT user FROM information_schema.processlist WHERE user LIKE 'alter_table%'",
+}
+
+
+@pytest.fixture(scope="module", params=ON)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
+    """One run on each engine for all tests of this file; each puts it right again."""
+    queue, settings = ON[request.param]
+    with ExitStack() as stack:
+        try:
+            path = tmp_path_factory.mktemp(request.param)
+            yield stack.enter_context(faulty_run(path, engine=request.param, queue=queue, settings=settings))
+        except MissingPartError as error:
+            pytest.skip(str(error))
+
+
+def ask(run: FaultyRun, statement: str) -> list[str]:
+    """Return the first column of what a statement finds on the primary."""
+    endpoint = run.cluster.server("primary").direct
+    with driver_of(endpoint.engine).connect(endpoint, "test") as connection, connection.cursor() as cursor:
+        cursor.execute(statement)
+        return [row[0] for row in cursor.fetchall()] if cursor.description else []
+
+
+def see_that_nothing_is_left(run: FaultyRun) -> None:
+    """Neither a column nor a session is, and the queue goes on."""
+    assert ask(run, COLUMNS) == []
+    run.wait_until(lambda: not ask(run, SESSIONS[run.scenario.database.engine]), "the end of its sessions")
+    run.wait_until_jobs_complete()
+
+
+def is_over(run: FaultyRun) -> bool:
+    """Whether the last fault has ended by itself."""
+    return run.faults.records()[-1]["released_ns"] is not None
+
+
+def test_the_queue_waits_behind_the_statement_until_the_reader_ends(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete()
+    run.strike("alter_table", reader_for="4s")
+    waits_ns = time.time_ns()
+    run.wait_until(lambda: is_over(run), "the column", within_s=60)
+    record = run.faults.records()[-1]
+    assert record["held"] is True
+    assert record["evidence"]["done"] is True
+    assert record["evidence"]["reader_held"] is True
+    assert record["evidence"]["attempts"] == 1
+    assert record["evidence"]["took_s"] >= 4
+    assert record["evidence"]["most_waiting_behind_it"] >= 1
+    # What was claimed before the statement came may be completed; the claim after it waits.
+    waited = [row for row in run.events(Event.CLAIMED, waits_ns) if int(row["duration_ns"]) > 2.5e9]
+    assert waited
+    see_that_nothing_is_left(run)
+
+
+def test_with_a_lock_timeout_it_gives_way_and_tries_again(run: FaultyRun) -> None:
+    run.strike("alter_table", reader_for="6s", lock_timeout="1s", retry_after="1s")
+    run.wait_until(lambda: is_over(run), "the column", within_s=60)
+    record = run.faults.records()[-1]
+    assert record["evidence"]["done"] is True
+    assert record["evidence"]["attempts"] >= 2
+    claimed = [int(row["t_ns"]) for row in run.events(Event.CLAIMED, record["proven_ns"])]
+    assert any(t_ns < record["end_ns"] - 1e9 for t_ns in claimed)  # between two attempts, while the reader was still there
+    see_that_nothing_is_left(run)
+
+
+def test_its_end_breaks_it_off(run: FaultyRun) -> None:
+    run.strike("alter_table", reader_for="1h")
+    record = run.end_faults()
+    assert record["evidence"]["done"] is False
+    see_that_nothing_is_left(run)
+
+
+def test_it_needs_a_table(run: FaultyRun) -> None:
+    (table,) = find_queues()[run.scenario.queue.kind].tables
+    ask(run, f"ALTER TABLE {table} RENAME TO moved_away")
+    try:
+        with pytest.raises(NotCarriedOutError, match=table):
+            run.strike("alter_table")
+        run.faults.undo_all()
+    finally:
+        ask(run, f"ALTER TABLE moved_away RENAME TO {table}")
+    see_that_nothing_is_left(run)
+
+
+REWRITES: list[tuple[str, dict[str, Any]]] = [("vacuum_full", {}), ("reindex", {}), ("reindex", {"concurrently": True})]
+
+
+@pytest.mark.parametrize(("kind", "options"), REWRITES)
+def test_a_rewrite_makes_the_table_smaller_and_is_over_by_itself(run: FaultyRun, kind: str, options: dict[str, Any]) -> None:
+    if run.scenario.database.engine != "postgres":
+        pytest.skip("a rewrite is PostgreSQL's")
+    (table,) = find_queues()[run.scenario.queue.kind].tables
+    (path,) = ask(run, f"SELECT string_agg(pg_relation_filenode(oid)::text, ' ' ORDER BY oid) FROM {FILES.format(table)}")
+    run.strike(kind, **options)
+    run.wait_until(lambda: is_over(run), "its end", within_s=60)
+    record = run.faults.records()[-1]
+    assert record["held"] is True
+    assert record["evidence"]["done"] is True
+    assert record["evidence"]["bytes_before"] > 0
+    (path_after,) = ask(run, f"SELECT string_agg(pg_relation_filenode(oid)::text, ' ' ORDER BY oid) FROM {FILES.format(table)}")
+    assert path_after != path, "they are other files"
+    see_that_nothing_is_left(run)
+
+
+FILES = "(SELECT '{0}'::regclass::oid AS oid UNION ALL SELECT indexrelid FROM pg_index WHERE indrelid = '{0}'::regclass) AS files"

@@ -1,0 +1,113 @@
+"""A replica takes the primary's place under a load: what was acknowledged and not replicated is gone, or done again, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from stallbench.drivers import driver_of
+from stallbench.errors import NotCarriedOutError
+from stallbench.open_queue import opened_queue
+from stallbench.parts import MissingPartError
+from stallbench.records.events import Event
+from stallbench.sampling import Sampling
+from stallbench.servers.starter import answers
+from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = pytest.mark.integration
+
+ON = {
+    "postgres": ("skip_locked", "{}"),
+    "mariadb": ("laravel", '{ innodb_buffer_pool_size = "32M" }'),
+}
+BEHIND = {"latency": "400ms"}
+
+
+def fail_over(run: FaultyRun, **options: str) -> None:
+    """Let the replica be behind, and then promoted; returns when clients are served by it."""
+    run.wait_until_jobs_complete()
+    run.strike("latency", "replication-replica-1", **BEHIND)
+    run.wait_until_jobs_complete(within_s=60)
+    run.strike("promote", "replica-1", **options)
+    run.wait_until(lambda: run.faults.records()[-1]["released_ns"] is not None, "the promotion", within_s=60)
+
+
+def find_lost(run: FaultyRun) -> set[int]:
+    """Return the jobs of which an enqueue was acknowledged, and which are neither in the queue nor were ever worked."""
+    with opened_queue(run.scenario.queue.kind, {}, run.cluster.server("primary").direct, "census") as opened:
+        left = {job_id for job_id, _ in opened.job_ids()}
+    enqueued, worked = ({int(row["job_id"]) for row in run.events(event)} for event in (Event.ENQUEUED, Event.WORKED))
+    return enqueued - worked - left
+
+
+@pytest.mark.parametrize("synchronous", [False, True], ids=["asynchronous", "synchronous"])
+@pytest.mark.parametrize("engine", ON)
+def test_clients_find_the_promoted_replica_by_the_address_that_they_know(tmp_path: Path, engine: str, synchronous: bool) -> None:
+    queue, settings = ON[engine]
+    with ExitStack() as stack:
+        try:
+            # More jobs come than can be worked: those of the last moments wait when the primary dies.
+            run = stack.enter_context(
+                faulty_run(
+                    tmp_path,
+                    engine=engine,
+                    replicas=1,
+                    synchronous=synchronous,
+                    queue=queue,
+                    workers=2,
+                    work="50ms",
+                    settings=settings,
+                )
+            )
+        except MissingPartError as error:
+            pytest.skip(str(error))
+        old = run.cluster.server("primary")
+        fail_over(run, detect_after="0.5s")
+        record = run.faults.records()[-1]
+        assert record["held"] is True
+        assert record["evidence"]["promoted"] == "replica-1"
+        assert record["evidence"]["down_s"] >= 0.5
+        assert not answers(old.direct)
+        assert run.cluster.server("primary").name == "replica-1"
+        assert [server.role for server in run.cluster.servers] == ["fenced", "primary"]
+        run.cluster.check()
+        run.wait_until_jobs_complete(within_s=60)
+        run.load.stop()
+        enqueued = [int(row["job_id"]) for row in run.events(Event.ENQUEUED)]
+        assert len(enqueued) == len(set(enqueued)), "no id names two jobs"
+        completions = Counter(int(row["job_id"]) for row in run.events(Event.COMPLETED))
+        again = {job_id for job_id, count in completions.items() if count > 1}
+        if synchronous:
+            assert find_lost(run) == set()
+            assert again == set()
+        else:
+            assert find_lost(run)
+            assert again
+
+
+def test_the_collectors_watch_the_promoted_one_and_there_is_nobody_else_to_promote(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, replicas=1) as run:
+        sampling = Sampling(run.cluster, run.queue, interval_s=0.2, processes=run.processes, folder=run.folder)
+        sampling.start()
+        fail_over(run, detect_after="0s")
+        sampling.follow()
+        backlog = run.folder.samples / "backlog.csv"
+        run.wait_until(
+            lambda: any(",replica-1,queue,depth," in line for line in backlog.read_text().splitlines()), "its depth", within_s=60
+        )
+        sampling.stop()
+        with pytest.raises(NotCarriedOutError, match="replica-1 is the primary already"):
+            run.strike("promote", "replica-1")
+        with driver_of("postgres").connect(run.cluster.server("primary").direct, "test") as connection:
+            assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
+
+
+def test_its_end_without_a_promotion_is_no_failover(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, replicas=1) as run:
+        run.strike("promote", "replica-1", detect_after="1h")
+        record = run.end_faults()
+        assert record["held"] is False
+        assert "before replica-1 was promoted" in record["why_ended"]

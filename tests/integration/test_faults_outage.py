@@ -1,0 +1,98 @@
+"""Servers that go away and come back, under a load: what clients see, that nothing is lost, and that it is the same server."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.open_queue import opened_queue
+from stallbench.parts import MissingPartError
+from stallbench.records.events import Event
+from stallbench.servers.starter import answers
+from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = pytest.mark.integration
+
+ON = {
+    "postgres": ("skip_locked", "{}"),
+    "mariadb": ("laravel", '{ innodb_buffer_pool_size = "32M" }'),
+    "redis": ("laravel_redis", '{ appendonly = true, appendfsync = "always" }'),
+}
+
+
+def find_lost(run: FaultyRun) -> set[int]:
+    """Return the jobs of which an enqueue was acknowledged, and which are neither in the queue nor were ever worked."""
+    run.load.stop()
+    queue = run.scenario.queue
+    with opened_queue(queue.kind, {}, run.cluster.server("primary").direct, "census") as opened:
+        left = {job_id for job_id, _ in opened.job_ids()}
+    enqueued, worked = ({int(row["job_id"]) for row in run.events(event)} for event in (Event.ENQUEUED, Event.WORKED))
+    return enqueued - worked - left
+
+
+def is_over(run: FaultyRun) -> bool:
+    """Whether the last fault has ended by itself."""
+    return run.faults.records()[-1]["released_ns"] is not None
+
+
+@pytest.mark.parametrize("engine", ON)
+@pytest.mark.parametrize("kind", ["crash", "restart"])
+def test_clients_come_back_to_the_same_server_and_nothing_is_lost(tmp_path: Path, engine: str, kind: str) -> None:
+    queue, settings = ON[engine]
+    with ExitStack() as stack:
+        try:
+            run = stack.enter_context(faulty_run(tmp_path, engine=engine, queue=queue, settings=settings))
+        except MissingPartError as error:
+            pytest.skip(str(error))
+        run.wait_until_jobs_complete()
+        server = run.cluster.server("primary")
+        before, began_ns = server.daemon.process, time.time_ns()
+        assert before is not None
+        run.strike(kind, down_for="0.5s")
+        run.wait_until(lambda: before.poll() is not None and not answers(server.direct), "its end")
+        run.cluster.check()
+        run.wait_until(lambda: is_over(run), "its return", within_s=60)
+        record = run.faults.records()[-1]
+        assert record["held"] is True
+        assert record["evidence"]["exit_code"] == (-9 if kind == "crash" else 0)
+        assert record["evidence"]["down_s"] >= 0.5
+        assert server.daemon.process is not before
+        assert run.events(Event.ERROR, began_ns)
+        run.wait_until_jobs_complete()
+        assert find_lost(run) == set()
+        run.cluster.check()
+
+
+def test_a_replica_can_go_away_and_follows_again(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, replicas=1) as run:
+        run.strike("crash", "replica-1", down_for="0s")
+        run.wait_until(lambda: is_over(run), "its return")
+        assert not run.events(Event.ERROR)
+
+
+def test_its_end_brings_it_back_before_its_time(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.strike("crash", down_for="1h")
+        run.go_on_for(0.3)
+        assert not answers(run.cluster.server("primary").direct)
+        record = run.end_faults()
+        assert answers(run.cluster.server("primary").direct)
+        assert 0.2 <= record["evidence"]["down_s"] < 10
+        run.wait_until_jobs_complete()
+
+
+def test_a_server_that_dies_once_more_while_it_starts_is_an_accident(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.strike("crash", down_for="0s")
+        daemon = run.cluster.server("primary").daemon
+        run.go_on_for(0.05)
+        assert daemon.process is not None
+        daemon.process.signal(signal.SIGKILL)
+        with pytest.raises(NotCarriedOutError, match="server primary was ended by SIGKILL"):
+            run.wait_until(lambda: is_over(run), "its return")
+        run.faults.undo_all()

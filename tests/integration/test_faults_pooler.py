@@ -1,0 +1,77 @@
+"""pgbouncer between the clients and a real PostgreSQL: what goes through it, what breaks on it, and that it is gone again."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from stallbench.drivers.postgres import connect
+from stallbench.parts import find_pgbouncer
+from stallbench.records.events import Event
+from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(find_pgbouncer() is None, reason="pgbouncer is not there; make setup brings it"),
+]
+
+NO_SUCH_STATEMENT, STATEMENT_THERE, WRONG_STATEMENT = "26000", "42P05", "08P01"
+
+
+def leaked_locks(run: FaultyRun) -> int:
+    with connect(run.cluster.server("primary").direct, "test") as connection:
+        row = connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_transactions_without_prepared_statements_go_through_and_share_few_connections(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, workers=4, prepared_statements=False) as run:
+        run.wait_until_jobs_complete(5)
+        record = run.strike("pooler", pool_size=2)
+        run.wait_until_jobs_complete(40)
+        began_ns = time.time_ns()
+        run.wait_until_jobs_complete(40)
+        assert not run.events(Event.ERROR, began_ns)
+        record = run.end_faults()
+        assert record["held"] is True
+        assert record["evidence"]["most"]["clients"] >= 4
+        assert record["evidence"]["most"]["server_connections"] <= 2
+        run.wait_until_jobs_complete(5)
+        assert not run.processes.ended_uninvited()
+        assert not list(run.scratch.glob("pooler-*"))
+
+
+def test_statements_prepared_by_name_are_lost_or_found_by_others(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, workers=4) as run:
+        run.wait_until_jobs_complete(5)
+        began_ns = time.time_ns()
+        run.strike("pooler", pool_size=2)
+        expected = {NO_SUCH_STATEMENT, STATEMENT_THERE, WRONG_STATEMENT}
+        run.wait_until(
+            lambda: {row["detail"].split()[0] for row in run.events(Event.ERROR, began_ns)} & expected, "a lost statement"
+        )
+        run.end_faults()
+        run.wait_until_jobs_complete(20)
+
+
+def test_by_the_session_everything_goes_through(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="que") as run:
+        run.strike("pooler", mode="session", pool_size=10)
+        run.wait_until_jobs_complete(20)
+        began_ns = time.time_ns()
+        run.wait_until_jobs_complete(20)
+        assert not run.events(Event.ERROR, began_ns)
+        run.end_faults()
+
+
+def test_advisory_locks_of_a_session_stay_behind_on_a_connection_that_is_lent_to_others(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="que", workers=4, prepared_statements=False) as run:
+        run.wait_until_jobs_complete(5)
+        run.strike("pooler", pool_size=3)
+        run.wait_until(lambda: leaked_locks(run) > 4, "more locks than there are workers")
+        run.end_faults()
+        run.wait_until(lambda: leaked_locks(run) <= 4, "the end of the locks with the pooler's connections")
+        run.wait_until_jobs_complete(5)

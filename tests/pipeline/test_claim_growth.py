@@ -1,0 +1,44 @@
+"""Claim time against place, in a line that can be worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import MakeTables
+from tests.synthetic_run import SyntheticRun
+
+CLAIMS = 500
+
+
+def growth(make: MakeTables, folder: Path, *, ms_each: float, backlog: int) -> dict[str, float]:
+    """Return the line of a run in which each claim takes ``ms_each`` longer than the one before, from 2 ms on; every hundredth is stalled."""
+    run = SyntheticRun(folder / "run", phases={"drain": 60})
+    run.record["scenario"]["producers"]["backlog"] = backlog
+    for place in range(1, CLAIMS + 1):
+        run.enqueue(place, at_s=-10 + place / 1000)
+        stalled_ms = 1000 if place % 100 == 50 else 0
+        run.claim(place, at_s=place / 10, took_ms=2 + ms_each * place + stalled_ms).complete(place, at_s=place / 10 + 0.01)
+    phases = make(run.write(census={}))("phases")
+    rows = phases[(phases.phase == "run") & (phases.measure == "claim_by_place")]
+    return dict(zip(rows.statistic, rows.value, strict=True))
+
+
+def test_a_claim_that_takes_longer_the_more_were_before_it(make: MakeTables, tmp_path: Path) -> None:
+    line = growth(make, tmp_path, ms_each=0.01, backlog=CLAIMS)
+    assert line["slope_us"] == pytest.approx(10, rel=0.02)
+    assert line["first_ms"] == pytest.approx(2.01, rel=0.02)
+    assert line["last_ms"] == pytest.approx(7, rel=0.02)
+    assert line["times"] == pytest.approx(7 / 2.01, rel=0.03)
+    assert line["r2"] > 0.99
+
+
+def test_a_claim_that_always_takes_the_same(make: MakeTables, tmp_path: Path) -> None:
+    line = growth(make, tmp_path, ms_each=0, backlog=CLAIMS)
+    assert line["times"] == pytest.approx(1, rel=0.01)
+    assert line["slope_us"] == pytest.approx(0, abs=0.1)
+
+
+def test_without_a_backlog_a_place_says_nothing(make: MakeTables, tmp_path: Path) -> None:
+    assert growth(make, tmp_path, ms_each=0.01, backlog=0) == {}

@@ -1,0 +1,144 @@
+"""The tables in docs/mitigations.md: which comparison a row comes from, what it says, and what stays untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stallbench.comparison import mitigations
+from stallbench.comparison.mitigations import PAGE, write_tables
+from stallbench.errors import BadInputError
+from stallbench.scenario_file import find_scenarios, read_scenario, read_variants
+from tests.unit.made_up_comparison import make_made_up_record
+from tests.unit.scenario_text import SMALL, longrunners_here
+
+__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
+
+pytestmark = pytest.mark.usefixtures("longrunners_here")
+
+TEXT = f"""{SMALL}
+[variants.cure]
+summary = "A cure."
+mitigation = "a book"
+workers.count = 3
+[variants.relief]
+summary = "A relief."
+mitigation = "a talk"
+workers.count = 4
+[variants.other]
+summary = "No mitigation."
+workers.count = 5
+"""
+MARKS = "before\n<!-- made-up: begin -->\nSTALE\n<!-- made-up: end -->\nafter\n"
+HARMED = [8.0, 8.2, 7.9]
+MEASURED = {"control": HARMED, "cure": [1.1, 1.0, 1.05], "relief": [4.0, 4.2, 4.1]}
+HELD_OUT = {"control": 12.0, "relief": 31.0, "cure": 40.0}
+
+
+@pytest.fixture(autouse=True)
+def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "made-up.toml"
+    path.write_text(TEXT)
+    monkeypatch.setattr(mitigations, "find_scenarios", lambda: {"made-up": path})
+
+
+def measure(
+    runs: Path,
+    measured: Mapping[str, Sequence[float | None]],
+    held_out: Mapping[str, float] = HELD_OUT,
+    broken: Mapping[str, str] | None = None,
+    **changes: Any,
+) -> None:
+    """Leave a comparison in ``runs`` whose runs measured that, each variant the same ``held_out``."""
+    runs.mkdir(exist_ok=True)
+    folder, record = make_made_up_record(measured, runs)
+    for run in record.runs:
+        values = {**run.values, "held_out_s.total in longtx": held_out.get(run.variant)}
+        record = record.with_run(run.model_copy(update={"values": values, "broken": (broken or {}).get(run.variant, "")}))
+    folder.write(record.model_copy(update=changes))
+
+
+def table_of(tmp_path: Path) -> dict[str, str]:
+    """Write the table into a page of marks and return its rows by mitigation."""
+    page = tmp_path / "page.md"
+    page.write_text(MARKS)
+    write_tables(tmp_path / "runs", page=page)
+    text = page.read_text()
+    assert text.startswith("before\n<!-- made-up: begin -->\n")
+    assert text.endswith("<!-- made-up: end -->\nafter\n")
+    assert "STALE" not in text
+    return {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
+
+
+def test_each_mitigation_has_its_word_and_others_have_no_row(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", {**MEASURED, "other": HARMED})
+    rows = table_of(tmp_path)
+    assert list(rows) == ["cure", "relief"]
+    assert "| **works** (" in rows["cure"]
+    assert "| a book | 1 |" in rows["cure"]
+
+
+def test_a_delay_is_told_in_seconds(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", MEASURED)
+    assert "**delays** by 19 s (" in table_of(tmp_path)["relief"]
+
+
+def test_who_held_out_to_the_end_delays_by_at_least_that(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", MEASURED, {"control": 12.0, "relief": 40.0})
+    assert "**delays** by at least 28 s (" in table_of(tmp_path)["relief"]
+
+
+def test_nothing_is_told_of_time_where_control_held_out_too(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", MEASURED, {"control": 40.0, "relief": 40.0})
+    assert "**delays** (" in table_of(tmp_path)["relief"]
+
+
+def test_what_was_not_measured_says_so_and_why(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", {"control": HARMED, "other": HARMED}, left_out={"relief": "too new"})
+    rows = table_of(tmp_path)
+    assert "| not measured |" in rows["cure"]
+    assert "| not measured: too new |" in rows["relief"]
+
+
+def test_too_few_rounds_judge_nothing(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", {name: values[:1] for name, values in MEASURED.items()})
+    assert "| not judged: not enough rounds |" in table_of(tmp_path)["cure"]
+
+
+def test_a_comparison_that_judges_is_taken_before_a_newer_one_that_does_not(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", MEASURED)
+    measure(tmp_path / "runs", {name: values[:1] for name, values in MEASURED.items()})
+    assert "**works**" in table_of(tmp_path)["cure"]
+
+
+def test_an_unsafe_one_is_told_whatever_it_did(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", MEASURED, broken={"cure": "3 jobs lost"})
+    assert "; **not safe**: 3 jobs lost" in table_of(tmp_path)["cure"]
+
+
+@pytest.mark.parametrize("status", ["aborted", "running"])
+def test_an_unfinished_comparison_gives_no_table_and_the_page_stays(tmp_path: Path, status: str) -> None:
+    measure(tmp_path / "runs", MEASURED, status=status)
+    page = tmp_path / "page.md"
+    page.write_text(MARKS)
+    with pytest.raises(BadInputError, match="stallbench compare longtx"):
+        write_tables(tmp_path / "runs", page=page)
+    assert page.read_text() == MARKS
+
+
+def test_a_page_without_a_place_for_the_table_is_told_what_is_missing(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", MEASURED)
+    page = tmp_path / "page.md"
+    page.write_text("nothing\n")
+    with pytest.raises(BadInputError, match="<!-- made-up: begin -->"):
+        write_tables(tmp_path / "runs", page=page)
+
+
+def test_the_page_has_a_place_for_every_scenario_with_mitigations() -> None:
+    text = PAGE.read_text()
+    for name, path in find_scenarios().items():
+        has_mitigations = any(read_scenario(name, variant=variant).mitigation for variant in read_variants(path))
+        assert has_mitigations == (f"<!-- {name}: begin -->" in text)
