@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.processes import Process, Processes
-from stallbench.queues import find_queues
+from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.run_folder import RunFolder
 from stallbench.scenario import Scenario
@@ -89,7 +89,7 @@ class Load:
 
     def start_scheduler(self) -> None:
         """Start the queue's scheduler, if it has one, and wait until it is connected."""
-        queue = find_queues()[self._queue["kind"]]
+        queue = find_queue(self._queue["kind"])
         if queue.has_scheduler(queue.options_type.model_validate(self._queue["options"])):
             self._start("scheduler", {"scheduler": {}})
 

@@ -123,6 +123,7 @@ MEASURES: dict[str, Measure] = {
         Measure(name="horizon_age_xids", meaning="the horizon's age in transactions", statistics=SERIES),
         Measure(name="blocked_backends", meaning="backends waiting for another's lock", statistics=SERIES),
         Measure(name="deadlocks", meaning="deadlocks that the server broke", statistics=("count",)),
+        Measure(name="advisory_locks", meaning="advisory locks of the session that holds the most", statistics=SERIES),
         Measure(name="row_lock_wait_ms", meaning="time that statements have waited for rows, of all sessions", statistics=COUNT),
         Measure(name="conflicts", meaning="queries of a replica that recovery cancelled", statistics=("count",)),
         Measure(name="replication_lag_bytes", meaning="bytes that the replica is behind", statistics=SERIES),

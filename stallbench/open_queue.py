@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from stallbench.drivers import driver_of
-from stallbench.queues import Queue, find_queues
+from stallbench.queues import Queue, find_queue
 from stallbench.records.endpoint import Endpoint
 
 
 def open_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, name: str) -> Queue[Any]:
     """Connect as the process ``name`` and return the queue of that kind; kind and options were validated with the scenario."""
-    queue_type = find_queues()[kind]
+    queue_type = find_queue(kind)
     return queue_type(driver_of(endpoint.engine).connect(endpoint, name), queue_type.options_type.model_validate(options))
 
 

@@ -13,7 +13,7 @@ import psutil
 
 import stallbench
 from stallbench.host_facts import read_host_facts, read_library_versions
-from stallbench.queues import find_queues
+from stallbench.queues import find_queue
 from stallbench.scenario import Phase, Scenario
 from stallbench.whole_file import replace_file
 
@@ -25,7 +25,7 @@ class RunRecord:
         """Write the record of a run that is about to start."""
         self._path = path
         self._parts: dict[str, Callable[[], list[dict[str, Any]]]] = {}
-        queue = find_queues()[scenario.queue.kind]
+        queue = find_queue(scenario.queue.kind)
         options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
         self._record: dict[str, Any] = {
             "format": 1,
@@ -36,10 +36,13 @@ class RunRecord:
             "seed": scenario.seed,
             "scenario": scenario.model_dump(mode="json"),
             "queue": {
-                "kind": queue.kind,
+                "kind": scenario.queue.kind,
                 "options": options.model_dump(mode="json"),
                 "promise": queue.promise,
                 "ordered": queue.ordered,
+                "advisory_locks": queue.count_advisory_locks(options),
+                "outlives_connection": queue.outlives_connection,
+                "expiry_s": getattr(options, queue.expiry_option) if queue.expiry_option else None,
                 "gives_back": queue.gives_back,
                 "tables": queue.tables,
                 "indexes": queue.indexes,

@@ -18,7 +18,8 @@ from stallbench.fault import Fault, show_value
 from stallbench.injection_faults import find_injection_faults
 from stallbench.longrunner_faults import find_longrunner_faults
 from stallbench.model_faults import find_model_faults
-from stallbench.queues import find_queues
+from stallbench.queues import NoQueueError, find_queue, find_queues
+from stallbench.queues.elsewhere import is_elsewhere
 from stallbench.scenario import Database, Phase, Producers, QueueChoice, ScenarioContent, Workers
 from stallbench.scenario_toml import find_unusable_values
 from stallbench.spelling import did_you_mean
@@ -112,13 +113,15 @@ def _find_queue_faults(queue: QueueChoice | None, engine: object) -> Iterator[Fa
     if queue is None:
         return
     queues = find_queues()
-    chosen = queues.get(queue.kind)
     fit = [kind for kind, other in queues.items() if isinstance(engine, str) and engine in other.engines]
-    if chosen is None:
+    try:
+        chosen = find_queue(queue.kind)
+    except NoQueueError as error:
         allowed = f"one of {', '.join(fit or queues)}{did_you_mean(queue.kind, fit or queues)}"
-        yield Fault(("queue", "kind"), f" is {show_value(queue.kind)}; expected {allowed}")
+        problem = f", which {error}" if is_elsewhere(queue.kind) else f"; expected {allowed}"
+        yield Fault(("queue", "kind"), f" is {show_value(queue.kind)}{problem}")
         return
-    if fit and queue.kind not in fit:
+    if fit and engine not in chosen.engines:
         engines = " and ".join(sorted(chosen.engines))
         problem = f' is "{queue.kind}", which runs on {engines} and not on {engine}; expected one of {", ".join(fit)}'
         yield Fault(("queue", "kind"), problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stallbench.collectors.document import WatchedQueue
-from stallbench.queues import Queue, find_queues
+from stallbench.queues import Queue, find_queue
 
 
 class QueueOnConnection:
@@ -19,6 +19,6 @@ class QueueOnConnection:
     def on(self, connection: Any) -> Queue[Any]:
         """Return the queue on ``connection``."""
         if self._queue is None or self._queue.connection is not connection:
-            queue_type = find_queues()[self._watched.kind]
+            queue_type = find_queue(self._watched.kind)
             self._queue = queue_type(connection, queue_type.options_type.model_validate(self._watched.options))
         return self._queue

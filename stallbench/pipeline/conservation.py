@@ -30,12 +30,14 @@ def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int 
 
     A job is of one state (see `stallbench.pipeline.jobs.make_jobs`) and of one origin: ``enqueued``, by a producer's record; without one,
     ``enqueue_unrecorded`` if a producer may have enqueued it without being able to say so, else ``unexpected``, for nobody enqueued it.
-    Those that were ``refused`` have a row too; they have no id, and so no example, no state and no origin.
+    Beside both, ``held_after_completion``: the queue had confirmed its completion and still held it at the end. Those that were ``refused``
+    have a row too; they have no id, and so no example, no state and no origin.
     """
     without_record = "enqueue_unrecorded" if may_miss_enqueues else "unexpected"
     origin = F.when(F.col("enqueue_recorded"), "enqueued").otherwise(without_record)
+    held = F.when(F.col("held_after_completion"), F.lit("held_after_completion"))
     accounted = (
-        jobs.select("job_id", F.explode(F.array("state", origin)).alias("state"))
+        jobs.select("job_id", F.explode(F.array_compact(F.array(F.col("state"), origin, held))).alias("state"))
         .groupBy("state")
         .agg(F.count("job_id").alias("jobs"), F.min_by("job_id", "job_id", EXAMPLES).alias("examples"))
     )

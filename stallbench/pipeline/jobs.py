@@ -25,13 +25,21 @@ def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts) -> D
     what a worker has taken, a job that the census found claimed is nobody's: no worker is left when it is taken.
     """
     moves = events.filter(F.col("job_id").isNotNull() & (F.col("event") != Event.LOST_RACE)).select(
-        "job_id", "t_ns", "event", "process", "intended_ns", F.lit(None).cast("string").alias("held")
+        "job_id",
+        "t_ns",
+        (F.col("t_ns") - F.coalesce("duration_ns", F.lit(0))).alias("began_ns"),
+        "event",
+        "process",
+        "intended_ns",
+        F.lit(None).cast("string").alias("held"),
     )
     if census is not None:
         moves = moves.unionByName(census.withColumn("event", F.lit(_IN_CENSUS)), allowMissingColumns=True)
     told = moves.groupBy("job_id").agg(
         F.min(_when(Event.ENQUEUED, "intended_ns")).alias("intended_ns"),
+        F.min(_when(Event.ENQUEUED, "began_ns")).alias("enqueue_began_ns"),
         F.min(_when(Event.ENQUEUED, "t_ns")).alias("enqueued_ns"),
+        F.min(_when(Event.CLAIMED, "began_ns")).alias("first_claim_began_ns"),
         F.min(_when(Event.CLAIMED, "t_ns")).alias("first_claimed_ns"),
         F.min(_when(Event.COMPLETED, "t_ns")).alias("first_completed_ns"),
         F.count(_when(Event.CLAIMED, "t_ns")).alias("claims"),
@@ -52,6 +60,9 @@ def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts) -> D
         ((F.col("first_completed_ns") - F.col("intended_ns")) / 1e6).alias("latency_ms"),
         _state(census_taken=census is not None, gives_back=facts.queue.gives_back).alias("state"),
         F.col("enqueued_ns").isNotNull().alias("enqueue_recorded"),
+        ((F.col("completions") > 0) & F.coalesce(F.col("is_queued") | F.col("is_claimed"), F.lit(False))).alias(
+            "held_after_completion"
+        ),
     )
 
 

@@ -28,6 +28,7 @@ from stallbench.pipeline.java_errors import explain
 from stallbench.pipeline.jobs import make_jobs
 from stallbench.pipeline.measures import measure_events, measure_samples
 from stallbench.pipeline.order import choose_partitions, make_order, make_order_metrics
+from stallbench.pipeline.overdue import make_overdue
 from stallbench.pipeline.phases import make_phases
 from stallbench.pipeline.places import name_folder, read_whole_text
 from stallbench.pipeline.points import (
@@ -116,6 +117,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         writing.start("duplicates", lambda: make_duplicates(jobs, executions, facts))
         order = make_order(jobs, executions_again(executions), choose_partitions(seen.get["claimed"])).persist()
         writing.start("order", lambda: order)
+        writing.start("overdue", lambda: make_overdue(spark, events, jobs, facts, axis))
         window = facts.queue.window if seen.get["claimed"] <= MOST_JOBS else None
         rounds = (make_rounds(events, jobs, window) if window else spark.createDataFrame([], TABLES["rounds"])).persist()
         writing.start("rounds", lambda: rounds)

@@ -72,6 +72,7 @@ SAMPLED = {
     "horizon_age_xids": Source(subject="server", metric="horizon_age_xids"),
     "blocked_backends": Source(subject="server", metric="blocked_backends", is_sum=True),
     "deadlocks": Source(subject="server", metric="deadlocks", is_sum=True, is_counter=True),
+    "advisory_locks": Source(subject="server", metric="advisory_locks"),
     "row_lock_wait_ms": Source(subject="server", metric="row_lock_wait_ms", is_sum=True, is_counter=True),
     "conflicts": Source(subject="server", metric="conflicts", is_sum=True, is_counter=True),
     "replication_lag_bytes": Source(subject="", metric="lag_bytes"),

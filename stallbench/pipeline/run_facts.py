@@ -61,6 +61,8 @@ class QueueFacts(_Part):
     gives_back: bool = True
     """Whether a job whose worker is gone is ever given to another."""
     options: dict[str, Any] = {}
+    outlives_connection: bool | None = None
+    expiry_s: float | None = None
 
     @property
     def window(self) -> int | None:

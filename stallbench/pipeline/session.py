@@ -57,6 +57,8 @@ _FOR_SMALL_RUNS = {
 _JAVA_FOR_SMALL_RUNS = (
     # Thousands of methods run a few times each: compiling them quickly beats compiling them well. Bulk work would take twice as long.
     "-XX:TieredStopAtLevel=1",
+    # That compiler alone gets 48 MB for its code, which the tables of five runs in one session fill; then nothing is compiled any more.
+    "-XX:ReservedCodeCacheSize=240m",
     # One collector thread and room from the start, so that memory is not collected while classes are still being loaded.
     "-XX:+UseSerialGC",
     "-Xms768m",

@@ -17,8 +17,9 @@ from stallbench.pipeline.failures import NoTableError
 
 TABLES = {
     "jobs": (
-        "job_id long, intended_ns long, enqueued_ns long, first_claimed_ns long, first_completed_ns long, claims long, executions long, "
-        "completions long, failures long, last_process string, latency_ms double, state string, enqueue_recorded boolean"
+        "job_id long, intended_ns long, enqueue_began_ns long, enqueued_ns long, first_claim_began_ns long, first_claimed_ns long, "
+        "first_completed_ns long, claims long, executions long, completions long, failures long, last_process string, "
+        "latency_ms double, state string, enqueue_recorded boolean, held_after_completion boolean"
     ),
     "windows": (
         "t_s int, t_ns long, phase string, "
@@ -38,6 +39,7 @@ TABLES = {
     "conservation": "state string, jobs long, examples array<long>",
     "duplicates": ("job_id long, executions long, completions long, processes string, excused boolean, reason string"),
     "order": "diff long, claims long",
+    "overdue": "kind string, jobs long, examples array<long>, longest_s double",
     "rounds": "round long, jobs long",
     "waiting": "rule string, jobs long, claimed long, broken long, examples array<long>",
     "holders": (
@@ -75,6 +77,7 @@ _ORDER = {
     "conservation": ["state"],
     "duplicates": ["job_id"],
     "order": ["diff"],
+    "overdue": ["kind"],
     "rounds": ["round"],
     "waiting": ["rule"],
     "holders": ["from_ns", "server", "holder"],

@@ -12,6 +12,7 @@ import pkgutil
 from functools import cache
 from typing import Any
 
+from stallbench.queues.elsewhere import NoQueueError, is_elsewhere, load_queue
 from stallbench.queues.queue import (
     Backlog,
     Claim,
@@ -32,10 +33,12 @@ __all__ = [
     "Condition",
     "LostRaceError",
     "NewJob",
+    "NoQueueError",
     "Promise",
     "Queue",
     "QueueOptions",
     "RefusedError",
+    "find_queue",
     "find_queues",
 ]
 
@@ -50,3 +53,16 @@ def find_queues() -> dict[str, type[Queue[Any]]]:
             if issubclass(member, Queue) and not inspect.isabstract(member) and member.__module__ == module.__name__:
                 found[member.kind] = member
     return dict(sorted(found.items()))
+
+
+def find_queue(kind: str) -> type[Queue[Any]]:
+    """Return the queue that a scenario names: one of `find_queues` by its kind, or a class in a file, ``path/to/file.py:ClassName``.
+
+    Raises `NoQueueError`.
+    """
+    if is_elsewhere(kind):
+        return load_queue(kind)
+    try:
+        return find_queues()[kind]
+    except KeyError:
+        raise NoQueueError(f"is none of {', '.join(find_queues())}, nor path/to/file.py:ClassName") from None

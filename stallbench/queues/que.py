@@ -79,6 +79,11 @@ class Que(PostgresQueue[QueOptions]):
         self._start_over_at_s = 0.0
 
     @classmethod
+    def count_advisory_locks(cls, options: QueOptions) -> int:
+        """One for each job of a batch."""
+        return options.batch
+
+    @classmethod
     def find_option_fault(cls, options: QueOptions, engine: str) -> tuple[str, str] | None:
         """Find two ways out at once, which would hide what each of them does."""
         if options.batch > 1 and options.claim_after_last:

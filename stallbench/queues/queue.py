@@ -147,6 +147,11 @@ class Queue(ABC, Generic[OptionsT]):
         return options
 
     @classmethod
+    def count_advisory_locks(cls, options: OptionsT) -> int:
+        """Return how many of PostgreSQL's advisory locks a session holds at once, at the most; one that holds more has leaked them."""
+        return 0
+
+    @classmethod
     def find_option_fault(cls, options: OptionsT, engine: str) -> tuple[str, str] | None:
         """Find an option that does not fit the engine or another one: its name, and the sentence that goes on from there."""
         return None

@@ -9,7 +9,7 @@ _NAMED = 5
 
 
 class Conservation(Check):
-    """No job is lost, none appears that nobody enqueued, and of each it is known what became of it.
+    """No job is lost, none stays after its completion, none appears that nobody enqueued, and of each it is known what became of it.
 
     If the scenario says by an expectation on ``lost`` how many may be lost, losses are told and not failed here.
     """
@@ -28,6 +28,7 @@ class Conservation(Check):
             (count("queued"), "still queued"),
             (count("claimed"), "still claimed"),
             (count("lost"), f"LOST ({_name(run.state_examples('lost'), count('lost'))})"),
+            (count("held_after_completion"), "STILL IN THE QUEUE after their completion was confirmed"),
             (count("unexpected"), "never enqueued on record"),
             (count("enqueue_unrecorded"), "enqueued by a process that died, or whose call raised, before it could record it"),
             (count("unknown"), "of which nobody looked what became"),
@@ -37,7 +38,11 @@ class Conservation(Check):
         found = ", ".join(f"{jobs:,} {what}" for jobs, what in told if jobs) + turned_away
         # How many may be lost the scenario may say itself; then that expectation is the judge, and the ids are told all the same.
         is_judged = any(one["metric"].partition(".")[0] == "lost" for one in run.record["scenario"]["expect"])
-        bad = [state for state in ("lost", "unexpected") if count(state) and not (state == "lost" and is_judged)]
+        bad = [
+            state
+            for state in ("lost", "held_after_completion", "unexpected")
+            if count(state) and not (state == "lost" and is_judged)
+        ]
         unknown = not bad and count("unknown")
         return [
             Finding(
@@ -45,11 +50,15 @@ class Conservation(Check):
                 subject="every job is accounted for",
                 result="fail" if bad else "unknown" if unknown else "pass",
                 reason=f"of {count('enqueued'):,} jobs enqueued: {found}",
-                expected="0 unexpected, 0 unknown; an expectation says how many lost"
+                expected="0 held after completion, 0 unexpected, 0 unknown; an expectation says how many lost"
                 if is_judged
-                else "0 lost, 0 unexpected, 0 unknown",
+                else "0 lost, 0 held after completion, 0 unexpected, 0 unknown",
                 found=found,
-                examples=tuple(job for state in ("lost", "unexpected", "unknown") for job in run.state_examples(state)),
+                examples=tuple(
+                    job
+                    for state in ("lost", "held_after_completion", "unexpected", "unknown")
+                    for job in run.state_examples(state)
+                ),
             )
         ]
 

@@ -15,7 +15,7 @@ from stallbench.injection import Faults
 from stallbench.load import Load
 from stallbench.open_queue import opened_queue
 from stallbench.processes import Process
-from stallbench.queues import find_queues
+from stallbench.queues import find_queue
 from stallbench.records.events import EVENT_COLUMNS, Event
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.scenario import FaultChoice, Scenario
@@ -57,16 +57,16 @@ class FaultyRun:
         self.folder = folder
         self.scratch = started.scratch
         self.notes: list[str] = []
-        queue = find_queues()[scenario.queue.kind]
+        queue = find_queue(scenario.queue.kind)
         options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
         self.queue: dict[str, Any] = {
-            "kind": queue.kind,
+            "kind": scenario.queue.kind,
             "options": options.model_dump(mode="json"),
             "tables": queue.tables,
             "indexes": queue.indexes,
         }
         primary = self.cluster.server("primary")
-        with opened_queue(queue.kind, self.queue["options"], primary.direct, "install") as opened:
+        with opened_queue(scenario.queue.kind, self.queue["options"], primary.direct, "install") as opened:
             opened.install()
         self.load = Load(scenario, self.queue, primary.proxied, processes=self.processes, folder=folder)
         ground = Ground(

@@ -85,6 +85,14 @@ def test_the_backlog_is_the_queue_s(sample: Callable[[str], Any]) -> None:
     assert 0 <= values["primary", "queue", "oldest_job_s"] < 60
 
 
+def test_advisory_locks_are_counted_of_the_session_that_holds_the_most(
+    sample: Callable[[str], Any], database: TestDatabase, open_connection: OpenConnection
+) -> None:
+    open_connection(database.direct, "few").execute("SELECT pg_advisory_lock(1)")
+    open_connection(database.direct, "most").execute("SELECT pg_advisory_lock(n) FROM generate_series(2, 8) AS n")
+    assert sample("advisory_locks")["primary", "server", "advisory_locks"] == 7
+
+
 def test_dead_tuples_and_sizes_are_seen(sample: Callable[[str], Any], database: TestDatabase) -> None:
     with connect(database.direct, "test") as connection:
         connection.execute("DELETE FROM que_jobs")

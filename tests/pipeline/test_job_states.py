@@ -104,8 +104,10 @@ def test_conservation_counts_every_job_once_by_state_and_once_by_origin(tables: 
         "lost": 2,
         "enqueued": 11,
         "unexpected": 2,
+        "held_after_completion": 1,
     }
     assert list(conservation.examples["lost"]) == [DIED_BEFORE_WORK, FAILED_AND_GONE]
+    assert list(conservation.examples["held_after_completion"]) == [COMPLETED_YET_QUEUED]
     assert list(conservation.examples["unexpected"]) == [ONLY_IN_CENSUS, NOBODY_ENQUEUED]
 
 

@@ -138,6 +138,7 @@ _OF_OTHER_RUNS = (
     "history_list_length",
     "replica_history_list_length",
     "recovery_s",
+    "advisory_locks",
     "claim_by_place",
     "start_delay_ms",
     "notification_queue_percent",

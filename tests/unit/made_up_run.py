@@ -147,6 +147,7 @@ EMPTY = {
         "errors",
     ],
     "rounds": ["round", "jobs"],
+    "overdue": ["kind", "jobs", "examples", "longest_s"],
     "waiting": ["rule", "jobs", "claimed", "broken", "examples"],
     "errors": ["phase", "process", "event", "kind", "move", "count"],
 }

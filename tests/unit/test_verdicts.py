@@ -31,6 +31,8 @@ def test_a_sound_run_passes(tmp_path: Path) -> None:
         "expectations",
         "faults",
         "longrunners",
+        "deadlocks",
+        "advisory locks",
         "waiting",
     }
     assert (tmp_path / "verdict.json").exists()
@@ -74,6 +76,7 @@ def test_an_expectation_without_data_is_unknown(tmp_path: Path, values: dict[tup
     [
         ("lost", "fail"),
         ("unexpected", "fail"),
+        ("held_after_completion", "fail"),
         ("unknown", "unknown"),
         ("queued", "pass"),
         ("claimed", "pass"),
@@ -87,6 +90,59 @@ def test_every_job_must_be_accounted_for(tmp_path: Path, state: str, result: str
     assert result_of(verdict, "conservation")[0] == result
     (finding,) = [finding for finding in verdict.findings if finding.check == "conservation"]
     assert finding.examples == (("7",) if result != "pass" else ())
+
+
+def overdue(kind: str, jobs: int) -> pd.DataFrame:
+    return pd.DataFrame([{"kind": kind, "jobs": jobs, "examples": [7], "longest_s": 3.0}])
+
+
+@pytest.mark.parametrize(
+    ("ordered", "jobs", "result"),
+    [(True, 2, "pass"), (True, 3, "fail"), (False, 3, "pass")],
+    ids=["allowed", "too many", "unordered"],
+)
+def test_a_queue_that_keeps_the_order_passes_over_no_more_jobs_than_workers_could_have_had(
+    tmp_path: Path, ordered: bool, jobs: int, result: str
+) -> None:
+    worker = {"name": "worker-1", "role": "worker", "end_ns": START_NS, "intended": "stopped", "exit_code": 0}
+    record = make_record(processes=[worker])
+    record["queue"]["ordered"] = ordered
+    errors = pd.DataFrame([["longtx", "worker-1", "error", "57014", "claim", 1]], columns=EMPTY["errors"])
+    verdict = judge(make_run(tmp_path, record, errors=errors, overdue=overdue("passed_over", jobs)))
+    found, reason = result_of(verdict, "order")
+    assert found == result
+    assert f"{jobs} jobs were passed over by younger ones (for up to 3.0 s)" in reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "ordered", "result"),
+    [
+        ("left_behind", True, "fail"),
+        ("left_behind", False, "pass"),
+        ("held_for_the_dead", True, "fail"),
+        ("held_for_the_dead", False, "fail"),
+        ("passed_over", True, "pass"),
+    ],
+)
+def test_a_job_of_a_dead_worker_must_be_offered_again(tmp_path: Path, kind: str, ordered: bool, result: str) -> None:
+    record = make_record()
+    record["queue"]["ordered"] = ordered
+    assert result_of(judge(make_run(tmp_path, record, overdue=overdue(kind, 1))), "left behind")[0] == result
+
+
+@pytest.mark.parametrize(("event", "count", "result"), [("error", 5, "pass"), ("retried", 5, "pass"), ("error", 4, "fail")])
+def test_every_deadlock_that_the_server_broke_must_have_been_told(tmp_path: Path, event: str, count: int, result: str) -> None:
+    errors = pd.DataFrame([["longtx", "worker-1", event, "1213", "complete", count]], columns=EMPTY["errors"])
+    run = make_run(tmp_path, errors=errors, phases=make_phases({("run", "deadlocks.count"): 5}))
+    assert result_of(judge(run), "deadlocks")[0] == result
+
+
+@pytest.mark.parametrize(("locks", "result"), [(1, "pass"), (2, "fail")])
+def test_a_session_holds_as_many_advisory_locks_as_its_queue_needs(tmp_path: Path, locks: int, result: str) -> None:
+    record = make_record()
+    record["queue"]["advisory_locks"] = 1
+    run = make_run(tmp_path, record, phases=make_phases({("run", "advisory_locks.max"): locks}))
+    assert result_of(judge(run), "advisory locks")[0] == result
 
 
 @pytest.mark.parametrize(("excused", "result"), [(True, "pass"), (False, "fail")])

@@ -1,0 +1,37 @@
+"""How many advisory locks does one session hold? A queue that claims by them holds few; one that leaks them, more and more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
+from stallbench.collectors.document import CollectorsDocument, WatchedServer
+from stallbench.drivers.postgres import Connection
+from stallbench.queues import find_queue
+from stallbench.records.samples import Sample
+
+_MOST = """
+SELECT coalesce(max(locks), 0)
+FROM (SELECT count(*) AS locks FROM pg_locks WHERE locktype = 'advisory' AND granted GROUP BY pid) AS held
+"""
+
+
+class AdvisoryLocksCollector(ServerCollector):
+    """Asks only for a queue that says that it takes any: the question stops the lock manager for a moment."""
+
+    name = "advisory_locks"
+    engines = POSTGRES
+    roles = ("primary",)
+
+    def __init__(self, document: CollectorsDocument) -> None:
+        """See what the queue says."""
+        super().__init__(document)
+        queue = find_queue(document.queue.kind)
+        self._is_asked = queue.count_advisory_locks(queue.options_type.model_validate(document.queue.options)) > 0
+
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield how many the session has that has the most."""
+        if self._is_asked:
+            row = connection.execute(_MOST).fetchone()
+            assert row is not None
+            yield from samples_of(server.name, "server", {"advisory_locks": row[0]})

@@ -1,0 +1,124 @@
+"""Jobs that waited though it was their turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stallbench.pipeline.overdue import make_overdue
+from tests.pipeline.conftest import ReadParts
+from tests.synthetic_run import SyntheticRun, at_ns
+
+Overdue = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def overdue(spark: SparkSession, read_parts: ReadParts) -> Overdue:
+    """Return, of a run, the kinds of overdue jobs with their ids and the longest wait."""
+
+    def make(run: SyntheticRun, census: dict[int, str] | None = None) -> dict[str, tuple[list[int], float]]:
+        parts = read_parts(run.write(census=census or {}))
+        table = make_overdue(spark, parts.records.events, parts.jobs, parts.facts, parts.axis)
+        return {row["kind"]: (list(row["examples"]), row["longest_s"]) for row in table.collect()}
+
+    return make
+
+
+def of_a_queue(folder: Path, *, outlives_connection: bool = False, expiry_s: float | None = None) -> SyntheticRun:
+    run = SyntheticRun(folder / "run", phases={"only": 20})
+    run.record["queue"] |= {"outlives_connection": outlives_connection, "expiry_s": expiry_s}
+    return run
+
+
+def with_a_death(folder: Path, *, claimed_at_s: float = 2, died_at_s: float = 3, **queue: object) -> SyntheticRun:
+    """Job 1 is claimed by a worker that dies at it; 2 comes at 8 s and is executed at once; the records end at 12 s."""
+    run = of_a_queue(folder, **queue)  # type: ignore[arg-type]
+    run.process("worker-2", exit_code=-9, end_s=died_at_s, intended="killed")
+    run.enqueue(1, at_s=1).claim(1, at_s=claimed_at_s, by="worker-2")
+    run.enqueue(2, at_s=8).execute(2, at_s=8.1)
+    run.enqueue(3, at_s=12)
+    return run
+
+
+@pytest.mark.parametrize(("claimed_at_s", "is_passed_over"), [(3.9, False), (4.2, True)])
+def test_a_job_is_passed_over_when_a_younger_one_was_claimed_a_second_before(
+    overdue: Overdue, tmp_path: Path, claimed_at_s: float, is_passed_over: bool
+) -> None:
+    run = of_a_queue(tmp_path)
+    run.enqueue(1, at_s=1).enqueue(2, at_s=2).execute(2, at_s=3).execute(1, at_s=claimed_at_s)
+    assert ("passed_over" in overdue(run)) == is_passed_over
+
+
+def test_one_that_is_never_claimed_is_passed_over_too(overdue: Overdue, tmp_path: Path) -> None:
+    run = of_a_queue(tmp_path)
+    run.enqueue(1, at_s=1).enqueue(2, at_s=2).execute(2, at_s=3).enqueue(3, at_s=9)
+    ((jobs, longest_s),) = overdue(run, {1: "queued", 3: "queued"}).values()
+    assert (jobs, longest_s) == ([1], pytest.approx(8))
+
+
+def test_a_job_in_its_turn_may_wait_for_as_long_as_it_takes(overdue: Overdue, tmp_path: Path) -> None:
+    run = of_a_queue(tmp_path)
+    for job in range(1, 6):
+        run.enqueue(job, at_s=job / 2)
+        run.execute(job, at_s=job * 3)
+    run.enqueue(6, at_s=4)
+    assert overdue(run, {6: "queued"}) == {}
+
+
+def test_jobs_whose_enqueueing_took_place_at_the_same_time_have_no_order(overdue: Overdue, tmp_path: Path) -> None:
+    run = of_a_queue(tmp_path)
+    run.enqueue(1, at_s=2).enqueue(2, at_s=3, took_ms=1500).execute(2, at_s=4).execute(1, at_s=9)
+    assert overdue(run) == {}
+
+
+def test_a_claim_that_itself_takes_long_does_not_pass_its_job_over(overdue: Overdue, tmp_path: Path) -> None:
+    run = of_a_queue(tmp_path)
+    run.enqueue(1, at_s=1).enqueue(2, at_s=2).execute(2, at_s=3)
+    run.claim(1, at_s=9, took_ms=6500).work(1, at_s=9.1).complete(1, at_s=9.2)
+    assert overdue(run) == {}
+
+
+@pytest.mark.parametrize(("held", "kind"), [("claimed", "held_for_the_dead"), ("queued", "left_behind")])
+def test_a_job_of_a_dead_worker_is_due_when_its_connection_is_gone(
+    overdue: Overdue, tmp_path: Path, held: str, kind: str
+) -> None:
+    run = with_a_death(tmp_path)
+    assert overdue(run, {1: held, 3: "queued"}) == {kind: ([1], pytest.approx(8))}
+
+
+@pytest.mark.parametrize(("expiry_s", "is_due"), [(3, True), (30, False)])
+@pytest.mark.parametrize("held", ["claimed", "queued"])
+def test_a_claim_that_outlives_its_connection_is_due_when_its_time_is_over(
+    overdue: Overdue, tmp_path: Path, held: str, expiry_s: float, is_due: bool
+) -> None:
+    run = with_a_death(tmp_path, outlives_connection=True, expiry_s=expiry_s)
+    assert bool(overdue(run, {1: held, 3: "queued"})) == is_due
+
+
+def test_nothing_is_due_while_a_fault_is_in_force(overdue: Overdue, tmp_path: Path) -> None:
+    run = with_a_death(tmp_path)
+    times = {"start_ns": at_ns(2), "proven_ns": at_ns(2), "end_ns": at_ns(11.5), "released_ns": at_ns(11.5)}
+    run.record["faults"] = [{"name": "kill-1", "kind": "kill", "on": "workers", "phase": "only", **times}]
+    assert overdue(run, {1: "claimed", 3: "queued"}) == {}
+
+
+def test_a_job_of_a_dead_worker_that_was_executed_again_is_not_left_behind(overdue: Overdue, tmp_path: Path) -> None:
+    run = with_a_death(tmp_path)
+    run.execute(1, at_s=11)
+    assert overdue(run, {3: "queued"}) == {}
+
+
+def test_a_queue_that_promises_at_most_once_may_forget(overdue: Overdue, tmp_path: Path) -> None:
+    run = with_a_death(tmp_path)
+    run.record["queue"]["promise"] = "at_most_once"
+    assert overdue(run, {1: "claimed", 3: "queued"}) == {}
+
+
+def test_of_a_run_that_does_not_say_how_claims_end_nothing_is_said(overdue: Overdue, tmp_path: Path) -> None:
+    run = with_a_death(tmp_path)
+    del run.record["queue"]["outlives_connection"]
+    assert overdue(run, {1: "claimed", 3: "queued"}) == {}

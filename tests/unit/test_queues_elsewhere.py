@@ -1,0 +1,64 @@
+"""A queue in a file of its user's: found, or told what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stallbench.queues import NoQueueError, find_queue, find_queues
+from stallbench.scenario_file import read_scenario
+from stallbench.scenario_toml import ScenarioError
+from tests.defective_queues.claims_without_lock import ClaimsWithoutLock
+
+DEFECTIVE = Path(__file__).parent.parent / "defective_queues" / "claims_without_lock.py"
+
+
+def test_one_of_the_bench_is_found_by_its_kind() -> None:
+    assert find_queue("que") is find_queues()["que"]
+
+
+def test_one_elsewhere_is_found_by_its_file_and_class() -> None:
+    assert find_queue(f"{DEFECTIVE}:ClaimsWithoutLock") is ClaimsWithoutLock
+
+
+def test_a_relative_path_counts_from_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(DEFECTIVE.parent)
+    assert find_queue(f"{DEFECTIVE.name}:ClaimsWithoutLock") is ClaimsWithoutLock
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wrong"),
+    [
+        ("nowhere.py:MyQueue", None, "names a file that is not there: "),
+        ("no_class.py", "", "names a file, but no class in it; expected path/to/file.py:ClassName"),
+        (
+            "another_class.py:MyQueue",
+            "class Other: pass",
+            "names no queue of that file; it has none: a queue is a subclass of Queue",
+        ),
+        ("broken_queue.py:MyQueue", "import nothing_like_that", "names a file that cannot be loaded: ModuleNotFoundError: "),
+        (
+            "half_a_queue.py:MyQueue",
+            "from stallbench.queues import Queue\nclass MyQueue(Queue): pass",
+            "is not a whole queue: it lacks backlog, claim, complete, enqueue, fail, install, job_ids, summary, ",
+        ),
+        ("json.py:MyQueue", "", "names a file that Python does not find, for another module is called json; rename the file"),
+    ],
+)
+def test_what_is_no_queue_is_told(tmp_path: Path, name: str, content: str | None, wrong: str) -> None:
+    if content is not None:
+        (tmp_path / name.partition(":")[0]).write_text(content)
+    with pytest.raises(NoQueueError) as raised:
+        find_queue(f"{tmp_path}/{name}")
+    assert str(raised.value).startswith(wrong)
+
+
+def test_a_scenario_says_what_is_wrong_with_it() -> None:
+    with pytest.raises(ScenarioError, match=r"queue.kind is \"nowhere.py:MyQueue\", which names a file that is not there: /"):
+        read_scenario("baseline", overrides=["queue.kind=nowhere.py:MyQueue"])
+
+
+def test_its_engines_are_its_own() -> None:
+    with pytest.raises(ScenarioError, match=r"which runs on postgres and not on sqlite"):
+        read_scenario("baseline", overrides=[f"queue.kind={DEFECTIVE}:ClaimsWithoutLock", "database.engine=sqlite"])
