@@ -20,8 +20,7 @@ longtx: setup  ## The main job: one idle transaction, and what it does to a queu
 	@$(BIN)/stallbench run longtx
 
 test: lint  ## Lint, types and all tests
-	@$(BIN)/pytest -n 2 --dist loadfile tests/unit tests/pipeline tests/integration
-	@$(BIN)/pytest tests/end_to_end
+	@$(BIN)/pytest -n 2 --dist loadfile
 
 lint: setup  ## Format, lint and types, without changing anything
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }

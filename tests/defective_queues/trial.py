@@ -93,13 +93,6 @@ def find_subjects() -> list[Subject]:
     return subjects
 
 
-def one_for_each_check(subjects: Sequence[Subject]) -> list[Subject]:
-    """Return the last of the defects that each check must see, and the sound queues that these were made from."""
-    defects = {subject.caught_by: subject for subject in subjects if subject.caught_by}.values()
-    made_from = {(_sound(defect.queue), defect.load) for defect in defects}
-    return [*defects, *(subject for subject in subjects if not subject.caught_by and (subject.queue, subject.load) in made_from)]
-
-
 def run_trial(subject: Subject, runs: Path, *, seed: int = 1) -> Path:
     """Run it to its end and return the run's folder; raises `stallbench.errors.NotCarriedOutError`."""
     variant = None if subject.load == SeededDefect.tried_under else subject.load

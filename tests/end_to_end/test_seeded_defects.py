@@ -1,7 +1,7 @@
 """Does the bench itself tell the truth? A queue with a known fault fails by the right check, and the sound ones beside it pass.
 
-One defect for each check, and the sound queues that these were made from, are tried each time. ``STALLBENCH_DEFECTS=all`` tries every one,
-and ``python -m benchmarks.seeded_defects`` does so again and again.
+A few defects and a sound queue are tried each time, for each takes a run of its own. ``STALLBENCH_DEFECTS=all`` tries every one, and
+``python -m benchmarks.seeded_defects`` does so again and again. What each check says of made-up records is in tests/unit and tests/pipeline.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import pytest
 
 from stallbench.pipeline.session import open_session
 from stallbench.queues import find_queue
-from tests.defective_queues.trial import Outcome, Subject, find_subjects, judge_trial, one_for_each_check, run_trials
+from tests.defective_queues.trial import Outcome, Subject, find_subjects, judge_trial, run_trials
 
 pytestmark = pytest.mark.end_to_end
 
 SUBJECTS = find_subjects()
-TRIED = SUBJECTS if os.environ.get("STALLBENCH_DEFECTS") == "all" else one_for_each_check(SUBJECTS)
+TRIED_EACH_TIME = ("forgets_delete", "promises_too_much", "starves_old_jobs", "skip_locked, rough")
+TRIED = [subject for subject in SUBJECTS if subject.name in TRIED_EACH_TIME or os.environ.get("STALLBENCH_DEFECTS") == "all"]
 
 
 @pytest.fixture(scope="module")
