@@ -99,6 +99,7 @@ def run(
     """
     from stallbench.exposition import Exposure
     from stallbench.joined import read_joined_servers
+    from stallbench.joined_faults import require_fit_for_joined
     from stallbench.run import open_run
     from stallbench.scenario_file import read_scenario
     from stallbench.terminal import RunView
@@ -111,6 +112,8 @@ def run(
         may_change_servers=allow_server_changes,
         wanted=chosen.database,
     )
+    if joined:
+        require_fit_for_joined(chosen, joined)
     folder: RunFolder | None = None
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")

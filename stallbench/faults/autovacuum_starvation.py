@@ -59,6 +59,7 @@ class AutovacuumStarvation(InjectedFault[AutovacuumStarvationOptions]):
     summary = "large tables elsewhere keep autovacuum's workers busy"
     source = "PostgreSQL's documentation of the autovacuum daemon: several large tables may occupy all workers for a long time"
     places = ("server",)
+    on_joined = "never"
     engines = frozenset({"postgres"})
     options_type = AutovacuumStarvationOptions
 

@@ -37,6 +37,7 @@ class Promote(InjectedFault[PromoteOptions]):
     summary = "the primary is killed and stays dead; this replica is promoted and takes over its address"
     source = "asynchronous replication; PostgreSQL's documentation of failover, GitHub's post-incident analysis of October 2018"
     places = ("replica",)
+    on_joined = "never"
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = PromoteOptions
 

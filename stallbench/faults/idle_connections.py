@@ -70,6 +70,7 @@ class IdleConnections(InjectedFault[IdleConnectionsOptions]):
     summary = "opens connections that do nothing, until the server refuses more, and takes every one that becomes free"
     source = "pools of other services, leaks, and scale-outs that meet max_connections: 'sorry, too many clients already'"
     places = ("server",)
+    on_joined = "if allowed"
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = IdleConnectionsOptions
 

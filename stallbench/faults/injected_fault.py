@@ -65,6 +65,8 @@ class InjectedFault(ABC, Generic[OptionsT]):
     """Who has met it."""
     places: ClassVar[tuple[Place, ...]]
     engines: ClassVar[frozenset[Engine]] = frozenset(ENGINES)
+    on_joined: ClassVar[Literal["always", "if allowed", "never"]] = "always"
+    """Whether it may strike servers that the bench did not start. ``if allowed``: others on the same server feel it."""
     options_type: ClassVar[type[FaultOptions]] = FaultOptions
 
     def __init__(self, name: str, on: str, options: OptionsT, ground: Ground) -> None:

@@ -37,6 +37,7 @@ class Outage(InjectedFault[OutageOptions]):
     """A server that ends and is started again. It is over when the server lets a client in."""
 
     places = ("server",)
+    on_joined = "never"
     engines = OVER_A_NETWORK
     options_type = OutageOptions
 

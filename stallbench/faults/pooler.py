@@ -32,6 +32,7 @@ class Pooler(InjectedFault[PoolerOptions]):
     summary = "clients reach the server through pgbouncer, which lends them its few server connections, by the transaction or the session"
     source = "pgbouncer's documentation: features, 'SQL feature map for pooling modes'"
     places = ("server",)
+    on_joined = "never"
     engines = frozenset({"postgres"})
     options_type = PoolerOptions
 

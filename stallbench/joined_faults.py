@@ -1,0 +1,37 @@
+"""What a scenario asks for that servers cannot give which the bench has joined: told before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stallbench.errors import BadInputError
+from stallbench.faults import find_fault_kinds
+from stallbench.joined import JoinedServers
+from stallbench.scenario import Scenario
+
+
+def require_fit_for_joined(scenario: Scenario, joined: JoinedServers) -> None:
+    """Raise `BadInputError`, a line for each fault, if ``scenario`` needs servers of the bench's own."""
+    if faults := list(_find_faults(scenario, joined)):
+        raise BadInputError("\n".join(faults))
+
+
+def _find_faults(scenario: Scenario, joined: JoinedServers) -> Iterator[str]:
+    database = scenario.database
+    for key, is_asked in (
+        ("version", database.version is not None),
+        ("port", database.port is not None),
+        ("replication_slot", database.replication_slot),
+        ("synchronous", database.synchronous),
+    ):
+        if is_asked:
+            yield f"database.{key}: is for servers that the bench starts; with --dsn leave it out: --set database.{key}=.."
+    kinds = find_fault_kinds()
+    for index, phase in enumerate(scenario.phases):
+        for place, choice in enumerate(phase.faults):
+            allowed = kinds[choice.kind].on_joined
+            path = f"phases[{index}].faults[{place}]"
+            if allowed == "never":
+                yield f"{path}: {choice.kind} strikes a server itself, which the bench does only to servers that it has started; leave out --dsn"
+            elif allowed == "if allowed" and not joined.may_change_servers:
+                yield f"{path}: {choice.kind} is felt by everybody on {choice.on}; say --allow-server-changes if that is meant"
