@@ -140,7 +140,16 @@ class MySQLServer:
 
     def _command(self, *arguments: str) -> list[str]:
         base = self._part.path.parent.parent
-        command = [str(self._part.path), "--no-defaults", f"--basedir={base}", f"--datadir={self._data}"]
+        # A server that starts removes every temporary table that it finds in its folder for them, also those of another that runs.
+        temporary = self._data.parent / f"{self.name}-tmp"
+        temporary.mkdir(exist_ok=True)
+        command = [
+            str(self._part.path),
+            "--no-defaults",
+            f"--basedir={base}",
+            f"--datadir={self._data}",
+            f"--tmpdir={temporary}",
+        ]
         if self._engine == "mariadb":
             command.append(f"--lc-messages-dir={_share(base)}")
         if os.geteuid() == 0:
