@@ -78,7 +78,7 @@ def run(
         typer.Option(
             "--expose",
             metavar="ADDRESS",
-            help="Let every process answer Prometheus on this address, 127.0.0.1 or 0.0.0.0; the run's folder says where, in targets/.",
+            help="Let every process answer Prometheus on this address, 127.0.0.1 or 0.0.0.0; targets/ beside the runs says where.",
         ),
     ] = None,
     runs: RunsOption = RUNS,

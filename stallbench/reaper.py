@@ -23,6 +23,7 @@ from typing import Any
 
 import psutil
 
+from stallbench.exposition.targets import name_targets
 from stallbench.processes import TOKEN_VARIABLE
 from stallbench.whole_file import replace_file
 
@@ -240,6 +241,7 @@ def main() -> None:
     reap(token, scratch)
     reason = "; ".join(["the bench was killed", *pay_debts(scratch)])
     mark_aborted(record, reason)
+    name_targets(record.parent).unlink(missing_ok=True)
     remove_scratch(scratch)
 
 

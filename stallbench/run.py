@@ -18,7 +18,7 @@ from stallbench.drained import DrainedLook
 from stallbench.drivers import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.exposition.exposure import Exposure
-from stallbench.exposition.targets import TARGETS_FOLDER, Targets
+from stallbench.exposition.targets import Targets
 from stallbench.faults import Ground
 from stallbench.held_horizon import Longrunners
 from stallbench.injection import Faults
@@ -81,7 +81,7 @@ class Run:
         self._outside = Outside(folder)
         self._joined = joined
         self._exposure = exposure
-        self._targets = Targets(folder.path / TARGETS_FOLDER, _labels(scenario)) if exposure else None
+        self._targets = Targets(folder.path, _labels(scenario)) if exposure else None
         self._debts = Debts(scratch)
 
     def carry_out(self) -> None:

@@ -1,5 +1,7 @@
 """Where Prometheus finds the processes of a run: a file of its file discovery, replaced whole whenever something changes.
 
+The files of all runs are in one folder beside theirs, ``targets/``, for Prometheus takes patterns of files but not of folders.
+
 The labels of a target say what all its series have in common: scenario, variant, queue, engine, and the phase that the run is in.
 """
 
@@ -11,16 +13,19 @@ from pathlib import Path
 
 from stallbench.whole_file import replace_file
 
-TARGETS_FOLDER = "targets"
+
+def name_targets(run: Path) -> Path:
+    """Return where the targets of the run in a folder stand."""
+    return run.parent / "targets" / f"{run.name}.json"
 
 
 class Targets:
     """One run's file."""
 
-    def __init__(self, folder: Path, labels: Mapping[str, str]) -> None:
-        """Make ``folder``; ``labels`` stay the same for the whole run."""
-        folder.mkdir(exist_ok=True)
-        self._path = folder / "stallbench.json"
+    def __init__(self, run: Path, labels: Mapping[str, str]) -> None:
+        """Make the file of the run whose folder ``run`` is; ``labels`` stay the same for the whole run."""
+        self._path = name_targets(run)
+        self._path.parent.mkdir(exist_ok=True)
         self._labels = dict(labels)
         self._phase = ""
         self._processes: dict[str, str] = {}
@@ -39,9 +44,8 @@ class Targets:
             self._write()
 
     def end(self) -> None:
-        """Say that nobody answers any more."""
-        self._processes = {}
-        self._write()
+        """Say that nobody answers any more: there is no file then."""
+        self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:
         content: Sequence[Mapping[str, object]] = [
