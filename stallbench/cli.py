@@ -97,7 +97,7 @@ def run(
 
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
-    from stallbench.exposition import Exposure
+    from stallbench.exposition.exposure import require_address
     from stallbench.joined import read_joined_servers
     from stallbench.joined_faults import require_fit_for_joined
     from stallbench.run import open_run
@@ -114,12 +114,13 @@ def run(
     )
     if joined:
         require_fit_for_joined(chosen, joined)
+    exposure = require_address(expose) if expose else None
     folder: RunFolder | None = None
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         view.say(f"{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
         try:
-            with open_run(chosen, runs, view, joined, Exposure(host=expose) if expose else None) as started:
+            with open_run(chosen, runs, view, joined, exposure) as started:
                 folder = started.folder
                 view.say(f"records are in {_short(folder.path)}")
                 started.carry_out()

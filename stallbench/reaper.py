@@ -28,6 +28,8 @@ from stallbench.processes import TOKEN_VARIABLE
 from stallbench.whole_file import replace_file
 
 SCRATCH_PREFIX = "stallbench-"
+SPARK_PREFIX = f"{SCRATCH_PREFIX}spark-"
+"""Of the pipeline's own folders (`stallbench.pipeline.session`), which go on with its process id."""
 OWNER_FILE = "owner.json"
 _GRACE_S = 2.0
 _GIVE_UP_S = 20.0
@@ -176,9 +178,16 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
             continue
         marked = find_marked(owner["token"], scratch)
         reap(owner["token"], scratch)
-        done += pay_debts(scratch)
+        if unpaid := pay_debts(scratch):
+            done += [*unpaid, f"kept {scratch}, in which that stands: `stallbench clean` tries again"]
+            continue
         remove_scratch(scratch)
         done.append(f"removed {scratch} and {len(marked)} processes of a run whose bench is dead")
+    for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SPARK_PREFIX}*")):
+        owner_pid = scratch.name.removeprefix(SPARK_PREFIX).partition("-")[0]
+        if owner_pid.isdigit() and not psutil.pid_exists(int(owner_pid)):
+            shutil.rmtree(scratch, ignore_errors=True)
+            done.append(f"removed {scratch} of a pipeline that is dead")
     for record in sorted([*runs.glob("*/run.json"), *runs.glob("*/comparison.json")]):
         if record.parent.is_symlink():
             continue
@@ -239,10 +248,11 @@ def main() -> None:
     while os.read(0, 4096):
         pass
     reap(token, scratch)
-    reason = "; ".join(["the bench was killed", *pay_debts(scratch)])
-    mark_aborted(record, reason)
+    unpaid = pay_debts(scratch)
+    mark_aborted(record, "; ".join(["the bench was killed", *unpaid]))
     name_targets(record.parent).unlink(missing_ok=True)
-    remove_scratch(scratch)
+    if not unpaid:
+        remove_scratch(scratch)
 
 
 if __name__ == "__main__":

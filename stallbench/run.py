@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import secrets
 import signal
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -33,13 +32,12 @@ from stallbench.reaper import start_reaper
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
 from stallbench.sampling import Sampling
-from stallbench.scenario import CONTROL, Phase, Scenario
+from stallbench.scenario import Phase, Scenario
 from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.servers.debts import Debts
 from stallbench.servers.join import join_cluster, note_what_was_made
 from stallbench.terminal import RunView
 
-_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, not bound
 _STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
 _SHOW_EVERY_S = 1.0
@@ -81,7 +79,7 @@ class Run:
         self._outside = Outside(folder)
         self._joined = joined
         self._exposure = exposure
-        self._targets = Targets(folder.path, _labels(scenario)) if exposure else None
+        self._targets = Targets(folder.path, scenario.labels, exposure.host) if exposure else None
         self._debts = Debts(scratch)
 
     def carry_out(self) -> None:
@@ -233,7 +231,8 @@ class Run:
         show_at_s = time.monotonic()
         while (now_s := time.monotonic()) < end_s and not is_over():
             self._check_processes()
-            self._say_targets()
+            if self._targets:
+                self._targets.say_processes(self._processes.exposed(), self._outside.exposed())
             next_fault_s = self._faults.go_on() if self._faults else None
             if self._sampling:
                 self._sampling.follow()
@@ -242,13 +241,6 @@ class Run:
                 self.view.show(phase, end_s - now_s, read_live_figures(self.folder))
             pause_s = min(every_s, end_s - time.monotonic(), *([] if next_fault_s is None else [next_fault_s]))
             time.sleep(max(0.0, pause_s))
-
-    def _say_targets(self) -> None:
-        """Tell Prometheus who answers where."""
-        if self._targets and self._exposure:
-            host = socket.gethostname() if self._exposure.host == _ALL_ADDRESSES else self._exposure.host
-            own = {name: f"{host}:{port}" for name, port in self._processes.exposed().items()}
-            self._targets.say_processes({**own, **self._outside.exposed()})
 
     def _check_processes(self) -> None:
         """Take note of what ended uninvited; end the run when the load, or what it runs on, is no longer whole."""
@@ -302,16 +294,6 @@ class Run:
         for sentence in self._debts.pay():
             self.record.note(f"{sentence[0].upper()}{sentence[1:]}")
             self.view.say(sentence)
-
-
-def _labels(scenario: Scenario) -> dict[str, str]:
-    """Return what all series of a run have in common."""
-    return {
-        "scenario": scenario.name,
-        "variant": scenario.variant or CONTROL,
-        "queue": scenario.queue.kind,
-        "engine": scenario.database.engine,
-    }
 
 
 def _how_it_ended(process: Process) -> str:

@@ -198,6 +198,16 @@ class Scenario(ScenarioContent, ScenarioOrigin):
     """One experiment, its variant already applied."""
 
     @property
+    def labels(self) -> dict[str, str]:
+        """What all series of a run have in common, for Prometheus."""
+        return {
+            "scenario": self.name,
+            "variant": self.variant or CONTROL,
+            "queue": self.queue.kind,
+            "engine": self.database.engine,
+        }
+
+    @property
     def duration_s(self) -> float:
         """Seconds of all phases together."""
         return sum(phase.duration_s for phase in self.phases)

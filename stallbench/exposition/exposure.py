@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.registry import Collector
 from pydantic import BaseModel, ConfigDict, Field
+
+from stallbench.errors import BadInputError
 
 
 class Exposure(BaseModel):
@@ -14,6 +18,17 @@ class Exposure(BaseModel):
 
     host: str = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(default=0, ge=0, le=65535, description="0: any free one")
+
+
+def require_address(address: str) -> Exposure:
+    """Return the exposure on an address of this machine; raises `BadInputError` if it is none."""
+    try:
+        with socket.create_server((address, 0)):
+            return Exposure(host=address)
+    except OSError as error:
+        raise BadInputError(
+            f"--expose {address}: expected an address of this machine, like 127.0.0.1: {error.strerror}"
+        ) from error
 
 
 def serve(exposure: Exposure | None, *figures: Collector) -> dict[str, int]:

@@ -8,10 +8,13 @@ The labels of a target say what all its series have in common: scenario, variant
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stallbench.whole_file import replace_file
+
+_ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, not bound
 
 
 def name_targets(run: Path) -> Path:
@@ -22,8 +25,12 @@ def name_targets(run: Path) -> Path:
 class Targets:
     """One run's file."""
 
-    def __init__(self, run: Path, labels: Mapping[str, str]) -> None:
-        """Make the file of the run whose folder ``run`` is; ``labels`` stay the same for the whole run."""
+    def __init__(self, run: Path, labels: Mapping[str, str], host: str) -> None:
+        """Make the file of the run whose folder ``run`` is.
+
+        ``labels`` stay the same for the whole run. ``host``: the address that its own processes listen on.
+        """
+        self._host = socket.gethostname() if host == _ALL_ADDRESSES else host
         self._path = name_targets(run)
         self._path.parent.mkdir(exist_ok=True)
         self._labels = dict(labels)
@@ -37,10 +44,11 @@ class Targets:
             self._phase = name
             self._write()
 
-    def say_processes(self, addresses: Mapping[str, str]) -> None:
-        """Say who answers where: ``host:port`` by the process's name."""
-        if dict(addresses) != self._processes:
-            self._processes = dict(addresses)
+    def say_processes(self, ports: Mapping[str, int], others: Mapping[str, str]) -> None:
+        """Say who answers where, by name: ``ports`` of the run's own processes, ``host:port`` of ``others``."""
+        addresses = {name: f"{self._host}:{port}" for name, port in ports.items()} | dict(others)
+        if addresses != self._processes:
+            self._processes = addresses
             self._write()
 
     def end(self) -> None:

@@ -79,7 +79,7 @@ def open_session(master: str = LOCAL, *, small: bool = True, java_options: Seque
         raise MasterError(f'master is "{master}"; expected local[*], local[4], spark://HOST:PORT, k8s://HOST:PORT or yarn')
     java = require_java()
     is_local = master.startswith("local")
-    scratch = tempfile.mkdtemp(prefix="stallbench-spark-")
+    scratch = tempfile.mkdtemp(prefix=f"stallbench-spark-{os.getpid()}-")
     # The options of the short-lived Java program that only puts together the command line of the real one.
     environment = {"JAVA_HOME": str(java.home), "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     if is_local:

@@ -31,6 +31,7 @@ class Owed(BaseModel):
     settings: list[ChangedSetting] = []
     database: tuple[str, Endpoint] | None = None
     toxiproxy: tuple[str, int] | None = None
+    used_proxies: list[str] = []
     made_proxies: list[str] = []
 
 
@@ -53,8 +54,13 @@ class Debts:
         self._write()
 
     def owe_toxiproxy(self, host: str, port: int) -> None:
-        """Note whose proxies must be without toxics and open afterwards."""
+        """Note which Toxiproxy the bench has joined."""
         self._owed.toxiproxy = (host, port)
+        self._write()
+
+    def owe_clear_proxy(self, name: str) -> None:
+        """Note a proxy that was there before, and must be open and without toxics afterwards."""
+        self._owed.used_proxies.append(name)
         self._write()
 
     def owe_proxy(self, name: str) -> None:
@@ -89,7 +95,10 @@ def _with_passwords(owed: Owed) -> str:
 
 
 def pay(path: Path) -> list[str]:
-    """Pay what stands in a file, the last debt first, and remove the file; returns a sentence for each that could not be paid."""
+    """Pay what stands in a file, and remove it; returns a sentence for each debt that could not be paid.
+
+    The file stays as long as there is one, so that somebody may try again.
+    """
     from stallbench.servers.join import find_guests
     from stallbench.servers.toxiproxy import ToxiproxyServer
 
@@ -100,7 +109,8 @@ def pay(path: Path) -> list[str]:
     if owed.toxiproxy:
         toxiproxy = ToxiproxyServer(*owed.toxiproxy)
         try:
-            toxiproxy.clear()
+            for name in owed.used_proxies:
+                toxiproxy.clear(name)
             for name in owed.made_proxies:
                 toxiproxy.remove_proxy(name)
         except StallbenchError as error:
@@ -124,7 +134,8 @@ def pay(path: Path) -> list[str]:
                 guest.close()
         except Exception as error:  # noqa: BLE001 - as above
             unpaid.append(f"{change.server} still has {change.name} as the scenario set it; it was {change.before!r}: {error}")
-    path.unlink()
+    if not unpaid:
+        path.unlink()
     return unpaid
 
 

@@ -140,8 +140,12 @@ def _require_settings(guest: Guest, wanted: Mapping[str, SettingValue], debts: D
 
 def _put_behind_proxy(toxiproxy: ToxiproxyServer, name: str, endpoint: Endpoint, debts: Debts) -> Endpoint:
     """Take the proxy of that name if there is one, else make it; a proxy ``replication-<name>`` is used by faults if it is there."""
+    for used in (name, f"replication-{name}"):
+        if toxiproxy.process is None and toxiproxy.find_proxy_port(used) is not None:
+            debts.owe_clear_proxy(used)
     port = toxiproxy.find_proxy_port(name)
     if port is None:
         port = toxiproxy.add_proxy(name, endpoint.port, endpoint.host)
-        debts.owe_proxy(name)
+        if toxiproxy.process is None:
+            debts.owe_proxy(name)
     return endpoint.model_copy(update={"host": toxiproxy.host, "port": port})

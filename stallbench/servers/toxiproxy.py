@@ -114,12 +114,11 @@ class ToxiproxyServer:
         except _REFUSED as error:
             raise NotCarriedOutError(f"Toxiproxy refused to remove proxy {name!r}: {error}") from error
 
-    def clear(self) -> None:
-        """Open every proxy and remove every toxic."""
-        try:
-            self._client().reset()
-        except _REFUSED as error:
-            raise NotCarriedOutError(f"Toxiproxy on {self.host}:{self.port} did not reset: {error}") from error
+    def clear(self, name: str) -> None:
+        """Open a proxy and remove its toxics."""
+        for toxic in self.toxics(name):
+            self.remove_toxic(name, toxic)
+        self.set_enabled(name, True)
 
     def set_enabled(self, name: str, enabled: bool) -> None:
         """Cut a proxy (its connections are closed, new ones refused) or open it again."""

@@ -1,0 +1,51 @@
+"""What the bench owes to joined servers: kept in a file that only its user may read, until it is paid."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from stallbench.reaper import DEBTS_FILE, remove_leftovers
+from stallbench.records.endpoint import Endpoint
+from stallbench.servers.debts import Debts
+
+NOBODY_LISTENS = Endpoint(engine="postgres", host="127.0.0.1", port=1, database="queues", user="me", password=SecretStr("secret"))
+
+
+def test_without_debts_there_is_no_file(tmp_path: Path) -> None:
+    assert Debts(tmp_path).pay() == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_file_is_for_the_bench_alone_and_can_be_used(tmp_path: Path) -> None:
+    Debts(tmp_path).owe_setting("primary", NOBODY_LISTENS, "autovacuum_naptime", "1min")
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_text())["settings"][0]["endpoint"]["password"] == "secret"
+
+
+def test_what_cannot_be_paid_is_told_and_kept(tmp_path: Path) -> None:
+    debts = Debts(tmp_path)
+    debts.owe_setting("primary", NOBODY_LISTENS, "autovacuum_naptime", "1min")
+    debts.owe_database("primary", NOBODY_LISTENS)
+    debts.owe_toxiproxy("127.0.0.1", 1)
+    debts.owe_clear_proxy("primary")
+    told = debts.pay()
+    assert len(told) == 3
+    assert told[1].startswith("the queue's tables are still in database queues on primary: ")
+    assert told[2].startswith("primary still has autovacuum_naptime as the scenario set it; it was '1min': ")
+    assert not any("secret" in sentence for sentence in told)
+    assert (tmp_path / DEBTS_FILE).exists()
+
+
+def test_a_pipelines_folder_whose_process_is_gone_is_removed(tmp_path: Path) -> None:
+    make = "import os, tempfile; print(tempfile.mkdtemp(prefix=f'stallbench-spark-{os.getpid()}-'))"
+    ended = subprocess.run([sys.executable, "-c", make], capture_output=True, text=True, check=True)
+    left = Path(ended.stdout.strip())
+    assert left.exists()
+    assert f"removed {left} of a pipeline that is dead" in remove_leftovers(tmp_path)
+    assert not left.exists()
