@@ -57,11 +57,11 @@ class Soak:
     def tell_plan(self) -> str:
         """Say what is about to be done, and what space it may take."""
         scenario, record = self._scenario, self.record
-        bound = bound_bytes(scenario, for_s=record.for_s, keep=record.keep, done=record.whole)
+        bound = bound_bytes(scenario, cycles=record.planned_cycles, keep=record.keep, done=record.whole)
+        done = f", of which {len(record.whole)} are done" if record.whole else ""
         return (
-            f"{scenario.name}{f', variant {scenario.variant}' if scenario.variant else ''}: cycles of {format_duration(scenario.duration_s)} "
-            f"for {format_duration(record.for_s)}, of which {format_duration(round(record.spent_s))} are done; "
-            f"records are in {self.folder.path} and take {tell_bytes(bound)} at most"
+            f"{scenario.name}{f', variant {scenario.variant}' if scenario.variant else ''}: {record.planned_cycles} cycles of "
+            f"{format_duration(scenario.duration_s)}{done}; records are in {self.folder.path} and take {tell_bytes(bound)} at most"
         )
 
     def carry_out(self) -> None:
@@ -73,7 +73,7 @@ class Soak:
         last: Cycle | None = None
         with self._place() as (processes, scratch):
             try:
-                while self._has_time():
+                while len(self.record.whole) < self.record.planned_cycles:
                     self._require_space()
                     last = self._go_through_cycle(processes, scratch, last)
                 status, reason = "completed", ""
@@ -97,11 +97,8 @@ class Soak:
         with start_reaper(token, record=self.folder.current.record, scratch=scratch):
             yield Processes(token), scratch
 
-    def _has_time(self) -> bool:
-        return self.record.spent_s + self._scenario.duration_s <= self.record.for_s
-
     def _require_space(self) -> None:
-        bound = bound_bytes(self._scenario, for_s=self.record.for_s, keep=self.record.keep, done=self.record.whole)
+        bound = bound_bytes(self._scenario, cycles=self.record.planned_cycles, keep=self.record.keep, done=self.record.whole)
         held = measure_bytes(self.folder.path)
         if held > bound:
             raise NotCarriedOutError(
@@ -120,7 +117,8 @@ class Soak:
             hand_on_census(self.folder.cycle(number - 1), folder)
         entry = CycleRecord(number=number, stretch=self._stretch, start_ns=time.time_ns())
         self._write(self.record.with_cycle(entry))
-        self._view.say(f"cycle {number} of about {self._count_cycles()}")
+        left = self.record.planned_cycles - len(self.record.whole)
+        self._view.say(f"cycle {number} begins; after it {left - 1} to come")
         cycle = self._open_cycle(folder, processes, scratch, before, number)
         try:
             _run_through(cycle)
@@ -166,13 +164,6 @@ class Soak:
                 self.record.with_cycle(cycle.model_copy(update={"is_thinned": True, "bytes": measure_bytes(folder.path)}))
             )
 
-    def _count_cycles(self) -> int:
-        whole = self.record.whole
-        mean_s = self.record.spent_s / len(whole) if whole else self._scenario.duration_s
-        return len(self.record.cycles) + int(
-            max(0.0, self.record.for_s - self.record.spent_s - self._scenario.duration_s) / mean_s
-        )
-
     def _write(self, record: SoakRecord) -> None:
         self.record = record
         self.folder.write(record)
@@ -200,7 +191,7 @@ def _run_through(cycle: Cycle) -> None:
 
 def begin(scenario: Scenario, for_s: float, keep: int, runs: Path, joined: JoinedServers | None) -> tuple[SoakFolder, SoakRecord]:
     """Look for room and make a new soak's folder; raises `BadInputError` if there is none."""
-    bound = bound_bytes(scenario, for_s=for_s, keep=keep)
+    bound = bound_bytes(scenario, cycles=int(for_s / scenario.duration_s + 1e-9), keep=keep)
     require_space(runs, Path(tempfile.gettempdir()), bound, is_joined=joined is not None)
     folder = create_soak_folder(runs, scenario.name, scenario.variant)
     record = SoakRecord(

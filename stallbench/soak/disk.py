@@ -35,13 +35,12 @@ def estimate_cycle_bytes(scenario: Scenario) -> int:
     return int(jobs * per_job + samples + _PAGES_BYTES)
 
 
-def bound_bytes(scenario: Scenario, *, for_s: float, keep: int, done: Sequence[CycleRecord] = ()) -> int:
+def bound_bytes(scenario: Scenario, *, cycles: int, keep: int, done: Sequence[CycleRecord] = ()) -> int:
     """Return the most that a soak's folder may hold.
 
     Records are kept of ``keep`` passed cycles, of as many that did not pass, and of the one that goes on; of all others what is left
     when they were thinned. A cycle's size is estimated; where those that were ``done`` were larger, as measured.
     """
-    cycles = max(1, int(for_s // scenario.duration_s))
     cycle_bytes = max([estimate_cycle_bytes(scenario), *(cycle.record_bytes for cycle in done)])
     thinned_bytes = max([_PAGES_BYTES, *(cycle.bytes for cycle in done if cycle.is_thinned)])
     whole = min(2 * keep + 1, cycles)

@@ -57,10 +57,12 @@ def _read_memory(run: RunTables) -> Iterator[tuple[str, Figure]]:
         samples = pd.read_csv(path, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
         samples = samples[samples["metric"].isin(_MEMORY) & samples["subject"].astype(str).str.startswith("process:")]
         values = samples.assign(value=pd.to_numeric(samples["value"], errors="coerce"))
-        medians = values.groupby(["subject", "metric"], as_index=False)["value"].median().dropna()
-        for row in medians.to_dict("records"):
-            name = str(row["subject"]).removeprefix("process:")
-            yield f"{_MEMORY[row['metric']]} of {name}, MiB", Figure(value=row["value"] / _MIB, of=pids.get(name, ""))
+        for subject, of_process in values.groupby("subject"):
+            name = str(subject).removeprefix("process:")
+            for metric, label in _MEMORY.items():
+                median = of_process.loc[of_process["metric"] == metric, "value"].median()
+                if pd.notna(median):
+                    yield f"{label} of {name}, MiB", Figure(value=float(median) / _MIB, of=pids.get(name, ""))
     own = psutil.Process().memory_info()
     yield f"memory of {BENCH}, MiB", Figure(value=own.rss / _MIB, of=str(os.getpid()))
     yield f"private memory of {BENCH}, MiB", Figure(value=(own.rss - own.shared) / _MIB, of=str(os.getpid()))

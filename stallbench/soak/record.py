@@ -62,6 +62,7 @@ class SoakRecord(_Part):
     scenario: Mapping[str, Any]
     """As in ``run.json``."""
     for_s: float
+    """How long its phases are to take together; rests are not counted."""
     keep: int
     """How many of the last passed cycles keep their records, and how many of the first that did not pass."""
     is_joined: bool
@@ -82,14 +83,14 @@ class SoakRecord(_Part):
         return next((cycle for cycle in self.whole if cycle.verdict != "pass"), None)
 
     @property
-    def spent_s(self) -> float:
-        """Time that whole cycles have taken."""
-        return sum(cycle.spent_s for cycle in self.whole)
-
-    @property
     def cycle_s(self) -> float:
         """Length of a cycle's phases."""
         return float(sum(phase["duration_s"] for phase in self.scenario["phases"]))
+
+    @property
+    def planned_cycles(self) -> int:
+        """How many cycles it is to have."""
+        return int(self.for_s / self.cycle_s + 1e-9)
 
     @property
     def exit_code(self) -> int:
