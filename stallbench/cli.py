@@ -435,8 +435,8 @@ def _conclude_soak_and_exit(path: Path) -> NoReturn:
     from stallbench.soak.folder import SoakFolder
     from stallbench.soak.screen import print_soak
 
-    record = conclude_soak(SoakFolder(path))
-    print_soak(record, _short(path / "report.html"))
+    record, drifts = conclude_soak(SoakFolder(path))
+    print_soak(record, drifts, _short(path / "report.html"))
     sys.exit(record.exit_code)
 
 

@@ -99,6 +99,7 @@ class Soak:
 
     def _require_space(self) -> None:
         bound = bound_bytes(self._scenario, cycles=self.record.planned_cycles, keep=self.record.keep, done=self.record.whole)
+        self._write(self.record.model_copy(update={"bound_bytes": bound}))
         held = measure_bytes(self.folder.path)
         if held > bound:
             raise NotCarriedOutError(

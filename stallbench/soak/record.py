@@ -69,8 +69,10 @@ class SoakRecord(_Part):
     """Whether it runs on servers that the bench did not start."""
     notes: tuple[str, ...] = ()
     cycles: tuple[CycleRecord, ...] = ()
-    drift: tuple[Mapping[str, Any], ...] = ()
-    """As `stallbench.soak.drift` has it; empty until there was an end."""
+    bound_bytes: int = 0
+    """What the soak's folder may hold at most."""
+    drift: Mapping[str, Mapping[str, Any] | None] = {}
+    """By figure, as `stallbench.soak.drift` has it; empty until there was an end."""
 
     @property
     def whole(self) -> list[CycleRecord]:

@@ -1,0 +1,44 @@
+"""A soak for CI: a suite for each cycle, with a case for each thing that was checked in it."""
+
+from __future__ import annotations
+
+import json
+
+from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+
+from stallbench.soak.folder import SoakFolder
+from stallbench.soak.record import CycleRecord, SoakRecord
+
+
+def write_junit(folder: SoakFolder, record: SoakRecord) -> None:
+    """Write ``junit.xml`` into the soak's folder, from the cycles' verdicts."""
+    xml = JUnitXml(f"stallbench.soak.{record.scenario['name']}")
+    for cycle in record.cycles:
+        xml.add_testsuite(_make_suite(folder, record, cycle))
+    fresh = folder.path / ".junit.xml"
+    xml.write(str(fresh), pretty=True)
+    fresh.replace(folder.path / "junit.xml")
+
+
+def _make_suite(folder: SoakFolder, record: SoakRecord, cycle: CycleRecord) -> TestSuite:
+    suite = TestSuite(f"{record.scenario['name']}.cycle-{cycle.number:04d}")
+    suite.time = cycle.spent_s
+    where = f"{record.id}.{cycle.number:04d}"
+    verdict = folder.cycle(cycle.number).path / "verdict.json"
+    if cycle.status == "completed" and cycle.verdict is not None and verdict.is_file():
+        for finding in json.loads(verdict.read_text())["findings"]:
+            suite.add_testcase(
+                _make_case(finding["subject"], f"{where}.{finding['check']}", finding["result"], finding["reason"])
+            )
+    else:
+        result = "unknown" if cycle.status == "completed" else "fail"
+        reason = f"{cycle.status}: {cycle.reason or 'no reason was recorded'}"
+        suite.add_testcase(_make_case("the cycle is carried out", f"{where}.status", result, reason))
+    return suite
+
+
+def _make_case(name: str, classname: str, result: str, reason: str) -> TestCase:
+    case = TestCase(name, classname=classname)
+    if result != "pass":
+        case.result = [Failure(reason) if result == "fail" else Error(reason)]
+    return case
