@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stallbench.reaper import is_bench_alive
 from stallbench.soak.drift import Drift, find_drift
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.junit import write_junit
@@ -14,13 +15,18 @@ _HOUR_S = 3600.0
 
 
 def conclude_soak(folder: SoakFolder) -> tuple[SoakRecord, Mapping[str, Drift | None]]:
-    """Find the drift and write record and pages; raises `BadInputError` if ``folder`` holds no soak."""
+    """Find the drift and write record and pages; raises `BadInputError` if ``folder`` holds no soak.
+
+    The record of a soak that goes on under another process is that one's, and left to it.
+    """
     record = folder.read()
     drifts = find_drifts(record)
     record = record.model_copy(update={"drift": {name: drift.as_json() if drift else None for name, drift in drifts.items()}})
-    folder.write(record)
+    goes_on = record.status == "running" and is_bench_alive(dict(record.bench))
+    if not goes_on:
+        folder.write(record)
     write_junit(folder, record)
-    make_pages(folder, record, drifts)
+    make_pages(folder, record, drifts, goes_on=goes_on)
     return record, drifts
 
 

@@ -30,13 +30,13 @@ _CHARTS = {
 """By title: how the names of its figures begin."""
 
 
-def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drift | None]) -> None:
-    """Write ``report.html`` and ``summary.md`` into the soak's folder."""
+def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drift | None], *, goes_on: bool) -> None:
+    """Write ``report.html`` and ``summary.md`` into the soak's folder. ``goes_on``: whether there are cycles to come."""
     content = {
         "record": record,
         "verdict": "pass" if record.exit_code == 0 else "fail" if record.first_failed else "unknown",
         "reason": tell_outcome(record),
-        "notes": list(find_notes(record)),
+        "notes": list(find_notes(record, goes_on=goes_on)),
         "drift": [tell_drift(name, drift) for name, drift in drifts.items() if drift],
         "unpaired": [name for name, drift in drifts.items() if drift is None],
         "level": f"{LEVEL * 100:.0f} %",
@@ -65,9 +65,11 @@ def tell_outcome(record: SoakRecord) -> str:
     )
 
 
-def find_notes(record: SoakRecord) -> Iterator[str]:
+def find_notes(record: SoakRecord, *, goes_on: bool = False) -> Iterator[str]:
     """Return what a reader must know before believing a figure."""
-    if record.status != "completed":
+    if goes_on:
+        yield f"The soak goes on: {len(record.whole)} of {record.planned_cycles} cycles are done."
+    elif record.status != "completed":
         reason = record.reason or "the bench was killed"
         yield f"The soak did not come to its end: {reason}. What follows is what was done until then; --resume goes on."
     yield from record.notes
