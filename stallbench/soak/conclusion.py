@@ -42,7 +42,6 @@ def find_drifts(record: SoakRecord) -> Mapping[str, Drift | None]:
                 [begins_h[cycle.number] for cycle in cycles],
                 [cycle.figures[name].value for cycle in cycles],
                 [_line_of(cycle, name) for cycle in cycles],
-                seed=int(record.scenario["seed"]),
             )
     return drifts
 

@@ -4,10 +4,10 @@ The slope is Theil and Sen's: the median of the slopes between all pairs of cycl
 else moves it hardly at all, where it would tilt a line of least squares. Only cycles of the same line are paired: those of the same servers
 and the same process. So a restart, after which everything begins at another level, is no drift.
 
-The interval has to allow for cycles that resemble their neighbours, as memory and table sizes do: Sen's own (`scipy.stats.theilslopes`)
-takes every cycle for news, and calls far too much a drift. It is the wider, at each end, of two: Sen's, with the variance of Kendall's S
-increased by the autocorrelation of what is left without the slope (Hamed and Rao 1998, of the first order), and the bootstrap of blocks of
-what is left. docs/soak.md has what both do alone.
+The interval has to allow for cycles that resemble their neighbours, as memory and table sizes do: Sen's own, as `scipy.stats.theilslopes`
+has it, takes each cycle for news. So the variance of Kendall's S, from which it is made, is increased by the autocorrelation of what is
+left without the slope (Hamed and Rao 1998, of the first order), and the normal quantile is Student's, with as many degrees of freedom as
+there are cycles that count, less two. The bootstrap of blocks was tried and promises more than it holds; docs/soak.md has the figures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ FEWEST_CYCLES = 8
 """For an interval; with fewer, chance alone puts them all in a row."""
 _MOST_CYCLES = 240
 """More are put together by medians of neighbours: the pairs are as many as the square."""
-_RESAMPLES = 999
 _STRONGEST = 0.95
 
 Floats = npt.NDArray[np.float64]
@@ -57,17 +56,17 @@ class Drift:
         return {**asdict(self), "is_real": self.is_real}
 
 
-def find_drift(hours: Sequence[float], values: Sequence[float], lines: Sequence[Hashable], *, seed: int) -> Drift | None:
+def find_drift(hours: Sequence[float], values: Sequence[float], lines: Sequence[Hashable]) -> Drift | None:
     """Return the drift of ``values``, measured at ``hours``; none if no two cycles are of the same line.
 
-    ``lines``: of each value, which line it is of. ``seed``: of the bootstrap, so that a report that is made again has the same figures.
+    ``lines``: of each value, which line it is of.
     """
     pieces = list(_split(hours, values, lines))
     if not pieces:
         return None
     slope = _find_slope(pieces)
     cycles = sum(lines.count(line) > 1 for line in lines)
-    low, high = _find_interval(pieces, slope, seed) if cycles >= FEWEST_CYCLES else (None, None)
+    low, high = _find_interval(pieces, slope) if cycles >= FEWEST_CYCLES else (None, None)
     return Drift(
         cycles=cycles,
         lines=len(pieces),
@@ -102,13 +101,20 @@ def _slopes(pieces: Sequence[tuple[Floats, Floats]]) -> Floats:
     return np.concatenate(found)
 
 
-def _find_interval(pieces: Sequence[tuple[Floats, Floats]], slope: float, seed: int) -> tuple[float, float]:
+def _find_interval(pieces: Sequence[tuple[Floats, Floats]], slope: float) -> tuple[float, float]:
+    """Return Sen's interval, widened; S is summed over the pieces, as Hirsch and Slack sum it over seasons."""
     left = [_without(t, y, slope) for t, y in pieces]
     if not any(residuals.any() for residuals in left):
         return slope, slope
-    sen = _sen_interval(pieces, left)
-    drawn = _bootstrap_interval(pieces, left, slope, np.random.default_rng(seed))
-    return min(sen[0], drawn[0]), max(sen[1], drawn[1])
+    counts = [len(t) for t, _ in pieces]
+    inflation = _inflate(sum(counts), _first_autocorrelation(left))
+    variance = inflation * sum(n * (n - 1) * (2 * n + 5) / 18 for n in counts)
+    freedom = max(2.0, sum(counts) / inflation - 2)
+    width = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * variance**0.5
+    slopes = np.sort(_slopes(pieces))
+    low = max(0, round((len(slopes) - width) / 2))
+    high = min(len(slopes) - 1, round((len(slopes) + width) / 2) - 1)
+    return float(slopes[low]), float(slopes[high])
 
 
 def _without(t: Floats, y: Floats, slope: float) -> Floats:
@@ -118,20 +124,8 @@ def _without(t: Floats, y: Floats, slope: float) -> Floats:
     return residuals
 
 
-def _sen_interval(pieces: Sequence[tuple[Floats, Floats]], left: Sequence[Floats]) -> tuple[float, float]:
-    """Return Sen's interval; S is summed over the pieces, as Hirsch and Slack sum it over seasons."""
-    counts = [len(t) for t, _ in pieces]
-    variance = sum(n * (n - 1) * (2 * n + 5) / 18 for n in counts)
-    inflation = _inflate(sum(counts), _first_autocorrelation(left))
-    width = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(variance * inflation)
-    slopes = np.sort(_slopes(pieces))
-    low = max(0, round((len(slopes) - width) / 2))
-    high = min(len(slopes) - 1, round((len(slopes) + width) / 2) - 1)
-    return float(slopes[low]), float(slopes[high])
-
-
 def _first_autocorrelation(left: Sequence[Floats]) -> float:
-    """Return how much a cycle resembles the next, 0 to `_STRONGEST`; a fitted line makes it look less than it is, by about 2/n and 4/n of it."""
+    """Return how much a cycle resembles the next, 0 to `_STRONGEST`; corrected, for a fitted line makes it look less than it is."""
     n = sum(len(residuals) for residuals in left)
     product = sum(float((residuals[1:] * residuals[:-1]).sum()) for residuals in left)
     square = sum(float((residuals**2).sum()) for residuals in left)
@@ -139,27 +133,6 @@ def _first_autocorrelation(left: Sequence[Floats]) -> float:
 
 
 def _inflate(n: int, autocorrelation: float) -> float:
+    """Return for how many cycles, each like its neighbours, one stands."""
     lags = np.arange(1, n)
     return float(1 + 2 * ((1 - lags / n) * autocorrelation**lags).sum())
-
-
-def _bootstrap_interval(
-    pieces: Sequence[tuple[Floats, Floats]], left: Sequence[Floats], slope: float, random: np.random.Generator
-) -> tuple[float, float]:
-    """Return the interval of the slopes of series made of blocks of what is left, each piece of its own; blocks of the square root of n."""
-    found = []
-    for _ in range(_RESAMPLES):
-        drawn = [(t, _draw_blocks(residuals, random)) for (t, _), residuals in zip(pieces, left, strict=True)]
-        found.append(_find_slope(drawn))
-    low, high = np.percentile(found, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
-    return slope - float(high), slope - float(low)
-
-
-def _draw_blocks(residuals: Floats, random: np.random.Generator) -> Floats:
-    """Return as many values, in blocks that begin anywhere and go on at the beginning after the end."""
-    n = len(residuals)
-    length = max(1, round(n**0.5))
-    starts = random.integers(0, n, -(-n // length))
-    places = (starts[:, None] + np.arange(length)) % n
-    drawn: Floats = residuals[places.ravel()[:n]]
-    return drawn
