@@ -51,13 +51,13 @@ class Soak:
         self._view = view
         self._joined = joined
         self._stretch = 1 + max((cycle.stretch for cycle in record.cycles), default=0)
-        self._processes: Processes | None = None
-        self._scratch: Path | None = None
+        self._cycle: Cycle | None = None
+        """The one that goes on, or whose servers and processes are at rest."""
 
     def tell_plan(self) -> str:
         """Say what is about to be done, and what space it may take."""
         scenario, record = self._scenario, self.record
-        bound = bound_bytes(scenario, cycles=record.planned_cycles, keep=record.keep, done=record.whole)
+        bound = self._bound_bytes()
         done = f", of which {len(record.whole)} are done" if record.whole else ""
         return (
             f"{scenario.name}{f', variant {scenario.variant}' if scenario.variant else ''}: {record.planned_cycles} cycles of "
@@ -70,12 +70,11 @@ class Soak:
         A cycle that fails by its verdict does not end the soak; one that could not be carried out does, with `NotCarriedOutError`.
         """
         status, reason = "failed", "the bench itself broke off"
-        last: Cycle | None = None
         with self._place() as (processes, scratch):
             try:
                 while len(self.record.whole) < self.record.planned_cycles:
                     self._require_space()
-                    last = self._go_through_cycle(processes, scratch, last)
+                    self._go_through_cycle(processes, scratch)
                 status, reason = "completed", ""
             except KeyboardInterrupt:
                 status, reason = "aborted", "interrupted"
@@ -85,8 +84,8 @@ class Soak:
                 raise
             finally:
                 self._write(self.record.model_copy(update={"status": status, "reason": reason}))
-                if last is not None:
-                    last.take_down()
+                if self._cycle is not None:
+                    self._cycle.take_down()
                 processes.stop_all()
 
     @contextmanager
@@ -97,8 +96,17 @@ class Soak:
         with start_reaper(token, record=self.folder.current.record, scratch=scratch):
             yield Processes(token), scratch
 
+    def _bound_bytes(self) -> int:
+        return bound_bytes(
+            self._scenario,
+            cycles=self.record.planned_cycles,
+            keep=self.record.keep,
+            done=self.record.whole,
+            broken=self.record.broken,
+        )
+
     def _require_space(self) -> None:
-        bound = bound_bytes(self._scenario, cycles=self.record.planned_cycles, keep=self.record.keep, done=self.record.whole)
+        bound = self._bound_bytes()
         self._write(self.record.model_copy(update={"bound_bytes": bound}))
         held = measure_bytes(self.folder.path)
         if held > bound:
@@ -109,18 +117,18 @@ class Soak:
         if not is_space_left(self.folder.path, cycle_bytes):
             raise NotCarriedOutError(f"{self.folder.path}: no room for another cycle; make room, then: stallbench soak --resume")
 
-    def _go_through_cycle(self, processes: Processes, scratch: Path, before: Cycle | None) -> Cycle:
+    def _go_through_cycle(self, processes: Processes, scratch: Path) -> None:
         """Carry one cycle out, make its tables while the load is at rest, and put it into the record."""
         number = 1 + len(self.record.cycles)
         began_s = time.monotonic()
         folder = self.folder.begin_cycle(number)
-        if before is not None:
+        if self._cycle is not None:
             hand_on_census(self.folder.cycle(number - 1), folder)
         entry = CycleRecord(number=number, stretch=self._stretch, start_ns=time.time_ns())
         self._write(self.record.with_cycle(entry))
         left = self.record.planned_cycles - len(self.record.whole)
         self._view.say(f"cycle {number} begins; after it {left - 1} to come")
-        cycle = self._open_cycle(folder, processes, scratch, before, number)
+        cycle = self._cycle = self._open_cycle(folder, processes, scratch, number)
         try:
             _run_through(cycle)
             rested_s = time.monotonic()
@@ -137,13 +145,12 @@ class Soak:
         self._write(self.record.with_cycle(entry))
         self._view.say(f"cycle {number}: {(entry.verdict or 'unknown').upper()}: {entry.reason}")
         self._thin_old_cycles()
-        return cycle
 
-    def _open_cycle(self, folder: RunFolder, processes: Processes, scratch: Path, before: Cycle | None, number: int) -> Cycle:
+    def _open_cycle(self, folder: RunFolder, processes: Processes, scratch: Path, number: int) -> Cycle:
         scenario = self._scenario.model_copy(update={"seed": self._scenario.seed + number - 1})
         record = RunRecord(folder.record, scenario)
         record.note(f"Cycle {number} of the soak {self.folder.path.name}; what its processes printed is in the soak's logs.")
-        return Cycle(scenario, self.folder.current, record, processes, scratch, self._view, self._joined, before)
+        return Cycle(scenario, self.folder.current, record, processes, scratch, self._view, self._joined, self._cycle)
 
     def _judge(self, folder: RunFolder, entry: CycleRecord) -> CycleRecord:
         """Make the tables, the verdict and the page; a cycle whose tables cannot be made is unknown, and the soak goes on."""
@@ -207,8 +214,11 @@ def begin(scenario: Scenario, for_s: float, keep: int, runs: Path, joined: Joine
     return folder, record
 
 
-def resume(folder: SoakFolder, *, is_joined: bool) -> SoakRecord:
-    """Take up a soak after its last whole cycle and mark what was torn; raises `BadInputError` if it cannot be."""
+def resume(folder: SoakFolder, keep: int | None, *, is_joined: bool) -> SoakRecord:
+    """Take up a soak after its last whole cycle and mark what was torn; raises `BadInputError` if it cannot be.
+
+    ``keep``: in the place of what it was begun with, if given.
+    """
     record = folder.read()
     if record.status == "completed":
         raise BadInputError(f"{folder.path}: came to its end; there is nothing to resume")
@@ -227,7 +237,8 @@ def resume(folder: SoakFolder, *, is_joined: bool) -> SoakRecord:
         if last.status != "completed":
             told += f" Cycle {last.number} is {last.status} ({last.reason}); it is kept and not counted."
         record = record.with_note(told)
-    record = record.model_copy(update={"status": "running", "reason": "", "bench": describe_bench()})
+    changes = {"keep": record.keep if keep is None else keep}
+    record = record.model_copy(update={"status": "running", "reason": "", "bench": describe_bench(), **changes})
     folder.write(record)
     return record
 

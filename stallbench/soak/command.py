@@ -20,6 +20,8 @@ from stallbench.soak.plan import read_duration_s, read_scenario_again, require_f
 from stallbench.soak.record import SoakRecord
 from stallbench.soak.view import SoakView
 
+_KEEP = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Begun:
@@ -38,7 +40,7 @@ def begin_or_resume(
     resume_: str | None,
     variant: str | None,
     overrides: Sequence[str],
-    keep: int,
+    keep: int | None,
     dsn: Sequence[str],
     database: str | None,
     toxiproxy: str | None,
@@ -65,9 +67,9 @@ def begin_or_resume(
     if joined:
         require_fit_for_joined(chosen, joined)
     if folder is not None:
-        return Begun(folder, resume(folder, is_joined=joined is not None), chosen, joined)
+        return Begun(folder, resume(folder, keep, is_joined=joined is not None), chosen, joined)
     assert for_ is not None
-    return Begun(*begin(chosen, read_duration_s(for_, chosen), keep, runs, joined), chosen, joined)
+    return Begun(*begin(chosen, read_duration_s(for_, chosen), _KEEP if keep is None else keep, runs, joined), chosen, joined)
 
 
 def carry_out(begun: Begun) -> None:

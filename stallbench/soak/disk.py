@@ -35,16 +35,19 @@ def estimate_cycle_bytes(scenario: Scenario) -> int:
     return int(jobs * per_job + samples + _PAGES_BYTES)
 
 
-def bound_bytes(scenario: Scenario, *, cycles: int, keep: int, done: Sequence[CycleRecord] = ()) -> int:
+def bound_bytes(
+    scenario: Scenario, *, cycles: int, keep: int, done: Sequence[CycleRecord] = (), broken: Sequence[CycleRecord] = ()
+) -> int:
     """Return the most that a soak's folder may hold.
 
-    Records are kept of ``keep`` passed cycles, of as many that did not pass, and of the one that goes on; of all others what is left
-    when they were thinned. A cycle's size is estimated; where those that were ``done`` were larger, as measured.
+    Records are kept of ``keep`` passed cycles, of as many that did not pass, of the last one, and of the one that goes on; of all others what is left
+    when they were thinned; those that were ``broken`` off keep theirs. A cycle's size is estimated; where those that were ``done`` were
+    larger, as measured.
     """
     cycle_bytes = max([estimate_cycle_bytes(scenario), *(cycle.record_bytes for cycle in done)])
     thinned_bytes = max([_PAGES_BYTES, *(cycle.bytes for cycle in done if cycle.is_thinned)])
-    whole = min(2 * keep + 1, cycles)
-    return int(_SPARE * (whole * cycle_bytes + (cycles - whole) * thinned_bytes) + _LOGS_BYTES)
+    whole = min(2 * keep + 2, cycles)
+    return int(_SPARE * ((whole + len(broken)) * cycle_bytes + (cycles - whole) * thinned_bytes) + _LOGS_BYTES)
 
 
 def require_space(path: Path, scratch: Path, wanted_bytes: int, *, is_joined: bool) -> None:
@@ -72,8 +75,11 @@ def measure_bytes(folder: Path) -> int:
 
 
 def choose_to_thin(cycles: Sequence[CycleRecord], keep: int) -> list[CycleRecord]:
-    """Return the cycles whose records are not kept any more: all but the last ``keep`` passed ones and the first ``keep`` others."""
-    whole = [cycle for cycle in cycles if cycle.status == "completed"]
+    """Return the cycles whose records are not kept any more: all but the last ``keep`` passed ones and the first ``keep`` others.
+
+    The last of all keeps them too: what its census has found goes into the next one.
+    """
+    whole = [cycle for cycle in cycles if cycle.status == "completed"][:-1]
     passed = [cycle for cycle in whole if cycle.verdict == "pass"]
     others = [cycle for cycle in whole if cycle.verdict != "pass"]
     return [cycle for cycle in (*(passed[:-keep] if keep else passed), *others[keep:]) if not cycle.is_thinned]

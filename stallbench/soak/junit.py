@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 
-from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
+from junitparser import TestSuite
 
+from stallbench.report_junit import make_case, write_suites
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.record import CycleRecord, SoakRecord
 
 
 def write_junit(folder: SoakFolder, record: SoakRecord) -> None:
     """Write ``junit.xml`` into the soak's folder, from the cycles' verdicts."""
-    xml = JUnitXml(f"stallbench.soak.{record.scenario['name']}")
-    for cycle in record.cycles:
-        xml.add_testsuite(_make_suite(folder, record, cycle))
-    fresh = folder.path / ".junit.xml"
-    xml.write(str(fresh), pretty=True)
-    fresh.replace(folder.path / "junit.xml")
+    write_suites(folder.path / "junit.xml", [_make_suite(folder, record, cycle) for cycle in record.cycles])
 
 
 def _make_suite(folder: SoakFolder, record: SoakRecord, cycle: CycleRecord) -> TestSuite:
@@ -27,18 +23,8 @@ def _make_suite(folder: SoakFolder, record: SoakRecord, cycle: CycleRecord) -> T
     verdict = folder.cycle(cycle.number).path / "verdict.json"
     if cycle.status == "completed" and cycle.verdict is not None and verdict.is_file():
         for finding in json.loads(verdict.read_text())["findings"]:
-            suite.add_testcase(
-                _make_case(finding["subject"], f"{where}.{finding['check']}", finding["result"], finding["reason"])
-            )
+            suite.add_testcase(make_case(finding["subject"], f"{where}.{finding['check']}", finding["result"], finding["reason"]))
     else:
-        result = "unknown" if cycle.status == "completed" else "fail"
         reason = f"{cycle.status}: {cycle.reason or 'no reason was recorded'}"
-        suite.add_testcase(_make_case("the cycle is carried out", f"{where}.status", result, reason))
+        suite.add_testcase(make_case("the cycle is carried out", f"{where}.status", "unknown", reason))
     return suite
-
-
-def _make_case(name: str, classname: str, result: str, reason: str) -> TestCase:
-    case = TestCase(name, classname=classname)
-    if result != "pass":
-        case.result = [Failure(reason) if result == "fail" else Error(reason)]
-    return case

@@ -80,6 +80,11 @@ class SoakRecord(_Part):
         return [cycle for cycle in self.cycles if cycle.status == "completed"]
 
     @property
+    def broken(self) -> list[CycleRecord]:
+        """The cycles that were broken off: they keep what they have."""
+        return [cycle for cycle in self.cycles if cycle.status in ("failed", "aborted", "torn")]
+
+    @property
     def first_failed(self) -> CycleRecord | None:
         """The first cycle that did not pass, whether it failed or could not be decided."""
         return next((cycle for cycle in self.whole if cycle.verdict != "pass"), None)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from stallbench.report import as_script_data, open_template
+from stallbench.report import open_template
+from stallbench.report_charts import as_script_data
 from stallbench.run_record import read_record
 from stallbench.soak.disk import measure_bytes, tell_bytes
 from stallbench.soak.drift import FEWEST_CYCLES, LEVEL, Drift
@@ -79,7 +80,7 @@ def find_notes(record: SoakRecord, *, goes_on: bool = False) -> Iterator[str]:
 
 def tell_drift(name: str, drift: Drift) -> dict[str, Any]:
     """Return a drift in words, by column."""
-    relative = f"{drift.slope / drift.level * 100:+.2g} %" if drift.level else "–"
+    relative = f"{_signed(drift.slope / drift.level * 100)} %" if drift.level else "–"
     return {
         "name": name,
         "level": format_value(drift.level),
