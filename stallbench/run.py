@@ -7,6 +7,7 @@ import secrets
 import signal
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -76,6 +77,7 @@ class Run:
         self._faults: Faults | None = None
         self._sampling: Sampling | None = None
         self._died: set[str] = set()
+        self._fault_numbers: Counter[str] = Counter()
         self._outside = Outside(folder)
         self._joined = joined
         self._exposure = exposure
@@ -202,6 +204,7 @@ class Run:
                 note=self.record.note,
             ),
             say=self.view.say,
+            numbers=self._fault_numbers,
         )
         self.record.follow("faults", self._faults.records)
 

@@ -40,6 +40,7 @@ class Cycle(Run):
             self._cluster = before._cluster
             self._load = before._load
             self._died = before._died
+            self._fault_numbers = before._fault_numbers
             self._debts = before._debts
             before._before = None
         record.follow("processes", self.process_records)

@@ -95,7 +95,9 @@ def thin(folder: RunFolder) -> None:
 
 def tell_bytes(count: float) -> str:
     """Return a size in words."""
-    return f"{count / 1000 / _MB:.1f} GB" if count >= 1000 * _MB else f"{count / _MB:.0f} MB"
+    if count >= 1000 * _MB:
+        return f"{count / 1000 / _MB:.1f} GB"
+    return f"{count / _MB:.1f} MB" if count < 10 * _MB else f"{count / _MB:.0f} MB"
 
 
 def _device(path: Path) -> int:
