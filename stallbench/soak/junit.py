@@ -6,7 +6,7 @@ import json
 
 from junitparser import TestSuite
 
-from stallbench.report_junit import make_case, write_suites
+from stallbench.report.junit import make_case, write_suites
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.record import CycleRecord, SoakRecord
 

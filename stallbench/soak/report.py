@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stallbench.report import open_template
-from stallbench.report_charts import as_script_data
+from stallbench.report.charts import as_script_data
 from stallbench.run_record import read_record
 from stallbench.soak.disk import measure_bytes, tell_bytes
 from stallbench.soak.drift import FEWEST_CYCLES, LEVEL, Drift
