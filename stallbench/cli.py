@@ -198,11 +198,15 @@ def soak(
     variant: VariantOption = None,
     set_: SetOption = None,
     keep: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--keep", metavar="N", min=0, max=1000, help="Keep the records of the last N passed cycles, and of N others."
+            "--keep",
+            metavar="N",
+            min=0,
+            max=1000,
+            help="Keep the records of the last N passed cycles, and of the first N others; 3 if not given.",
         ),
-    ] = 3,
+    ] = None,
     dsn: Annotated[
         list[str] | None,
         typer.Option(

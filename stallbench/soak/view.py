@@ -22,10 +22,14 @@ class SoakView(RunView):
         self._live = None
         self._log = log.open("a", buffering=1)
         self._shown_s = float("-inf")
+        self._is_alone = False
+        """Whether nobody else reads what is printed."""
 
     def say(self, sentence: str) -> None:
         """Print one line, and keep it with the time of day."""
         self._log.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {sentence}\n")
+        if self._is_alone:
+            return
         try:
             print(f"{time.monotonic() - self._began_s:7.1f} s  {sentence}", flush=True)
         except OSError:
@@ -38,5 +42,6 @@ class SoakView(RunView):
             super().show(phase, left_s, figures)
 
     def _turn_to_log(self) -> None:
+        self._is_alone = True
         for stream in (1, 2):
             os.dup2(self._log.fileno(), stream)
