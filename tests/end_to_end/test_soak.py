@@ -68,7 +68,7 @@ def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, tmp_path: Path
     scenario.write_text(GROWS)
     running = bench.start("soak", str(scenario), "--for", "16s", "--keep", "1")
     try:
-        left_over = lose_terminal_and_bench(bench, running)
+        path, left_over = lose_terminal_and_bench(bench, running)
     finally:
         running.kill()
         running.wait()
@@ -101,8 +101,8 @@ def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, tmp_path: Path
     assert bench.run("soak", "--resume", path.name).returncode == 2
 
 
-def lose_terminal_and_bench(bench: Bench, running: subprocess.Popen[str]) -> int:
-    """Take the terminal away in the first cycle, and kill the bench in the third; returns how many jobs were left over between."""
+def lose_terminal_and_bench(bench: Bench, running: subprocess.Popen[str]) -> tuple[Path, int]:
+    """Take the terminal away in the first cycle, and kill the bench in the third; returns the soak's folder, and how many jobs the third began with."""
     first = wait_for_cycle(bench, 1)
     assert running.stdout
     assert running.stderr
@@ -123,7 +123,7 @@ def lose_terminal_and_bench(bench: Bench, running: subprocess.Popen[str]) -> int
         assert time.monotonic() < until_s, "the killed bench has left something behind"
         time.sleep(0.1)
     assert json.loads((path / "cycles" / "0003" / "run.json").read_text())["status"] == "aborted"
-    return int(content["cycles"][1]["left_over"])
+    return path, int(content["cycles"][1]["left_over"])
 
 
 def assert_every_job_of_the_cycle_before_is_known(path: Path, left_over: int) -> None:
