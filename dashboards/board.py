@@ -52,8 +52,8 @@ def board(
     made = frame.build()
     for number, placed in enumerate(made.panels or [], start=1):
         placed.id_val = number
-    if any(variable.name == "run" and not variable.multi for variable in made.templating.list_val or []):
-        made.annotations.list_val = annotation_queries()
+    is_of_one_run = any(variable.name == "run" and not variable.multi for variable in made.templating.list_val or [])
+    made.annotations.list_val = annotation_queries() if is_of_one_run else []
     return made
 
 

@@ -131,6 +131,7 @@ def matrix(
         .unit(unit)
         .span(12)
         .height(8)
+        .filterable(True)
         .no_value("-")
         .with_target(_target(query, "A").instant().format(prometheus_model.PromQueryFormat.TABLE))
         .with_transformation(
