@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
 import time
 from typing import Any
 
@@ -11,7 +13,9 @@ import requests
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from stallbench.onlookers.grafana import TOKEN_VARIABLE
 from tests.end_to_end.conftest import Bench, short
+from tests.grafana_stand_in import TOKEN, grafana_stand_in
 
 pytestmark = pytest.mark.end_to_end
 
@@ -39,20 +43,49 @@ def value(families: dict[str, Metric], name: str, **labels: str) -> float:
     return float(sample.value)
 
 
-def test_every_process_answers_prometheus_and_the_targets_say_where(bench: Bench) -> None:
-    run = bench.start("run", "longtx", *short("phases.longtx.duration=10s"), "--expose", "127.0.0.1")
+def test_every_process_answers_prometheus_and_phases_reach_grafana(bench: Bench) -> None:
+    with grafana_stand_in() as grafana, socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run = bench.start(
+            *("run", "longtx", *short("phases.longtx.duration=10s"), "--expose", "127.0.0.1"),
+            *("--watch-port", str(port), "--annotate", grafana.url),
+            environment={TOKEN_VARIABLE: TOKEN},
+        )
+        look_on(bench, run)
+        out, err = run.communicate(timeout=300)
+    assert run.returncode == 0, out + err
+    assert not list((bench.runs / "targets").iterdir())
+    assert f"--watch: the run goes on without Prometheus: port {port} on 127.0.0.1 is in use; choose another" in out
+    stretches = {one["text"]: one for one in grafana.annotations.values()}
+    record = bench.record()
+    assert set(stretches) == {
+        *(f"phase {phase['name']}{'' if phase['measured'] else ' (not measured)'}" for phase in record["phases"]),
+        "idle_writer-1 on primary",
+    }
+    phase = next(one for one in record["phases"] if one["name"] == "longtx")
+    assert [stretches["phase longtx"][key] for key in ("time", "timeEnd")] == [
+        phase[key] // 1_000_000 for key in ("start_ns", "end_ns")
+    ]
+    assert all(bench.folder().name in one["tags"] for one in stretches.values())
+    for file in bench.folder().rglob("*"):
+        assert not file.is_file() or TOKEN.encode() not in file.read_bytes(), file
+
+
+def look_on(bench: Bench, run: subprocess.Popen[str]) -> None:
+    """Be what Prometheus would be."""
     try:
         bench.wait_for_phase("longtx")
         until_s = time.monotonic() + 60
         while "idle_writer-1" not in (found := targets(bench)) or found["collectors"]["labels"]["phase"] != "longtx":
             assert time.monotonic() < until_s, f"targets are {sorted(found)}"
             time.sleep(0.1)
-        assert {"collectors", "producer-1", "worker-1", "worker-2", "worker-3", "idle_writer-1"} == set(found)
+        assert {"bench", "collectors", "producer-1", "worker-1", "worker-2", "worker-3", "idle_writer-1"} == set(found)
         assert found["worker-1"]["labels"] == {
             "scenario": "longtx",
             "variant": "control",
             "queue": "que",
             "engine": "postgres",
+            "run": bench.folder().name,
             "phase": "longtx",
             "process": "worker-1",
         }
@@ -67,10 +100,12 @@ def test_every_process_answers_prometheus_and_the_targets_say_where(bench: Bench
         assert value(collectors, "stallbench_oldest_transaction_seconds", server="primary") >= 0
         holding = scrape(found["idle_writer-1"])
         assert value(holding, "stallbench_longrunner_holding", kind="idle_writer", server="primary") == 1
-        for families in (worker, collectors, holding):
+        of_the_run = scrape(found["bench"])
+        assert value(of_the_run, "stallbench_phase", name="longtx") == 1
+        assert value(of_the_run, "stallbench_fault_in_force", name="idle_writer-1", kind="idle_writer", on="primary") == 1
+        for families in (worker, collectors, holding, of_the_run):
             assert all(family.startswith("stallbench_") for family in families)
             assert all(family.documentation for family in families.values())
-    finally:
-        out, err = run.communicate(timeout=300)
-    assert run.returncode == 0, out + err
-    assert not list((bench.runs / "targets").iterdir())
+    except BaseException:
+        run.kill()
+        raise
