@@ -153,7 +153,7 @@ def grafana_stand_in() -> Iterator[GrafanaStandIn]:
     stand_in = GrafanaStandIn()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"stand_in": stand_in}))
     stand_in.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield stand_in

@@ -32,7 +32,7 @@ def scrape(target: dict[str, Any]) -> dict[str, Metric]:
     return {family.name: family for family in text_string_to_metric_families(answer.text)}
 
 
-def value(families: dict[str, Metric], name: str, **labels: str) -> float:
+def value(families: dict[str, Metric], name: str, /, **labels: str) -> float:
     """Return the one sample of a name that has these labels."""
     (sample,) = [
         sample
