@@ -80,7 +80,7 @@ class Onlookers:
                 prometheus.give_up()
             self._say(f"--watch: the run goes on without Prometheus: {error}")
         else:
-            self._say(f"watch it by Prometheus until it ends: {prometheus.address}")
+            self._say(f"watch it by Prometheus until it ends: {prometheus.address}, the four curves: {prometheus.address}/user/")
 
     def look(self, stretches: Sequence[Stretch], ports: Mapping[str, int], others: Mapping[str, str]) -> None:
         """Tell them what goes on, and who answers where: ``ports`` of the run's own processes, ``host:port`` of ``others``."""

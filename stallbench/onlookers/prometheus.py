@@ -8,6 +8,7 @@ from pathlib import Path
 import requests
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.onlookers.curves import curves_page
 from stallbench.parts import require_prometheus
 from stallbench.processes import Process, Processes
 from stallbench.servers.ports import LOOPBACK, is_free
@@ -28,6 +29,12 @@ scrape_configs:
 """
 
 
+def _options_of_debian(program: Path) -> list[str]:
+    """Return where the pages of a package that was only unpacked are; a release carries its own, and does not know the option."""
+    pages = program.parent.parent / "share" / "prometheus" / "web"
+    return [f"--web.local-assets={pages}/"] if pages.is_dir() else []
+
+
 class PrometheusServer:
     """One Prometheus that watches one run."""
 
@@ -46,6 +53,9 @@ class PrometheusServer:
         folder.mkdir()
         settings = folder / "prometheus.yml"
         settings.write_text(_SETTINGS.format(targets=targets.resolve()))
+        pages = folder / "pages"
+        pages.mkdir()
+        (pages / "index.html").write_text(curves_page())
         self.process: Process = processes.start(
             "prometheus",
             "watch",
@@ -55,7 +65,9 @@ class PrometheusServer:
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--storage.tsdb.retention.size={_MOST_BYTES}",
                 f"--web.listen-address={LOOPBACK}:{port}",
+                f"--web.user-assets={pages}",
                 "--log.level=warn",
+                *_options_of_debian(part.path),
             ],
             log=logs / "prometheus.log",
             # The run is what is measured: whoever watches it may have one core of it at the most.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import signal
 import time
@@ -15,6 +16,7 @@ import pytest
 import requests
 
 from dashboards.availability import ONLY_ON
+from stallbench.onlookers.curves import CURVES
 from stallbench.onlookers.dashboards import read_dashboards
 from stallbench.servers.ports import find_free_port
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_with_folder
@@ -118,6 +120,12 @@ def test_every_query_returns_data_of_a_run_that_is_watched(bench: Bench, engine:
         }
         (process,) = [one for one in marked_with_folder(bench.folder()) if one.name() == "prometheus"]
         assert psutil.Process(process.pid).memory_info().rss < 500e6
+        (to_curves,) = re.findall(r"url=([^\"]+)", requests.get(f"{prometheus.address}/user/", timeout=30).text)
+        page = requests.get(f"{prometheus.address}/user/{html.unescape(to_curves)}", timeout=30)
+        assert page.ok, page.text
+        assert all(prometheus.ask(Query("a curve", expr)) for expr in CURVES)
+        for script in re.findall(r'<script src="([^"]+)"', page.text):
+            assert requests.get(f"{prometheus.address}{script}", timeout=30).ok, script
         run.send_signal(signal.SIGKILL if engine == "mariadb" else signal.SIGINT)
         out, _ = run.communicate(timeout=120)
         assert f"watch it by Prometheus until it ends: {prometheus.address}" in out
