@@ -296,8 +296,10 @@ def push(
         stallbench dashboards push --url http://127.0.0.1:3000 --prometheus http://127.0.0.1:9090
     """
     from stallbench.onlookers.dashboards import push_dashboards
-    from stallbench.onlookers.grafana import read_grafana
+    from stallbench.onlookers.grafana import read_grafana, require_http
 
+    if prometheus is not None:
+        require_http(prometheus, "--prometheus", "http://127.0.0.1:9090")
     for sentence in push_dashboards(read_grafana(url, token, "--url"), prometheus):
         print(sentence)
 

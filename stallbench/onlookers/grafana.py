@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from grafana_client.api import GrafanaApi
 from grafana_client.client import GrafanaException, GrafanaUnauthorizedError
@@ -71,9 +71,7 @@ def read_grafana(url: str, token: str | None, option: str) -> GrafanaAddress:
 
     ``option``: the one that gave the address. Raises `BadInputError`.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadInputError(f'{option} {url}: expected an address like "http://127.0.0.1:3000"')
+    parts = require_http(url, option, "http://127.0.0.1:3000")
     if parts.username or parts.password:
         raise BadInputError(
             f"{option}: leave user and password out of the address; a token by {TOKEN_VARIABLE} lets the bench in"
@@ -82,6 +80,17 @@ def read_grafana(url: str, token: str | None, option: str) -> GrafanaAddress:
     if not found:
         raise BadInputError(f"{option} {url}: the token is missing; {_HOW_TO_GET_A_TOKEN} and put it into {TOKEN_VARIABLE}")
     return GrafanaAddress(url.rstrip("/"), SecretStr(found))
+
+
+def require_http(url: str, option: str, example: str) -> SplitResult:
+    """Return the parts of an address that ``option`` gave; raises `BadInputError` if it cannot be one of HTTP."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0):
+            return parts
+    except ValueError:
+        pass
+    raise BadInputError(f'{option} {url}: expected an address like "{example}"')
 
 
 def _reason(error: Exception) -> str:

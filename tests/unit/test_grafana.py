@@ -62,12 +62,15 @@ def test_a_token_may_also_be_typed(stand_in: GrafanaStandIn) -> None:
     result = CliRunner().invoke(app, ["dashboards", "push", "--url", stand_in.url, "--token", TOKEN])
     assert result.exit_code == 0, result.output
     assert not stand_in.sources, "nobody asked for a data source"
+    result = CliRunner().invoke(app, ["dashboards", "push", "--url", stand_in.url, "--token", TOKEN, "--prometheus", "here"])
+    assert 'expected an address like "http://127.0.0.1:9090"' in str(result.exception)
 
 
 @pytest.mark.parametrize(
     ("url", "says"),
     [
         ("http://127.0.0.1:3000", "the token is missing"),
+        ("http://127.0.0.1:grafana", 'expected an address like "http://127.0.0.1:3000"'),
         ("127.0.0.1:3000", 'expected an address like "http://127.0.0.1:3000"'),
         ("http://admin:secret@127.0.0.1:3000", "leave user and password out"),
     ],

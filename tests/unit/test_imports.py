@@ -52,10 +52,11 @@ MAY_IMPORT = {
     "producers": BESIDE_THE_PROCESSES | {"producers"},
     "schedulers": BESIDE_THE_PROCESSES | {"schedulers"},
     "longrunners": BESIDE_THE_PROCESSES | {"longrunners"},
+    "dashboards": {"dashboards"},
 }
 """What each room may import of this project; rooms that are not named may import anything of the library but `stallbench.run`."""
 
-ROOT_PACKAGES = {"producers", "workers", "schedulers", "longrunners"}
+ROOT_PACKAGES = {"dashboards", "producers", "workers", "schedulers", "longrunners"}
 ABOVE_RUN = {"stallbench/cli.py", "stallbench/compare.py", "stallbench/run.py"}
 
 
