@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -94,5 +95,7 @@ def require_http(url: str, option: str, example: str) -> SplitResult:
 
 
 def _reason(error: Exception) -> str:
-    """Return the last and most telling line of an error that other libraries have wrapped."""
-    return (str(error).strip() or type(error).__name__).splitlines()[-1]
+    """Return the most telling part of an error that other libraries have wrapped."""
+    text = (str(error).strip() or type(error).__name__).splitlines()[-1]
+    found = re.search(r"\[Errno -?\d+\] ([^'\")]+)", text)
+    return found[1] if found else text

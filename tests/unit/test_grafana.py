@@ -126,7 +126,7 @@ def test_a_wrong_token_a_grafana_that_is_down_and_one_that_is_none(stand_in: Gra
     stand_in.is_other_page = True
     assert "is no Grafana" in refusal_of(stand_in)
     stand_in.url = f"http://127.0.0.1:{find_free_port()}"
-    assert "no Grafana can be reached" in refusal_of(stand_in)
+    assert refusal_of(stand_in) == f"no Grafana can be reached at {stand_in.url}: Connection refused"
 
 
 def test_stretches_become_regions_at_their_real_times(stand_in: GrafanaStandIn) -> None:
