@@ -97,5 +97,5 @@ def require_http(url: str, option: str, example: str) -> SplitResult:
 def _reason(error: Exception) -> str:
     """Return the most telling part of an error that other libraries have wrapped."""
     text = (str(error).strip() or type(error).__name__).splitlines()[-1]
-    found = re.search(r"\[Errno -?\d+\] ([^'\")]+)", text)
+    found = re.search(r"\[Errno -?\d+\] ([^'\")]+)", text) or re.search(r"object at 0x\w+>: ([^\"]+)", text)
     return found[1] if found else text
