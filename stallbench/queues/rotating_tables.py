@@ -14,7 +14,7 @@ from typing import Any
 from psycopg import errors
 from pydantic import Field
 
-from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_row
+from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_int, read_row
 from stallbench.queues.queue import Backlog, Claim, NewJob, Promise, QueueOptions
 from stallbench.queues.statements import fill_places, read_statements
 
@@ -62,6 +62,14 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Insert the jobs; several share one transaction and one round trip."""
         return self.insert("enqueue", [(job.payload.encode(),) for job in jobs])
+
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the jobs into the table whose turn it is; nobody rotates meanwhile."""
+        ids = self.take_ids(len(jobs))
+        with self.connection.transaction():
+            slot = read_int(self.execute("hold_turn"), 0)
+            self.copy("load", ((slot, job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
+        return ids
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Begin a transaction and lock one job, whatever ``limit`` is, of the oldest table that has one; pass on and empty what has none."""

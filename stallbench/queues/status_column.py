@@ -77,6 +77,12 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
         """Insert the jobs; several share one transaction and one round trip."""
         return self.insert("enqueue", [(job.payload.encode(),) for job in jobs])
 
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the jobs into the table."""
+        ids = self.take_ids(len(jobs))
+        self.copy("load", ((job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
+        return ids
+
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Claim one job, whatever ``limit`` is; ten times in the life of a claim, give back first what has expired."""
         if time.monotonic() >= self._rescue_at_s:
