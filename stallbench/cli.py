@@ -23,7 +23,7 @@ from stallbench.errors import (
     NotCarriedOutError,
     StallbenchError,
 )
-from stallbench.run_folder import RUNS, RunFolder, find_comparison_folder, find_run_folder
+from stallbench.run_folder import RUNS, RunFolder, find_comparison_folder, find_run_folder, find_soak_folder
 
 app = typer.Typer(
     help="A chaos and degradation test bench for job queues that live in a database.",
@@ -206,6 +206,83 @@ def compare(
 
 
 @app.command()
+def soak(
+    scenario: Annotated[
+        str | None,
+        typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path; left out with --resume."),
+    ] = None,
+    for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="How long, like 8h.")] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="SOAK", help="Go on with a soak that broke off: its folder, or its name.")
+    ] = None,
+    variant: VariantOption = None,
+    set_: SetOption = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            "--keep",
+            metavar="N",
+            min=0,
+            max=1000,
+            help="Keep the records of the last N passed cycles, and of the first N others; 3 if not given.",
+        ),
+    ] = None,
+    dsn: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dsn",
+            metavar="NAME=ADDRESS",
+            help="Join a server instead of starting one: primary=postgresql://user@host:5432/database, and replica-1=.. and so on. "
+            "The password comes by STALLBENCH_PASSWORD.",
+        ),
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="NAME", help="The joined database's name again: the bench writes into it.")
+    ] = None,
+    toxiproxy: Annotated[
+        str | None,
+        typer.Option("--toxiproxy", metavar="URL", help="Join a Toxiproxy, too; the bench starts its own if not given."),
+    ] = None,
+    allow_server_changes: Annotated[
+        bool,
+        typer.Option(
+            "--allow-server-changes", help="Let the bench change settings of joined servers, and set them back afterwards."
+        ),
+    ] = False,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Repeat a scenario's cycle for hours on the same servers; judge each cycle, and say what drifts.
+
+    It goes on without its terminal. Exit codes: 0 every cycle passes, 1 one does not, 2 bad input, 3 a cycle could not be carried out,
+    130 interrupted (what was done until then is reported, and --resume goes on from there).
+
+    Examples:
+        stallbench soak longtx --for 8h
+
+        stallbench soak baseline --for 20m --set phases.baseline.duration=60s
+
+        stallbench soak --resume 20261120T220000Z-soak-longtx
+    """
+    from stallbench.soak.command import begin_or_resume, carry_out
+
+    begun = begin_or_resume(
+        scenario,
+        for_=for_,
+        resume_=resume,
+        variant=variant,
+        overrides=set_ or [],
+        keep=keep,
+        dsn=dsn or [],
+        database=database,
+        toxiproxy=toxiproxy,
+        may_change_servers=allow_server_changes,
+        runs=runs,
+    )
+    carry_out(begun)
+    _conclude_soak_and_exit(begun.folder.path)
+
+
+@app.command()
 def report(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="A run's or comparison's folder, or its name; `latest` is the newest run.")
@@ -220,6 +297,8 @@ def report(
 
         stallbench report reports/runs/20261120T101500Z-longtx
     """
+    if (soaked := find_soak_folder(run, runs)) is not None:
+        _conclude_soak_and_exit(soaked)
     comparison = find_comparison_folder(run, runs)
     if comparison is not None:
         _conclude_comparison_and_exit(comparison)
@@ -406,6 +485,16 @@ def _conclude_comparison_and_exit(path: Path) -> NoReturn:
 
     record, results = conclude_comparison(ComparisonFolder(path))
     print_comparison(record, results, _short(path / "report.html"))
+    sys.exit(record.exit_code)
+
+
+def _conclude_soak_and_exit(path: Path) -> NoReturn:
+    from stallbench.soak.conclusion import conclude_soak
+    from stallbench.soak.folder import SoakFolder
+    from stallbench.soak.screen import print_soak
+
+    record, drifts = conclude_soak(SoakFolder(path))
+    print_soak(record, drifts, _short(path / "report.html"))
     sys.exit(record.exit_code)
 
 

@@ -173,7 +173,7 @@ def _document(invitation: Invitation, seat: Seat, run: Path, particulars: Mappin
 def _watch(over: Path, stop: Stop) -> None:
     while not stop.wait(_LOOK_EVERY_S):
         if over.exists():
-            stop.event.set()
+            stop.ask()
 
 
 def read_seats(folder: Path) -> list[Seat]:

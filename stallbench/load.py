@@ -16,8 +16,10 @@ from stallbench.scenario import Scenario
 
 _READY_S = 30.0
 _STOP_S = 15.0
+_REST_S = 30.0
 _SLOWEST_FILL = 2000
 """Jobs a second that a queue takes at the least when it is filled; one that is slower is given up."""
+_BACKLOG = "backlog"
 _SEED_OF_BACKLOG = 999
 _SEED_OF_PRODUCERS = 1000
 
@@ -58,7 +60,7 @@ class Load:
             self._start(
                 "producer",
                 {
-                    "backlog": {
+                    _BACKLOG: {
                         "rate": 0,
                         "backlog": producers.backlog,
                         "payload_bytes": producers.payload_bytes,
@@ -67,7 +69,7 @@ class Load:
                 },
                 ready_s=_READY_S + producers.backlog / _SLOWEST_FILL,
             )
-            self._processes.stop(self.running("producer"), _STOP_S)
+            self._processes.stop([process for process in self.running("producer") if process.name == _BACKLOG], _STOP_S)
         return producers.backlog
 
     def start_workers(self) -> None:
@@ -178,14 +180,47 @@ class Load:
         otherwise in its document.
         """
         first = next(name for name in self._documents if process.name == name or process.name.startswith(f"{name}-"))
+        return self._start_anew(process.role, first, **({"wait_for_go": False} if process.role == "worker" else {}), **changes)
+
+    def _start_anew(self, role: str, first: str, **changes: object) -> Process:
         self._generations[first] = self._generations.get(first, 1) + 1
-        document = self._documents[first] | ({"wait_for_go": False} if process.role == "worker" else {}) | changes
-        return self._start_one(process.role, f"{first}-{self._generations[first]}", document)
+        return self._start_one(role, f"{first}-{self._generations[first]}", self._documents[first] | changes)
 
     def stop(self) -> None:
         """Stop the producers, then the workers, then the scheduler, each after the move that it is making."""
         for role in ("producer", "worker", "scheduler"):
             self._processes.stop(self._processes.of_role(role), _STOP_S)
+
+    def rest(self) -> None:
+        """Let the producers, then the workers, finish the move that they are making, close their logs and wait; stop the scheduler.
+
+        Raises `NotCarriedOutError` if one does not come to rest: its records could not be told from later ones.
+        """
+        for role in ("producer", "worker"):
+            resting = self.running(role)
+            for process in resting:
+                process.wait_listening(_READY_S)
+                process.signal(signal.SIGUSR2)
+            for process in resting:
+                process.wait_rest(_REST_S + self._scenario.workers.work_s)
+        self._processes.stop(self.running("scheduler"), _STOP_S)
+
+    def go_on(self) -> list[str]:
+        """End the rest: workers, then producers, begin as they did at the start. Returns the names of those that were started for lost ones."""
+        producers = self._scenario.producers
+        planned = {f"worker-{number}": "worker" for number in range(1, self._scenario.workers.count + 1)}
+        if producers.rate:
+            planned |= {f"producer-{number}": "producer" for number in range(1, producers.count + 1)}
+        self.start_scheduler()
+        resting = {role: self.running(role) for role in ("worker", "producer")}
+        fresh = [self._start_anew(role, name) for name, role in planned.items() if not self.named(name)]
+        for process in fresh:
+            process.wait_ready(_READY_S)
+        for role, processes in resting.items():
+            if role == "producer" or not self.waits_for_go:
+                for process in processes:
+                    process.signal(signal.SIGUSR1)
+        return [process.name for process in fresh]
 
     def _start(self, role: str, documents: Mapping[str, dict[str, object]], *, ready_s: float = _READY_S) -> None:
         """Start ``python -m <role>s`` for each of ``documents`` and wait until each is connected."""

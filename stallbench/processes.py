@@ -52,6 +52,7 @@ class Process:
         self._popen = popen
         self._stop_signal = stop_signal
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._said_ready = threading.Event()
         self._reader = threading.Thread(target=self._read_messages, name=f"read {name}", daemon=True) if ready else None
         if self._reader:
             self._reader.start()
@@ -73,18 +74,30 @@ class Process:
 
         Raises `NotCarriedOutError` with the end of its log when it ends first or is not ready within ``deadline_s``.
         """
+        ready = self._wait_for("ready", deadline_s, "ready")
+        return ready if isinstance(ready, dict) else {}
+
+    def wait_listening(self, deadline_s: float) -> None:
+        """Wait until it has said, now or before, that it is ready: an earlier signal would end it. Raises as `wait_ready` does, but for its end."""
+        if not self._said_ready.wait(deadline_s) and self.poll() is None:
+            raise NotCarriedOutError(f"{self.name} was not ready within {deadline_s:.0f} s{self.tail_log()}")
+
+    def wait_rest(self, deadline_s: float) -> None:
+        """Wait until it says that it rests, as it was asked to; raises as `wait_ready` does."""
+        self._wait_for("resting", deadline_s, "at rest")
+
+    def _wait_for(self, key: str, deadline_s: float, state: str) -> Any:
         until_s = time.monotonic() + deadline_s
         while (left_s := until_s - time.monotonic()) > 0:
             try:
                 message = self._messages.get(timeout=min(left_s, 0.1))
             except queue.Empty:
                 if self.poll() is not None and self._messages.empty():
-                    raise NotCarriedOutError(f"{self.name} {self.tell_end()} before it was ready{self.tail_log()}") from None
+                    raise NotCarriedOutError(f"{self.name} {self.tell_end()} before it was {state}{self.tail_log()}") from None
                 continue
-            if "ready" in message:
-                ready = message["ready"]
-                return ready if isinstance(ready, dict) else {}
-        raise NotCarriedOutError(f"{self.name} was not ready within {deadline_s:.0f} s{self.tail_log()}")
+            if key in message:
+                return message[key]
+        raise NotCarriedOutError(f"{self.name} was not {state} within {deadline_s:.0f} s{self.tail_log()}")
 
     def messages(self) -> list[dict[str, Any]]:
         """Take what it has said since it was last asked."""
@@ -179,6 +192,7 @@ class Process:
                 if isinstance(message, dict):
                     if isinstance(ready := message.get("ready"), dict):
                         self.metrics_port = ready.get("metrics_port")
+                        self._said_ready.set()
                     self._messages.put(message)
                 else:
                     log.write(line)

@@ -67,6 +67,8 @@ class InjectedFault(ABC, Generic[OptionsT]):
     engines: ClassVar[frozenset[Engine]] = frozenset(ENGINES)
     on_joined: ClassVar[Literal["always", "if allowed", "never"]] = "always"
     """Whether it may strike servers that the bench did not start. ``if allowed``: others on the same server feel it."""
+    ends_server: ClassVar[bool] = False
+    """Whether a server does not live through it: what is looked at over many faults, as in a soak, would begin anew each time."""
     options_type: ClassVar[type[FaultOptions]] = FaultOptions
 
     def __init__(self, name: str, on: str, options: OptionsT, ground: Ground) -> None:

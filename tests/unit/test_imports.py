@@ -58,7 +58,12 @@ MAY_IMPORT = {
 """What each room may import of this project; rooms that are not named may import anything of the library but `stallbench.run`."""
 
 ROOT_PACKAGES = {"dashboards", "producers", "workers", "schedulers", "longrunners"}
-ABOVE_RUN = {"stallbench/cli.py", "stallbench/compare.py", "stallbench/run.py"}
+ABOVE_RUN = {
+    "stallbench/cli.py",
+    "stallbench/compare.py",
+    "stallbench/run.py",
+    "stallbench/soak/cycle.py",
+}
 
 
 def imported_by(path: Path) -> set[str]:

@@ -72,7 +72,7 @@ class ToldToStop:
     """Stands for `stallbench.role.Stop`, without signals."""
 
     def __init__(self) -> None:
-        self.event = threading.Event()
+        self.event = self.for_good = threading.Event()
 
     @property
     def asked(self) -> bool:
