@@ -171,9 +171,6 @@ class ComparisonChoice(Section):
     columns: tuple[ComparisonColumn, ...] = Field(
         default=(), strict=False, description="of a table with a row for each variant, shown before everything else"
     )
-    not_run: dict[Text, Text] = Field(
-        default_factory=dict, description="further rows of that table: what belongs into it and cannot be run here, and why"
-    )
 
 
 class Collectors(Section):

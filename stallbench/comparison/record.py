@@ -87,8 +87,6 @@ class ComparisonRecord(_Part):
     """The first is what is ranked."""
     columns: Mapping[str, str] = {}
     """Of the comparison's own table: by title, the key of the subject."""
-    not_run: Mapping[str, str] = {}
-    """Rows of that table that nobody can run here: by name, why."""
     published: Mapping[str, Mapping[str, float]]
     source: str | None
     runs: tuple[ComparedRun, ...]
@@ -171,7 +169,6 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         baseline=find_baseline(plan.scenario),
         subjects=plan.subjects,
         columns={column.title: subject_of(column).key for column in choice.columns} if choice else {},
-        not_run=choice.not_run if choice else {},
         published=choice.published if choice else {},
         source=choice.source if choice else None,
         runs=tuple(_as_planned(run) for run in plan.runs),

@@ -37,9 +37,8 @@ def make_own_table(record: ComparisonRecord, results: Results) -> OwnTable | Non
         differs = spread is not None and spread.low != spread.high
         return f"{tell_median(standing)} ({tell_spread(standing)})" if differs else tell_median(standing)
 
-    reasons = {**record.left_out, **record.not_run}
     return OwnTable(
         titles=tuple(record.columns),
         rows={name: tuple(tell(key, name) for key in record.columns.values()) for name in record.names},
-        not_run={name: f"{NOT_RUN}: {reason}" for name, reason in reasons.items()},
+        not_run={name: f"{NOT_RUN}: {reason}" for name, reason in record.left_out.items()},
     )

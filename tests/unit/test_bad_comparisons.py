@@ -68,7 +68,7 @@ TABLE = [
     (
         'better = "higher"',
         'better = "higher"\nbeter = 1',
-        "comparison.beter: unknown key; allowed are metric, phase, relative_to, better, published, source, columns, not_run;"
+        "comparison.beter: unknown key; allowed are metric, phase, relative_to, better, published, source, columns;"
         ' did you mean "better"?',
     ),
     (
@@ -85,11 +85,6 @@ TABLE = [
         'better = "higher"',
         'better = "higher"\ncolumns = [{ title = "again", metric = "executed_again.count", phase = "longtx" }]',
         "comparison.columns[0].phase is given, but executed_again.count is of the whole run; leave it out",
-    ),
-    (
-        'better = "higher"',
-        'better = "higher"\nnot_run = { a = "no server" }',
-        "comparison.not_run has rows for a table without columns; expected comparison.columns",
     ),
     ("skip_locked = 120.5", 'skip_locked = "fast"', f'{PUBLISHED}.skip_locked is "fast"; expected a number'),
     ("skip_locked = 120.5", "skip_locked = nan", f"{PUBLISHED}.skip_locked is nan; expected a finite number"),

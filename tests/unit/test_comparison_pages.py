@@ -262,7 +262,6 @@ def test_a_table_of_the_scenario_s_own_has_a_row_for_each_variant_and_for_what_w
         "phase": "longtx",
         "better": "lower",
         "columns": columns,
-        "not_run": {"a store": "no server"},
     }
     folder = make_made_up_comparison(tmp_path, {"control": 8.0, "twice": 1.0}, comparison=choice)
     shown = show(folder, width=200)
