@@ -1,4 +1,4 @@
-"""Aerospike, through its own client, ``pip install .[aerospike]``. Never run against a server yet: none could be had where the bench is made."""
+"""Aerospike, through its own client, ``pip install .[aerospike]``. Never run against a server yet (docs/stores-on-aerospike.md)."""
 
 from __future__ import annotations
 
@@ -55,6 +55,10 @@ class AerospikeDriver(Driver):
     def code(self, error: Exception) -> str:
         """Return the server's or the client's error number."""
         return str(getattr(error, "code", None) or super().code(error))
+
+    def tell(self, error: Exception) -> str:
+        """Return the message without its place in the client's source."""
+        return str(getattr(error, "msg", None) or super().tell(error))
 
     def _connect(self, endpoint: Endpoint, timeout_s: float) -> AerospikeConnection:
         policy = {"total_timeout": int(timeout_s * 1000), "max_retries": 0}

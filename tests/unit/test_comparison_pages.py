@@ -264,6 +264,7 @@ def test_a_table_of_the_scenario_s_own_has_a_row_for_each_variant_and_for_what_w
         "columns": columns,
     }
     folder = make_made_up_comparison(tmp_path, {"control": 8.0, "twice": 1.0}, comparison=choice)
+    folder.write(folder.read().model_copy(update={"left_out": {"a store": "no server"}}))
     shown = show(folder, width=200)
     lines = (folder.path / "summary.md").read_text().splitlines()
     assert "| variant | claims, ms | worked again | refused |" in lines

@@ -1,6 +1,6 @@
 """What the article's stores on Aerospike have in common: jobs in a set, each a record under its id, and one record beside them.
 
-Never run against a server yet: none could be had where the bench is made.
+Never run against a server yet (docs/stores-on-aerospike.md).
 """
 
 from __future__ import annotations
