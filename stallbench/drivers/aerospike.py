@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
+from importlib import import_module
 from typing import Any
 
 from stallbench.drivers.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
 from stallbench.records.endpoint import Endpoint
 
 try:
-    import aerospike
     from aerospike import exception
+
+    _ERRORS: tuple[type[Exception], ...] = (exception.AerospikeError,)
 except ImportError:  # an extra: `AerospikeStarter.find_obstacle` says what to install
-    aerospike: ModuleType | None = None  # type: ignore[no-redef]
-    exception = None
+    _ERRORS = (ImportError,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class AerospikeConnection:
 class AerospikeDriver(Driver):
     """One client a process. An endpoint's database is ``NAMESPACE/PREFIX``."""
 
-    errors = (exception.AerospikeError,) if exception else ()
+    errors = _ERRORS
 
     def connect(self, endpoint: Endpoint, name: str) -> AerospikeConnection:
         """Connect; a call that fails is not tried again behind the queue's back."""
@@ -70,7 +70,7 @@ class AerospikeDriver(Driver):
         if endpoint.user:
             config |= {"user": endpoint.user, "password": endpoint.password.get_secret_value()}
         namespace, _, prefix = endpoint.database.partition("/")
-        return AerospikeConnection(client=aerospike.client(config).connect(), namespace=namespace, prefix=prefix)
+        return AerospikeConnection(client=import_module("aerospike").client(config).connect(), namespace=namespace, prefix=prefix)
 
 
 DRIVER = AerospikeDriver()

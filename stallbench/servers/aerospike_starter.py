@@ -14,6 +14,7 @@ from typing import Any
 
 from stallbench.drivers import driver_of
 from stallbench.errors import NotCarriedOutError
+from stallbench.parts import MissingPartError
 from stallbench.processes import Process
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.scenario import Database
@@ -72,10 +73,10 @@ class AerospikeStarter(Starter):
     has_network = False
 
     def __init__(self, ground: Ground, database: Database) -> None:
-        """Raise `NotCarriedOutError` if there is no server, or no client."""
+        """Raise `MissingPartError` if there is no server, or no client."""
         super().__init__(ground, database)
         if obstacle := self.find_obstacle(database):
-            raise NotCarriedOutError(
+            raise MissingPartError(
                 f"{obstacle}; set {ADDRESS_VARIABLE} to {_FORM}, and install the client by pip install .[aerospike]"
             )
 
