@@ -13,7 +13,7 @@ from stallbench.comparison.statistics import FEWEST_ROUNDS, LEVEL
 from stallbench.comparison.table import make_own_table
 from stallbench.comparison.wording import tell_agreement, tell_difference, tell_median, tell_real, tell_spread
 from stallbench.report import open_template
-from stallbench.report_charts import as_script_data
+from stallbench.report.charts import as_script_data
 from stallbench.run_record import read_record
 from stallbench.scenario import CONTROL
 from stallbench.whole_file import replace_file

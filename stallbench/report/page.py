@@ -1,4 +1,4 @@
-"""Tables and verdict become pages: one HTML file that opens anywhere, JUnit for CI, Markdown for a pull request."""
+"""The page, and what else a run leaves: each template filled with what the other files of this room find in the tables."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import jinja2
 
 from stallbench.expected_round import expected_round
-from stallbench.report_charts import make_chart_data
-from stallbench.report_junit import write_junit
-from stallbench.report_rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
-from stallbench.report_samples import read_deadlocks, read_plans, read_vacuum
+from stallbench.report.charts import make_chart_data
+from stallbench.report.junit import write_junit
+from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
+from stallbench.report.samples import read_deadlocks, read_plans, read_vacuum
 from stallbench.run_folder import PROJECT
 from stallbench.verdicts import RunTables, Verdict
 from stallbench.verdicts.expectations import format_value
