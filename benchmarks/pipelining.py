@@ -7,13 +7,17 @@ commits wait for no disk: what is left is what client and server have to do, and
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
+import shutil
+import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +38,7 @@ _MOVES = 1500
 _WARM_UP = 100
 _JOB = NewJob(payload='{"n":1}')
 _STATEMENTS = ("BEGIN", "SELECT 1", "SELECT 2", "COMMIT")
+_CALLS = ("sendto", "poll", "recvfrom")
 _WAYS: dict[str, dict[str, object]] = {
     "libpq, one by one": {"client": "libpq"},
     "libpq, at once": {"client": "libpq", "pipeline": True},
@@ -64,6 +69,7 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     costs: dict[tuple[str, str], list[Cost]] = {}
     with _server() as endpoint:
+        calls = {way: _count_calls(endpoint, options) for way, options in _WAYS.items()} if shutil.which("strace") else {}
         for _ in range(rounds):
             for what, way, cost in _measure_moves(endpoint):
                 costs.setdefault((what, way), []).append(cost)
@@ -71,6 +77,8 @@ def main() -> None:
                 costs.setdefault((", ".join(_STATEMENTS), way), []).append(cost)
     print(f"{rounds} rounds of {_MOVES} moves each; medians, µs a move:")
     print("  wall (from .. to)   CPU: client  server   waits: client  server")
+    for way, counts in calls.items():
+        print(f"enqueue, {way}: " + ", ".join(f"{count:.1f} {name}" for name, count in counts.items()) + " a move")
     titles = dict.fromkeys(what for what, _ in costs)
     for title in titles:
         print(title)
@@ -93,18 +101,34 @@ def _measure_moves(endpoint: Endpoint) -> Iterator[tuple[str, str, Cost]]:
                 yield what, way, _measure(move, backend)
 
 
+def _count_calls(endpoint: Endpoint, options: dict[str, object]) -> dict[str, float]:
+    """Return how often this process makes each of `_CALLS` for one enqueue, as strace counts them."""
+    with opened_queue("postgrestue", options, endpoint, "benchmark") as queue, tempfile.NamedTemporaryFile("r") as counted:
+        for _ in range(_WARM_UP):
+            queue.enqueue([_JOB])
+        argv = ["strace", "-c", "-o", counted.name, "-e", f"trace={','.join(_CALLS)}", "-p", str(os.getpid())]
+        tracer = subprocess.Popen(argv, stderr=subprocess.PIPE)
+        assert tracer.stderr is not None
+        tracer.stderr.readline()  # it says that it is attached
+        for _ in range(_WARM_UP):
+            queue.enqueue([_JOB])
+        tracer.send_signal(signal.SIGINT)
+        tracer.communicate()
+        rows = [line.split() for line in counted.read().splitlines()]
+    return {row[-1]: int(row[3]) / _WARM_UP for row in rows if row and row[-1] in _CALLS}
+
+
 def _work_one(queue: Queue[Any]) -> None:
     (claim,) = queue.claim()
     queue.complete(claim)
 
 
 def _measure_empty_transactions(endpoint: Endpoint) -> Iterator[tuple[str, Cost]]:
-    """Do the same with statements that are no work for the server, and with two further ways of psycopg's."""
+    """Do the same with statements that are no work for the server, and with psycopg's asynchronous connection, which the source uses."""
     with connect(endpoint, "benchmark") as connection:
         backend = psutil.Process(connection.info.backend_pid)
         yield "psycopg's cursors, one by one", _measure(lambda: _send(connection), backend)
-        yield "psycopg's cursors, its pipeline", _measure(lambda: _send_in(connection.pipeline(), connection), backend)
-        yield "the same, nothing sent before its end", _measure(lambda: _send_in(_held_pipeline(connection), connection), backend)
+        yield "psycopg's cursors, its pipeline", _measure(lambda: _send_in_pipeline(connection), backend)
     with asyncio.Runner() as runner:
         parameters = {"host": endpoint.host, "port": endpoint.port, "user": endpoint.user, "dbname": endpoint.database}
         secret = endpoint.password.get_secret_value()
@@ -120,18 +144,9 @@ def _send(connection: Connection[Any]) -> None:
         RawCursor(connection).execute(statement, prepare=True)
 
 
-def _send_in(pipeline: AbstractContextManager[object], connection: Connection[Any]) -> None:
-    with pipeline:
+def _send_in_pipeline(connection: Connection[Any]) -> None:
+    with connection.pipeline():
         _send(connection)
-
-
-@contextmanager
-def _held_pipeline(connection: Connection[Any]) -> Iterator[None]:
-    """Psycopg's pipeline, kept from talking to the server at each statement: by way of its inner parts, for this measurement only."""
-    with connection.pipeline() as pipeline:
-        pipeline._communicate_gen = lambda: iter(())  # type: ignore[method-assign,assignment,return-value]
-        yield
-        del pipeline._communicate_gen
 
 
 async def _send_asynchronously(connection: AsyncConnection[Any]) -> None:
