@@ -146,6 +146,17 @@ class Expectation(Section):
     because: Text | None = Field(default=None, description="what it shows, in words, for the report")
 
 
+class ComparisonColumn(Section):
+    """One column of a comparison's own table, which has a row for each variant."""
+
+    title: Text = Field(examples=["further executions"])
+    metric: str = Field(
+        examples=["executions_again.count"],
+        description="of an expectation, or one that a comparison has of every run, like `lost.count`",
+    )
+    phase: str | None = Field(default=None, description="the whole run if not given")
+
+
 class ComparisonChoice(Section):
     """By what `stallbench compare` ranks the variants, and what others have published of them."""
 
@@ -157,6 +168,9 @@ class ComparisonChoice(Section):
         default_factory=dict, description="by where they were measured: a figure for each variant, `control` for none of them"
     )
     source: Text | None = Field(default=None, description="where the published figures stand")
+    columns: tuple[ComparisonColumn, ...] = Field(
+        default=(), strict=False, description="of a table with a row for each variant, shown before everything else"
+    )
 
 
 class Collectors(Section):
