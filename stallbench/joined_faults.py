@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from stallbench.errors import BadInputError
 from stallbench.faults import find_fault_kinds
 from stallbench.joined import JoinedServers
+from stallbench.maintenance import find_maintenance_kinds
 from stallbench.scenario import Scenario
 
 
@@ -35,3 +36,6 @@ def _find_faults(scenario: Scenario, joined: JoinedServers) -> Iterator[str]:
                 yield f"{path}: {choice.kind} strikes a server itself, which the bench does only to servers that it has started; leave out --dsn"
             elif allowed == "if allowed" and not joined.may_change_servers:
                 yield f"{path}: {choice.kind} is felt by everybody on {choice.on}; say --allow-server-changes if that is meant"
+    for index, task in enumerate(scenario.maintenance):
+        if find_maintenance_kinds()[task.kind].on_joined == "never":
+            yield f"maintenance[{index}]: {task.kind} ends sessions of others, which the bench does only on servers that it has started; leave out --dsn"

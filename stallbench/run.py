@@ -37,6 +37,7 @@ from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.servers.debts import Debts
 from stallbench.servers.join import join_cluster, note_what_was_made
 from stallbench.terminal import RunView
+from stallbench.upkeep import Upkeep
 
 _STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
@@ -75,6 +76,7 @@ class Run:
         self._longrunners: Longrunners | None = None
         self._faults: Faults | None = None
         self._sampling: Sampling | None = None
+        self._upkeep: Upkeep | None = None
         self._died: set[str] = set()
         self._outside = Outside(folder)
         self._joined = joined
@@ -170,6 +172,7 @@ class Run:
             self._check_processes()
             self.view.say(f"{backlog:,} jobs are in the queue")
         self._load.start_scheduler()
+        self._start_upkeep()
         self._load.start_workers()
         self._load.start_producers()
         if self.scenario.outside:
@@ -194,6 +197,13 @@ class Run:
         )
         self.record.follow("faults", self._faults.records)
         self.record.write()
+
+    def _start_upkeep(self) -> None:
+        self._upkeep = Upkeep(self.cluster, self.record["queue"], processes=self._processes, folder=self.folder)
+        self.record.follow("maintenance", self._upkeep.records)
+        self._upkeep.start(self.scenario.maintenance)
+        for task in self.scenario.maintenance:
+            self.view.say(f"{task.kind} looks after {task.on}")
 
     def _go_through(self, index: int, phase: Phase) -> None:
         assert self._longrunners is not None
@@ -258,6 +268,8 @@ class Run:
     def _stop_load(self) -> None:
         for role in ("longrunner", "producer"):
             self._outside.end(role, _STOP_S)
+        if self._upkeep:
+            self._upkeep.stop()
         self.load.stop()
         self._outside.end("worker", _STOP_S)
         self.record.write()

@@ -121,6 +121,20 @@ class FaultChoice(BaseModel):
         return dict(self.model_extra or {})
 
 
+class MaintenanceChoice(BaseModel):
+    """What looks after a server for as long as there is load; every other key is an option of that kind."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    kind: str = Field(examples=["watchdog"])
+    on: Name = Field(default="primary", description="a server")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options as the scenario gives them."""
+        return dict(self.model_extra or {})
+
+
 class Phase(Section):
     """A named stretch of the run."""
 
@@ -186,6 +200,9 @@ class ScenarioContent(Section):
     workers: Workers = Field(default_factory=Workers)
     outside: bool = Field(default=False, description="whether workers, producers and longrunners that others start may take part")
     collectors: Collectors = Field(default_factory=Collectors)
+    maintenance: tuple[MaintenanceChoice, ...] = Field(
+        default=(), strict=False, description="while there is load, on its servers"
+    )
     phases: tuple[Phase, ...] = Field(min_length=1, strict=False)
     expect: tuple[Expectation, ...] = Field(default=(), strict=False)
     comparison: ComparisonChoice | None = None

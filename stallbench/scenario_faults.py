@@ -17,6 +17,7 @@ from stallbench.expectation_faults import WHOLE_RUN, find_expectation_faults
 from stallbench.fault import Fault, show_value
 from stallbench.injection_faults import find_injection_faults
 from stallbench.longrunner_faults import find_longrunner_faults
+from stallbench.maintenance_faults import find_maintenance_faults
 from stallbench.model_faults import find_model_faults
 from stallbench.queues import NoQueueError, find_queue, find_queues
 from stallbench.queues.elsewhere import is_elsewhere
@@ -63,6 +64,7 @@ def find_faults(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
         *find_comparison_faults(_table(content, "comparison"), measured, variants),
         *([] if unusable else _find_longrunner_faults(phases, database)),
         *_find_injection_faults(content, phases, database),
+        *_find_maintenance_faults(content, database),
     ]
 
 
@@ -95,6 +97,13 @@ def _find_injection_faults(
             workers=workers.count,
             producers=producers.count if producers.rate else 0,
         )
+
+
+def _find_maintenance_faults(content: Mapping[str, Any], database: Mapping[str, Any]) -> Iterator[Fault]:
+    of_servers = _sound(Database, {key: database[key] for key in ("engine", "replicas") if key in database})
+    if of_servers:
+        items = _items(content, "maintenance")
+        yield from find_maintenance_faults(items, engine=of_servers.engine, replicas=of_servers.replicas)
 
 
 def _table(content: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -286,9 +286,9 @@ class TestInsertOnlyLog:
 
     def test_without_a_partition_jobs_are_refused(self, open_: Open) -> None:
         queue = open_("insert_only_log", partition=100, ahead=1)
+        queue.enqueue(JOBS * 20)
         with pytest.raises(RefusedError, match="no partition"):
-            for _ in range(3):
-                queue.enqueue(JOBS * 20)
+            queue.enqueue(JOBS * 20)
         queue.schedule()
         assert len(queue.enqueue(JOBS)) == len(JOBS)
 

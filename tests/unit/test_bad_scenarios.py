@@ -33,13 +33,13 @@ KEYS_AND_TYPES = [
     (
         'one."\n',
         'one."\nname = "x"\n',
-        "name: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, phases, expect, comparison, mitigation;"
+        "name: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, maintenance, phases, expect, comparison, mitigation;"
         ' did you mean "phases.name"?',
     ),
     (
         "[workers]",
         "[wokers]",
-        "wokers: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, phases, expect, comparison, mitigation;"
+        "wokers: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, maintenance, phases, expect, comparison, mitigation;"
         ' did you mean "workers"?',
     ),
     ("count = 2", "counts = 2", 'workers.counts: unknown key; allowed are count, work, poll; did you mean "count"?'),
@@ -339,7 +339,26 @@ FAULTS: list[Any] = [
     with_fault('{ kind = "latency", stream = "up" }', f'{FAULT}.stream is "up"; expected "upstream" or "downstream"'),
 ]
 
-TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *FAULTS, *EXPECTATIONS]
+
+def with_maintenance(task: str, line: str) -> tuple[str, str, str]:
+    return 'one."\n', f'one."\nmaintenance = [{task}]\n', f"maintenance[0].{line}"
+
+
+MAINTENANCE = [
+    with_maintenance('{ kind = "watchdg" }', 'kind is "watchdg"; expected one of reindex, watchdog; did you mean "watchdog"?'),
+    with_maintenance('{ on = "primary" }', 'kind is missing; write it like kind = "watchdog"'),
+    with_maintenance(
+        '{ kind = "watchdog", on = "replica-2" }',
+        'on is "replica-2"; expected one of primary, replica-1; did you mean "replica-1"?',
+    ),
+    with_maintenance('{ kind = "reindex", on = "replica-1" }', 'on is "replica-1"; expected one of primary'),
+    with_maintenance('{ kind = "watchdog", every = 1 }', f"every is 1; expected {DURATION}"),
+    with_maintenance(
+        '{ kind = "reindex", older_than = "1s" }', "older_than: unknown key of reindex; allowed are kind, on, every"
+    ),
+]
+
+TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *FAULTS, *MAINTENANCE, *EXPECTATIONS]
 
 
 @pytest.mark.parametrize(
