@@ -19,6 +19,9 @@ DURATION = 'a number with us, ms, s, m or h, like "90s"'
 IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
 LONGRUNNER = "phases[2].longrunners[0]"
 WINDOW = 'a whole number of at least 1, "N/2", "N" or "2N"'
+ALL_KEYS = (
+    "summary, seed, database, queue, producers, workers, outside, collectors, maintenance, phases, expect, comparison, mitigation"
+)
 ALL_QUEUES = ", ".join(find_queues())
 
 KEYS_AND_TYPES = [
@@ -33,14 +36,12 @@ KEYS_AND_TYPES = [
     (
         'one."\n',
         'one."\nname = "x"\n',
-        "name: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, maintenance, phases, expect, comparison, mitigation;"
-        ' did you mean "phases.name"?',
+        f'name: unknown key; allowed are {ALL_KEYS}; did you mean "phases.name"?',
     ),
     (
         "[workers]",
         "[wokers]",
-        "wokers: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, maintenance, phases, expect, comparison, mitigation;"
-        ' did you mean "workers"?',
+        f'wokers: unknown key; allowed are {ALL_KEYS}; did you mean "workers"?',
     ),
     ("count = 2", "counts = 2", 'workers.counts: unknown key; allowed are count, work, poll; did you mean "count"?'),
     ("count = 2", "rate = 2", 'workers.rate: unknown key; allowed are count, work, poll; did you mean "producers.rate"?'),
