@@ -24,6 +24,7 @@ def _find_faults(scenario: Scenario, joined: JoinedServers) -> Iterator[str]:
         ("port", database.port is not None),
         ("replication_slot", database.replication_slot),
         ("synchronous", database.synchronous),
+        ("small_disk", database.small_disk is not None),
     ):
         if is_asked:
             yield f"database.{key}: is for servers that the bench starts; with --dsn leave it out: --set database.{key}=.."

@@ -48,6 +48,10 @@ class Database(Section):
         default=True,
         description="whether clients prepare statements by name on PostgreSQL; a pooler by the transaction breaks that",
     )
+    small_disk: Literal["wal", "tables"] | None = Field(
+        default=None, description="what of the primary is on a small disk of its own, for the fault full_disk"
+    )
+    small_disk_mb: int = Field(default=128, ge=16, le=4096)
     settings: dict[SettingName, SettingValue] = Field(default_factory=dict, description="server settings of all servers")
     replica_settings: dict[SettingName, SettingValue] = Field(default_factory=dict, description="settings of the replicas only")
 

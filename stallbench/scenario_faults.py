@@ -34,6 +34,7 @@ _ENGINES_OF_KEY: Mapping[str, tuple[Engine, ...]] = {
     "replication_slot": ("postgres",),
     "hot_standby_feedback": ("postgres",),
     "synchronous": ("postgres", "mariadb"),
+    "small_disk": ("postgres",),
 }
 """What not every engine has, by its key in ``database``."""
 
@@ -92,6 +93,7 @@ def _find_injection_faults(
     if of_servers and workers and producers:  # else it is not clear where they could strike
         yield from find_injection_faults(
             phases,
+            database,
             engine=of_servers.engine,
             replicas=of_servers.replicas,
             workers=workers.count,
@@ -202,6 +204,8 @@ def _find_database_faults(database: Mapping[str, Any]) -> Iterator[Fault]:
         for key in ("replication_slot", "hot_standby_feedback", "synchronous", "replica_settings"):
             if database.get(key):
                 yield Fault(("database", key), " is given, but database.replicas is 0; it needs at least 1")
+    if database.get("small_disk") and database.get("replicas"):
+        yield Fault(("database", "small_disk"), f" is given, but database.replicas is {database['replicas']}; expected 0 with it")
     for key in ("settings", "replica_settings"):
         names = _table(database, key)
         if names and not traits.has_settings:
