@@ -24,9 +24,10 @@ def find_injection_faults(
     replicas: int,
     workers: int,
     producers: int,
+    has_scheduler: bool,
 ) -> Iterator[Fault]:
     """Go through the faults of ``phases`` as the file gives them; what is wrong with a common key by itself is told elsewhere."""
-    places = _list_places(replicas, workers, producers)
+    places = {**_list_places(replicas, workers, producers), "scheduler": ["scheduler"] if has_scheduler else []}
     for path, phase, choice in _sound_choices(phases):
         kinds = {name: kind for name, kind in find_fault_kinds().items() if engine in kind.engines}
         kind = find_fault_kinds().get(choice.kind)

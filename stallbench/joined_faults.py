@@ -8,6 +8,7 @@ from stallbench.errors import BadInputError
 from stallbench.faults import find_fault_kinds
 from stallbench.joined import JoinedServers
 from stallbench.maintenance import find_maintenance_kinds
+from stallbench.queues import find_queue
 from stallbench.scenario import Scenario
 
 
@@ -28,6 +29,9 @@ def _find_faults(scenario: Scenario, joined: JoinedServers) -> Iterator[str]:
     ):
         if is_asked:
             yield f"database.{key}: is for servers that the bench starts; with --dsn leave it out: --set database.{key}=.."
+    second = find_queue(scenario.queue.kind).second_engine
+    if second is not None:
+        yield f"queue.kind: {scenario.queue.kind} needs a {second} beside its server, which the bench starts only with servers of its own; leave out --dsn"
     kinds = find_fault_kinds()
     for index, phase in enumerate(scenario.phases):
         for place, choice in enumerate(phase.faults):

@@ -27,7 +27,7 @@ from stallbench.load import Load
 from stallbench.open_queue import opened_queue
 from stallbench.outside import Outside
 from stallbench.processes import Process, Processes
-from stallbench.queues import Queue
+from stallbench.queues import Queue, find_queue
 from stallbench.reaper import start_reaper
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
@@ -128,6 +128,7 @@ class Run:
                 logs=self.folder.logs,
                 processes=self._processes,
                 progress=self.view.say,
+                second_engine=find_queue(self.scenario.queue.kind).second_engine,
             )
         self._longrunners = Longrunners(self._cluster, self._processes, self.folder)
         self.record.follow("servers", self._cluster.records)

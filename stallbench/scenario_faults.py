@@ -98,7 +98,18 @@ def _find_injection_faults(
             replicas=of_servers.replicas,
             workers=workers.count,
             producers=producers.count if producers.rate else 0,
+            has_scheduler=_has_scheduler(_sound(QueueChoice, content.get("queue"))),
         )
+
+
+def _has_scheduler(choice: QueueChoice | None) -> bool:
+    """Whether the queue has one; no, if it is not clear which queue it is."""
+    try:
+        queue = find_queue(choice.kind) if choice else None
+    except NoQueueError:
+        return False
+    options = _sound(queue.options_type, choice.options) if queue and choice else None
+    return bool(queue and options and queue.has_scheduler(options))
 
 
 def _find_maintenance_faults(content: Mapping[str, Any], database: Mapping[str, Any]) -> Iterator[Fault]:

@@ -17,10 +17,10 @@ from stallbench.processes import Processes
 from stallbench.run_folder import RunFolder
 from stallbench.servers.cluster import Cluster
 
-Place = Literal["server", "primary", "replica", "link", "worker", "producer"]
+Place = Literal["server", "primary", "replica", "link", "worker", "producer", "scheduler"]
 """Where a fault strikes. ``server``: one, by its name, or the way of clients to it. ``primary``, ``replica``: a server that is one.
 ``link``: the replication to a replica, ``replication-<replica>``. ``worker``, ``producer``: one process, by its name,
-or with ``workers``, ``producers`` all of them."""
+or with ``workers``, ``producers`` all of them. ``scheduler``: the queue's, if it has one."""
 
 
 class FaultOptions(BaseModel):

@@ -81,6 +81,7 @@ class FaultyRun:
             note=self.notes.append,
         )
         self.faults = Faults(ground, say=lambda _: None)
+        self.load.start_scheduler()
         self.load.start_workers()
         self.load.start_producers()
 
@@ -159,7 +160,7 @@ def faulty_run(
     file.write_text(SCENARIO.format(**switches, engine=engine, replicas=replicas, database=database, **values))
     scenario = read_scenario(str(file))
     folder = create_run_folder(scenario, path / "runs")
-    with running_cluster(scenario.database, folder.logs) as started:
+    with running_cluster(scenario.database, folder.logs, find_queue(scenario.queue.kind).second_engine) as started:
         run = FaultyRun(scenario, started, folder)
         try:
             yield run
