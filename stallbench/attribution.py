@@ -24,7 +24,12 @@ _CAME_BACK = {
     "to_rate_s": "the baseline's rate",
     "to_empty_backlog_s": "an empty backlog",
 }
-_COST = {"lost": "jobs were lost", "duplicated": "jobs were done twice", "errors": "calls raised"}
+_COST = {
+    "lost": "jobs were lost",
+    "duplicated": "jobs were done twice",
+    "executed_again": "executions were of jobs that had been executed before",
+    "errors": "calls raised",
+}
 """By column of ``recoveries``."""
 _GARBAGE = {"dead_tuples": "dead tuples", "history_list_length": "transactions in the history list"}
 """By column of ``windows``."""
