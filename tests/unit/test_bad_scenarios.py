@@ -71,6 +71,12 @@ DATABASE = [
         'database.engine is "oracle"; expected one of postgres, mariadb, mysql, sqlite, redis, beanstalkd',
     ),
     ("replicas = 1", "replicas = 9", "database.replicas is 9; expected at most 3"),
+    (
+        "replicas = 1",
+        'replicas = 1\nsmall_disk = "wal"',
+        "database.small_disk is given, but database.replicas is 1; expected 0 with it",
+    ),
+    ("replicas = 1", 'small_disk = "data"', 'database.small_disk is "data"; expected "wal" or "tables"'),
     ("replicas = 1", "version = 14", "database.version is 14; expected at least 15"),
     ("replicas = 1", "port = 80", "database.port is 80; expected at least 1,024"),
     (
@@ -337,6 +343,7 @@ FAULTS: list[Any] = [
     ),
     with_fault('{ kind = "latency", toxicity = 1.5 }', f"{FAULT}.toxicity is 1.5; expected at most 1"),
     with_fault('{ kind = "latency", latency = "2m" }', f'{FAULT}.latency is "2m"; expected at most 1m'),
+    with_fault('{ kind = "full_disk" }', 'database.small_disk is missing, and full_disk needs it; expected "wal" or "tables"'),
     with_fault('{ kind = "latency", stream = "up" }', f'{FAULT}.stream is "up"; expected "upstream" or "downstream"'),
 ]
 
