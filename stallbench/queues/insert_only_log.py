@@ -80,6 +80,15 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
             self.session.prepare_anew()
             raise RefusedError(f"there is no partition ready: {error.diag.message_primary}") from error
 
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the jobs to the end, and make what partitions they need: the scheduler may not have begun yet."""
+        with self.connection.transaction():
+            self.execute("wait_for_turn")
+            ids = self.take_ids(len(jobs))
+            self._add_partitions()
+            self.copy("load", ((job_id, job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
+        return ids
+
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Return the next job of the range, whatever ``limit`` is; take another range if it has none."""
         if not self._range:
@@ -115,9 +124,7 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
     def schedule(self) -> float:
         """Drop the partitions that have been worked off, if nobody uses the tables for longer than a moment, and keep others ready."""
         before = read_int(self.execute("finished_before"), 0)
-        found = self.execute("partitions")
-        for row in range(found.ntuples):
-            since = int(read_row(found, row, 1)[0])
+        for since in self._find_partitions():
             if since + self.options.jobs_a_partition > before:
                 break
             try:
@@ -127,11 +134,16 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
         self._add_partitions()
         return _TURN_S
 
+    def _find_partitions(self) -> list[int]:
+        found = self.execute("partitions")
+        return [int(read_row(found, row, 1)[0]) for row in range(found.ntuples)]
+
     def _add_partitions(self) -> None:
-        size = self.options.jobs_a_partition
-        current = read_int(self.execute("last_place"), 0) // size
-        for number in range(current, current + 1 + self.options.partitions_ahead):
-            self.execute("add_partition", b"%d" % (number * size), b"%d" % size)
+        size, there = self.options.jobs_a_partition, self._find_partitions()
+        last = read_int(self.execute("last_place"), 0) // size + self.options.partitions_ahead
+        for since in range(there[0] if there else 0, (last + 1) * size, size):
+            if since not in there:
+                self.execute("add_partition", b"%d" % since, b"%d" % size)
 
     def backlog(self) -> Backlog:
         """Count what nobody has taken."""

@@ -151,6 +151,18 @@ INSERT INTO log_entries (entry_id, job_id, payload)
 SELECT entry_id, entry_id, $1::json FROM place
 RETURNING job_id
 
+-- name: wait_for_turn
+-- Keeps other appends away until the transaction ends.
+SELECT pg_advisory_xact_lock(7010, 2)
+
+-- name: take_ids
+-- Gives as many new places as are wanted.
+SELECT nextval('log_entry_ids') FROM generate_series(1, $1::bigint)
+
+-- name: load
+-- Adds many jobs.
+COPY log_entries (entry_id, job_id, payload) FROM STDIN
+
 -- name: claim
 -- See install_claim.
 SELECT unfinished, first_entry, last_entry, entry_id, job_id, attempts, payload FROM log_claim($1::integer, $2::bigint)
