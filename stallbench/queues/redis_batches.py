@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import redis
+from psycopg.pq import TransactionStatus
 from pydantic import Field
 
 from stallbench.queues.laravel_redis import LaravelRedis, LaravelRedisOptions, StoredJob
@@ -114,7 +115,7 @@ class RedisBatches(PostgresQueue[RedisBatchesOptions]):
 
     def recover(self, error: Exception) -> bool:
         """Go on after what Redis refused outside of a transaction; whatever else it is, both connections are opened anew."""
-        return isinstance(error, redis.ResponseError) and self.connection.info.transaction_status == 0
+        return isinstance(error, redis.ResponseError) and self.connection.info.transaction_status == TransactionStatus.IDLE
 
     def backlog(self) -> Backlog:
         """Count what waits in either store."""

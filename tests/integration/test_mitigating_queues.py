@@ -291,6 +291,7 @@ class TestInsertOnlyLog:
             queue.enqueue(JOBS * 20)
         queue.schedule()
         assert len(queue.enqueue(JOBS)) == len(JOBS)
+        assert len(queue.load(JOBS * 100)) == 500  # a backlog makes its own: no scheduler has begun by then
 
     def partitions(self, queue: Queue[Any]) -> list[int]:
         result = queue.execute("partitions")  # type: ignore[attr-defined]
