@@ -72,8 +72,9 @@ def test_a_full_table_space_refuses_new_rows_and_nothing_else(tmp_path: Path) ->
         run.wait_until_jobs_complete()
         since_ns = time.time_ns()
         run.strike("full_disk")
-        run.wait_until(lambda: run.events(Event.ERROR, since_ns), "an error", within_s=60)
-        assert all(row["detail"].startswith("53100 in enqueue") for row in run.events(Event.ERROR, since_ns))
+        run.wait_until(lambda: len(run.events(Event.REFUSED, since_ns)) > 10, "refused jobs", within_s=60)
+        assert all("disk is full" in row["detail"] for row in run.events(Event.REFUSED, since_ns))
+        assert run.events(Event.ERROR, since_ns) == []
         server = run.process("primary")
         ended = run.end_faults()
         assert ended["held"]
