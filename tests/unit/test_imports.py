@@ -40,6 +40,7 @@ MAY_IMPORT = {
         "stallbench.metrics",
         "stallbench.pipeline.failures",
         "stallbench.report",
+        "stallbench.report_charts",
         "stallbench.run_folder",
         "stallbench.run_record",
         "stallbench.scenario",
@@ -52,10 +53,11 @@ MAY_IMPORT = {
     "producers": BESIDE_THE_PROCESSES | {"producers"},
     "schedulers": BESIDE_THE_PROCESSES | {"schedulers"},
     "longrunners": BESIDE_THE_PROCESSES | {"longrunners"},
+    "dashboards": {"dashboards"},
 }
 """What each room may import of this project; rooms that are not named may import anything of the library but `stallbench.run`."""
 
-ROOT_PACKAGES = {"producers", "workers", "schedulers", "longrunners"}
+ROOT_PACKAGES = {"dashboards", "producers", "workers", "schedulers", "longrunners"}
 ABOVE_RUN = {"stallbench/cli.py", "stallbench/compare.py", "stallbench/run.py"}
 
 
