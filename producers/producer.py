@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from producers.schedule import Schedule
-from stallbench.drivers import driver_of
+from stallbench.drivers import driver_of, loaded_errors
 from stallbench.exposition import Exposure
-from stallbench.open_queue import open_queue
+from stallbench.open_queue import close_queue, open_queue
 from stallbench.queues import NewJob, Queue, RefusedError
 from stallbench.reconnection import reconnect
 from stallbench.records.endpoint import Endpoint
@@ -73,7 +73,7 @@ class Producer:
                 for n in batch:
                     self._enqueue(range(n, n + 1), [wanted_ns])
                 continue
-            except self._driver.errors as error:
+            except loaded_errors() as error:
                 self._log.write(Event.ERROR, intended_ns=wanted_ns, detail=self._tell(error, "enqueue"))
                 raise
             duration_ns = time.monotonic_ns() - began_ns
@@ -104,16 +104,16 @@ class Producer:
             sent += wanted
             try:
                 self._enqueue(batch, [start_wall_ns + schedule.due_ns(n) for n in batch])
-            except self._driver.errors as error:
+            except loaded_errors() as error:
                 self._make_fit_again(error)
 
     def _make_fit_again(self, error: Exception) -> None:
         try:
             if self._queue.recover(error):
                 return
-        except self._driver.errors as further:
+        except loaded_errors() as further:
             self._log.write(Event.ERROR, detail=self._tell(further, "recover"))
-        self._driver.close(self._queue.connection)
+        close_queue(self._queue, self._document.endpoint.engine)
         self._queue = reconnect(self._open, self._stop, self._record_refusal)
 
     def _record_refusal(self, error: Exception) -> None:
@@ -133,7 +133,7 @@ class Producer:
         except RefusedError as refused:
             self._record_not_in(Event.REFUSED, wanted_ns, began_ns, str(refused))
             return
-        except self._driver.errors as error:
+        except loaded_errors() as error:
             self._record_not_in(Event.ERROR, wanted_ns, began_ns, self._tell(error, "enqueue"))
             raise
         duration_ns = time.monotonic_ns() - began_ns

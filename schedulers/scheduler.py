@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stallbench.drivers import driver_of
+from stallbench.drivers import driver_of, loaded_errors
 from stallbench.exposition import Exposure
-from stallbench.open_queue import open_queue
+from stallbench.open_queue import close_queue, open_queue
 from stallbench.queues import Queue
 from stallbench.reconnection import reconnect
 from stallbench.records.endpoint import Endpoint
@@ -50,7 +50,7 @@ class Scheduler:
             began_ns = time.monotonic_ns()
             try:
                 pause_s = self._queue.schedule()
-            except self._driver.errors as error:
+            except loaded_errors() as error:
                 self._record(error, "schedule", time.monotonic_ns() - began_ns)
                 self._make_fit_again(error)
                 pause_s = _PAUSE_AFTER_ERROR_S
@@ -60,9 +60,9 @@ class Scheduler:
         try:
             if self._queue.recover(error):
                 return
-        except self._driver.errors as further:
+        except loaded_errors() as further:
             self._record(further, "recover", 0)
-        self._driver.close(self._queue.connection)
+        close_queue(self._queue, self._document.endpoint.engine)
         self._queue = reconnect(self._open, self._stop)
 
     def _open(self) -> Queue[Any]:

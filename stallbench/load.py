@@ -161,8 +161,12 @@ class Load:
         ]
 
     def at_work(self, on: str) -> list[Process]:
-        """Return those of `named` that have made, and recorded, a move already."""
-        return [process for process in self.named(on) if self._has_recorded(process)]
+        """Return those of `named` that have made, and recorded, a move already; a scheduler, which records only errors, if it is ready."""
+        return [
+            process
+            for process in self.named(on)
+            if process.said_ready and (process.role == "scheduler" or self._has_recorded(process))
+        ]
 
     def _has_recorded(self, process: Process) -> bool:
         try:

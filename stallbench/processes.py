@@ -47,6 +47,8 @@ class Process:
         self.start_ns = time.time_ns()
         self.end_ns: int | None = None
         self.intended: Intended = "running"
+        self.said_ready = False
+        """Whether it has said that it is."""
         self.metrics_port: int | None = None
         """Where it answers Prometheus, once it has said so."""
         self._popen = popen
@@ -191,6 +193,7 @@ class Process:
                     message = None
                 if isinstance(message, dict):
                     if isinstance(ready := message.get("ready"), dict):
+                        self.said_ready = True
                         self.metrics_port = ready.get("metrics_port")
                         self._said_ready.set()
                     self._messages.put(message)

@@ -28,7 +28,7 @@ from stallbench.onlookers.stretches import Stretch, read_stretches
 from stallbench.open_queue import opened_queue
 from stallbench.outside import Outside
 from stallbench.processes import Process, Processes
-from stallbench.queues import Queue
+from stallbench.queues import Queue, find_queue
 from stallbench.reaper import start_reaper
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
@@ -38,6 +38,7 @@ from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.servers.debts import Debts
 from stallbench.servers.join import join_cluster, note_what_was_made
 from stallbench.terminal import RunView
+from stallbench.upkeep import Upkeep
 
 _STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
@@ -76,6 +77,7 @@ class Run:
         self._longrunners: Longrunners | None = None
         self._faults: Faults | None = None
         self._sampling: Sampling | None = None
+        self._upkeep: Upkeep | None = None
         self._died: set[str] = set()
         self._fault_numbers: Counter[str] = Counter()
         self._outside = Outside(folder)
@@ -129,6 +131,7 @@ class Run:
                 logs=self.folder.logs,
                 processes=self._processes,
                 progress=self.view.say,
+                second_engine=find_queue(self.scenario.queue.kind).second_engine,
             )
         self._watch_over_servers()
 
@@ -188,6 +191,7 @@ class Run:
             self._check_processes()
             self.view.say(f"{backlog:,} jobs are in the queue")
         self._load.start_scheduler()
+        self._start_upkeep()
         self._load.start_workers()
         self._load.start_producers()
         return backlog
@@ -208,6 +212,13 @@ class Run:
             numbers=self._fault_numbers,
         )
         self.record.follow("faults", self._faults.records)
+
+    def _start_upkeep(self) -> None:
+        self._upkeep = Upkeep(self.cluster, self.record["queue"], processes=self._processes, folder=self.folder)
+        self.record.follow("maintenance", self._upkeep.records)
+        self._upkeep.start(self.scenario.maintenance)
+        for task in self.scenario.maintenance:
+            self.view.say(f"{task.kind} looks after {task.on}")
 
     def _go_through(self, index: int, phase: Phase) -> None:
         assert self._longrunners is not None
@@ -276,6 +287,8 @@ class Run:
     def _stop_load(self) -> None:
         for role in ("longrunner", "producer"):
             self._outside.end(role, _STOP_S)
+        if self._upkeep:
+            self._upkeep.stop()
         self.load.stop()
         self._outside.end("worker", _STOP_S)
         self.record.write()

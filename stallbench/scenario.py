@@ -48,6 +48,10 @@ class Database(Section):
         default=True,
         description="whether clients prepare statements by name on PostgreSQL; a pooler by the transaction breaks that",
     )
+    small_disk: Literal["wal", "tables"] | None = Field(
+        default=None, description="what of the primary is on a small disk of its own, for the fault full_disk"
+    )
+    small_disk_mb: int = Field(default=128, ge=16, le=4096)
     settings: dict[SettingName, SettingValue] = Field(default_factory=dict, description="server settings of all servers")
     replica_settings: dict[SettingName, SettingValue] = Field(default_factory=dict, description="settings of the replicas only")
 
@@ -118,6 +122,20 @@ class FaultChoice(BaseModel):
     @property
     def options(self) -> dict[str, Any]:
         """The fault's options as the scenario gives them."""
+        return dict(self.model_extra or {})
+
+
+class MaintenanceChoice(BaseModel):
+    """What looks after a server for as long as there is load; every other key is an option of that kind."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    kind: str = Field(examples=["watchdog"])
+    on: Name = Field(default="primary", description="a server")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options as the scenario gives them."""
         return dict(self.model_extra or {})
 
 
@@ -200,6 +218,9 @@ class ScenarioContent(Section):
     workers: Workers = Field(default_factory=Workers)
     outside: bool = Field(default=False, description="whether workers, producers and longrunners that others start may take part")
     collectors: Collectors = Field(default_factory=Collectors)
+    maintenance: tuple[MaintenanceChoice, ...] = Field(
+        default=(), strict=False, description="while there is load, on its servers"
+    )
     phases: tuple[Phase, ...] = Field(min_length=1, strict=False)
     expect: tuple[Expectation, ...] = Field(default=(), strict=False)
     comparison: ComparisonChoice | None = None

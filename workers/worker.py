@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.conditions import Conditions
-from stallbench.drivers import driver_of
+from stallbench.drivers import driver_of, loaded_errors
 from stallbench.exposition import Exposure
-from stallbench.open_queue import open_queue
+from stallbench.open_queue import close_queue, open_queue
 from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, Queue
 from stallbench.reconnection import reconnect
 from stallbench.records.endpoint import Endpoint
@@ -80,7 +80,7 @@ class Worker:
                 if self._in_hand is not None:
                     self._finish(self._in_hand)
                 failures = 0
-            except self._driver.errors as error:
+            except loaded_errors() as error:
                 self._make_fit_again(error)
                 failures += 1
                 if failures > _FAILURES_WITHOUT_PAUSE:
@@ -93,15 +93,15 @@ class Worker:
         try:
             if self._queue.recover(error):
                 return
-        except self._driver.errors as further:
+        except loaded_errors() as further:
             self._record_error(further, "recover", None, 0)
-        self._driver.close(self._queue.connection)
+        close_queue(self._queue, self._document.endpoint.engine)
         self._queue = reconnect(self._open, self._stop, self._record_refusal)
 
     def _leave(self) -> None:
         try:
             self._queue.leave()
-        except self._driver.errors as error:
+        except loaded_errors() as error:
             self._record_error(error, "leave", None, 0)
 
     def _open(self) -> Queue[Any]:
@@ -124,7 +124,7 @@ class Worker:
         except LostRaceError as lost:
             self._log.write(Event.LOST_RACE, job_id=lost.job_id, duration_ns=time.monotonic_ns() - began_ns)
             return None
-        except self._driver.errors as error:
+        except loaded_errors() as error:
             self._record_error(error, "claim", None, time.monotonic_ns() - began_ns)
             raise
         duration_ns = time.monotonic_ns() - began_ns
@@ -154,7 +154,7 @@ class Worker:
         except ClaimExpiredError:
             self._log.write(Event.EXPIRED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=time.monotonic_ns() - began_ns)
             return
-        except self._driver.errors as error:
+        except loaded_errors() as error:
             self._record_error(error, "complete", claim, time.monotonic_ns() - began_ns)
             raise
         duration_ns = time.monotonic_ns() - began_ns
@@ -164,7 +164,7 @@ class Worker:
         began_ns = time.monotonic_ns()
         try:
             self._queue.fail(claim, str(failure))
-        except self._driver.errors as error:
+        except loaded_errors() as error:
             self._record_error(error, "fail", claim, time.monotonic_ns() - began_ns)
             raise
         duration_ns = time.monotonic_ns() - began_ns

@@ -82,6 +82,11 @@ class PostgresSession(SqlSession):
             self._prepared[statement] = name
         return name
 
+    def prepare_anew(self) -> None:
+        """Prepare all statements again when they are next used: psycopg deallocates them after it has rolled a transaction of its own back."""
+        self.connection.execute("DEALLOCATE ALL")
+        self._prepared.clear()
+
     def run(self, statement: str, *parameters: Value) -> Outcome:
         """Run a statement; see the base class. All values are text."""
         result = self.execute(_numbered(statement), [None if value is None else str(value).encode() for value in parameters])

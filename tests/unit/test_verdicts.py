@@ -31,6 +31,7 @@ def test_a_sound_run_passes(tmp_path: Path) -> None:
         "expectations",
         "faults",
         "longrunners",
+        "maintenance",
         "deadlocks",
         "advisory locks",
         "waiting",
