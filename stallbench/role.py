@@ -11,7 +11,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
@@ -81,11 +81,11 @@ class Go:
 class Stop:
     """Whether the role has been asked to end; set by SIGTERM and SIGINT."""
 
-    def __init__(self) -> None:
-        """Take over both signals, for the main thread."""
+    def __init__(self, *, by: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
+        """Take over the signals ``by`` which it is asked, for the main thread; none if somebody else takes them."""
         self._event = threading.Event()
-        signal.signal(signal.SIGTERM, self._ask)
-        signal.signal(signal.SIGINT, self._ask)
+        for signum in by:
+            signal.signal(signum, self._ask)
 
     @property
     def event(self) -> threading.Event:

@@ -15,6 +15,7 @@ BESIDE_THE_PROCESSES = {
     "stallbench.exposition",
     "stallbench.duration",
     "stallbench.open_queue",
+    "stallbench.queue_client",
     "stallbench.queues",
     "stallbench.reconnection",
     "stallbench.records",
