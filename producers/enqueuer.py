@@ -37,6 +37,8 @@ class Enqueuer:
         self._filling = self._random.randbytes(document.payload_bytes).hex()
         self.client = QueueClient(document, log, stop, prepare=self._prepare)
         """The connection, and what can be done about its errors."""
+        self.duration_ns = 0
+        """How long the last call took, whether it raised or not."""
 
     def enqueue(
         self, numbers: range, wanted_ns: Sequence[int], *, by: Callable[[Move, Sequence[NewJob]], Sequence[int]] | None = None
@@ -53,16 +55,16 @@ class Enqueuer:
         try:
             ids = by(queue.enqueue, jobs) if by else queue.enqueue(jobs)
         except RefusedError as refused:
-            duration_ns = time.monotonic_ns() - began_ns
+            self.duration_ns = duration_ns = time.monotonic_ns() - began_ns
             for intended_ns in wanted_ns:
                 self._log.write(Event.REFUSED, intended_ns=intended_ns, duration_ns=duration_ns, detail=str(refused))
             raise
         except BaseException as error:
-            duration_ns = time.monotonic_ns() - began_ns
+            self.duration_ns = duration_ns = time.monotonic_ns() - began_ns
             for intended_ns in wanted_ns:
                 self.client.record_error(error, "enqueue", intended_ns=intended_ns, duration_ns=duration_ns)
             raise
-        duration_ns = time.monotonic_ns() - began_ns
+        self.duration_ns = duration_ns = time.monotonic_ns() - began_ns
         conditions = queue.conditions
         for intended_ns, job_id in zip(wanted_ns, ids, strict=True):
             detail = str(conditions.get(job_id, ""))

@@ -105,12 +105,17 @@ class Stop:
         return self._event.wait(timeout_s)
 
 
+def is_expected(error: BaseException) -> bool:
+    """Whether an error is one that the role's server or disk can cause, and that the user is told in one line."""
+    return isinstance(error, (CannotGoOnError, OSError, *loaded_errors()))
+
+
 def run_role(main: Callable[[], None]) -> None:
     """Run ``main``; when its server or its disk fails it, say why in one line and end with `EXIT_CANNOT_GO_ON`."""
     try:
         main()
     except Exception as error:
-        if not isinstance(error, (CannotGoOnError, OSError, *loaded_errors())):
+        if not is_expected(error):
             raise
         print(f"cannot go on: {error}", file=sys.stderr)
         sys.exit(EXIT_CANNOT_GO_ON)

@@ -50,7 +50,16 @@ MAY_IMPORT = {
         "stallbench.whole_file",
     },
     "workers": BESIDE_THE_PROCESSES | {"workers"},
-    "producers": BESIDE_THE_PROCESSES | {"producers"},
+    "producers": BESIDE_THE_PROCESSES
+    | {
+        "producers",
+        "stallbench.errors",
+        "stallbench.invitation",
+        "stallbench.joined",
+        "stallbench.locust_bounds",
+        "stallbench.scenario",
+        "stallbench.scenario_file",
+    },
     "schedulers": BESIDE_THE_PROCESSES | {"schedulers"},
     "longrunners": BESIDE_THE_PROCESSES | {"longrunners"},
 }
