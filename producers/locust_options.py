@@ -23,7 +23,6 @@ _OF_SCENARIO = ("variant", "set", "dsn", "database", "install")
 
 def add_options(parser: Any) -> None:
     """Add the project's options to Locust's parser."""
-    group = parser.add_argument_group("stallbench options")
     for name, form, text in (
         ("--join", "DIR", "take part in the run in DIR, or in the newest run in DIR, that has outside = true"),
         ("--scenario", "NAME", "follow the phases of a scenario: its name, or its file"),
@@ -32,8 +31,8 @@ def add_options(parser: Any) -> None:
         ("--database", "NAME", "repeats the name of the database: Locust writes into it"),
         ("--document", "FILE", "how the bench starts it: a JSON document; - is standard input"),
     ):
-        group.add_argument(name, metavar=form, default=None, help=text, include_in_web_ui=False)
-    group.add_argument(
+        parser.add_argument(name, metavar=form, default=None, help=text, include_in_web_ui=False)
+    parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
         action="append",
@@ -41,17 +40,17 @@ def add_options(parser: Any) -> None:
         help="change the scenario, like queue.kind=que",
         include_in_web_ui=False,
     )
-    group.add_argument(
+    parser.add_argument(
         "--install",
         action="store_true",
         default=False,
         help="make the queue's tables in the database first",
         include_in_web_ui=False,
     )
-    group.add_argument(
+    parser.add_argument(
         "--rate", metavar="JOBS", default="", help="jobs a second of all users together; the scenario's if not given"
     )
-    group.add_argument(
+    parser.add_argument(
         "--max-failure-ratio",
         metavar="R",
         type=float,
@@ -59,7 +58,7 @@ def add_options(parser: Any) -> None:
         help="fail if more requests fail; 0 if not given",
         include_in_web_ui=False,
     )
-    group.add_argument(
+    parser.add_argument(
         "--max-ms",
         metavar="STATISTIC=MS",
         action="append",

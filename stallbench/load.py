@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,11 @@ _READY_S = 30.0
 _STOP_S = 15.0
 _SLOWEST_FILL = 2000
 """Jobs a second that a queue takes at the least when it is filled; one that is slower is given up."""
-_LOCUST = [sys.executable, "-m", "locust", "-f", str(PROJECT / "producers" / "locustfile.py")]
-_LOCUST += ["--headless", "--only-summary", "--document", "-"]
+LOCUST = (
+    *(sys.executable, "-m", "locust", "-f", str(PROJECT / "producers" / "locustfile.py")),
+    *("--headless", "--only-summary", "--document", "-"),
+)
+"""How a producer is started that is Locust; its document comes by standard input, as every producer's does."""
 _USERS = "users"
 """What only the document of a Locust process has."""
 _SEED_OF_BACKLOG = 999
@@ -209,12 +212,12 @@ class Load:
             "queue_options": self._queue["options"],
             "events": str(self._log_of(name)),
         }
-        command = [sys.executable, "-m", f"{role}s"]
+        command: Sequence[str] = [sys.executable, "-m", f"{role}s"]
         orderly: tuple[int, ...] = (0,)
         if _USERS in document:
             self._folder.locust.mkdir(exist_ok=True)
             common["result"] = str(self._folder.locust / f"{name}.json")
-            command, orderly = _LOCUST, (0, LOCUST_FAILS)
+            command, orderly = LOCUST, (0, LOCUST_FAILS)
         return self._processes.start(
             name,
             role,
