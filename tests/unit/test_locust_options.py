@@ -123,8 +123,8 @@ def test_alone_it_follows_the_phases_and_bursts_of_a_scenario(tmp_path: Path) ->
         ),
         (
             'kind = "locust"\nusers = 200',
-            "workers.count is 8: with the other processes that is some 228 connections, and the server takes 100; "
-            "expected fewer, or database.settings.max_connections of at least 228",
+            "workers.count is 2: with the other processes that is some 222 connections, and the server takes 100; "
+            "expected fewer, or database.settings.max_connections of at least 222",
         ),
     ],
 )
