@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import gevent
@@ -20,7 +20,7 @@ from stallbench.drivers import driver_of
 from stallbench.exposition import EventFigures, serve
 from stallbench.reconnection import reconnect
 from stallbench.records.events import Event, EventLog
-from stallbench.role import EXIT_CANNOT_GO_ON, Stop, say
+from stallbench.role import EXIT_CANNOT_GO_ON, CannotGoOnError, Stop, say
 
 _SPREAD = 0.618034
 """The golden ratio's fraction: its multiples spread evenly over 0 to 1, however many there are, so that users take turns."""
@@ -43,6 +43,7 @@ class LocustLoad:
         self._begin = Gate()
         self._waiting = 0
         self._all_spawned = False
+        self._gave_up = False
 
     @property
     def options(self) -> Any:
@@ -92,7 +93,9 @@ class LocustLoad:
 
     def close(self) -> None:
         """Take part no longer; the next test opens it anew."""
-        self._stack.close()
+        with suppress(CannotGoOnError), self._stack.pop_all():
+            if self._gave_up:  # a seat in somebody's run is to say so
+                raise CannotGoOnError
         self._document = None
         self._begin.clear()
         self._waiting = 0
@@ -131,6 +134,7 @@ class LocustLoad:
         if not self.stop.asked:  # else it is because it was asked to end
             print(f"cannot go on: {reason}", file=sys.stderr, flush=True)
             self.environment.process_exit_code = EXIT_CANNOT_GO_ON
+            self._gave_up = True
             self.stop.event.set()
             self.let_go()
             if isinstance(self.environment.runner, WorkerRunner):

@@ -76,6 +76,12 @@ class LocustProcess:
             print(f"cannot go on: {error}", file=sys.stderr)
             sys.exit(EXIT_CANNOT_GO_ON)
 
+    def _ask_to_stop(self) -> None:
+        self._load.stop.event.set()
+        runner = self._load.environment.runner
+        if isinstance(runner, LocalRunner) and runner.shape_greenlet is not None:
+            runner.shape_greenlet.kill(block=False)  # it would look only at its next second, and Locust ends when it does
+
     def _begin(self, environment: Environment, **_: Any) -> None:
         if isinstance(environment.runner, MasterRunner):
             return
@@ -87,8 +93,14 @@ class LocustProcess:
             self._load.give_up(error)
 
     def _end(self, environment: Environment, **_: Any) -> None:
-        if not isinstance(environment.runner, MasterRunner):
-            self._load.close()
+        runner = environment.runner
+        if isinstance(runner, MasterRunner):
+            return
+        self._load.close()
+        if isinstance(runner, WorkerRunner):  # before it says that it has stopped: the master waits for no later report
+            report: dict[str, Any] = {}
+            environment.events.report_to_master.fire(client_id=runner.client_id, data=report)
+            runner.send_message("stats", report)
 
     def _judge(self, environment: Environment, **_: Any) -> None:
         """Stop the users, then say whether Locust's own bounds hold: by the exit code, and in the run's folder."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import gevent
 from locust import LoadTestShape, User, constant_throughput, events, task
 from locust.exception import StopUser
+from locust.runners import MasterRunner
 
 from producers.enqueuer import Move
 from producers.locust_load import LocustLoad
@@ -101,7 +102,9 @@ class PhasesShape(LoadTestShape):
             users = _load.shape(time.perf_counter() - self.start_time)
         except StallbenchError as error:  # a rate that somebody typed into the web page
             print(error, file=sys.stderr, flush=True)
-            return None
+            users = None
+        if users is None and isinstance(self.runner, MasterRunner) and self.runner.user_count:
+            users = 0  # a master that quits does not wait for what its workers' users are still doing
         return None if users is None else (users, _load.options.spawn_rate or _SPAWN_A_SECOND)
 
 

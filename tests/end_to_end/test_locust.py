@@ -54,7 +54,7 @@ def test_locust_and_the_verdict_pass_together(bench: Bench, joined: subprocess.P
     assert joined.wait(60) == 0, (tmp_path / "joined.log").read_text()
     assert {finding["check"]: finding["result"] for finding in bench.verdict()["findings"]}["conservation"] == "pass"
     said = {path.stem: json.loads(path.read_text()) for path in (bench.folder() / "locust").glob("*.json")}
-    assert len(said) == len(findings(bench, "locust")) == 3, "two of the run's own, and the master of the others"
+    assert len(said) == len(findings(bench, "locust")) == 3, "the run's own, that of the burst, and the master of the others"
     assert all(one["result"] == "pass" and one["requests"] for one in said.values())
     recorded = sum(path.read_text().count(",enqueued,") for path in (bench.folder() / "events").glob("producer-*.csv"))
     assert recorded == sum(one["requests"] for one in said.values())
