@@ -11,6 +11,7 @@ from typing import Any
 import gevent
 from gevent.event import Event as Gate
 from locust.env import Environment
+from locust.exception import StopUser
 from locust.runners import WorkerRunner
 
 from producers.enqueuer import Enqueuer, EnqueuerDocument
@@ -117,6 +118,8 @@ class LocustLoad:
         self._waiting += 1
         self._begin_if_all_are_there()
         self._begin.wait()
+        if not self._all_spawned:
+            raise StopUser  # there is to be no test
         worker = getattr(self.environment.runner, "worker_index", 0)
         return enqueuer, (place * _SPREAD + worker * _SPREAD / 2) % 1
 
@@ -127,6 +130,7 @@ class LocustLoad:
 
     def let_go(self) -> None:
         """Let users go that wait for others to come: there is to be no test."""
+        self._all_spawned = False
         self._begin.set()
 
     def give_up(self, reason: object) -> None:

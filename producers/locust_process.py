@@ -21,6 +21,7 @@ from stallbench.role import EXIT_CANNOT_GO_ON, is_expected
 
 USERS = 50
 """Connections that share the rate if nobody says."""
+SPAWN_A_SECOND = 100.0
 FINISH_S = 10.0
 """What a user may take to finish the call that it is in: one that is broken off may have enqueued its job or not."""
 
@@ -51,13 +52,12 @@ class LocustProcess:
             return  # the master's options come with its word to begin
         options = self._load.options
         if options.headless:
-            gevent.signal_handler(
-                signal.SIGTERM, self._load.stop.event.set
-            )  # Locust itself sees to it only when a shape has ended
+            gevent.signal_handler(signal.SIGTERM, self._ask_to_stop)  # Locust itself sees to it only when a shape has ended
         try:
             _require_free_port(web_ui)
             target = self._load.target
             options.num_users = target.users or options.num_users or USERS
+            options.spawn_rate = options.spawn_rate or SPAWN_A_SECOND
             if options.install:
                 with target.taken_part(self._load.stop) as document:
                     require_queue(document, install=True)

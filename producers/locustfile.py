@@ -10,9 +10,12 @@ import time
 from collections.abc import Callable, Sequence
 
 import gevent
+from gevent.event import Event
 from locust import LoadTestShape, User, constant_throughput, events, task
+from locust.env import Environment
 from locust.exception import StopUser
 from locust.runners import MasterRunner
+from locust.user.task import LOCUST_STATE_STOPPING
 
 from producers.enqueuer import Move
 from producers.locust_load import LocustLoad
@@ -22,14 +25,17 @@ from stallbench.errors import StallbenchError
 from stallbench.queues import NewJob, RefusedError
 from stallbench.role import CannotGoOnError, is_expected
 
-_SPAWN_A_SECOND = 100.0
-
 _load = LocustLoad()
 LocustProcess(_load).listen(events)
 
 
 class EnqueueingUser(User):
     """Enqueues job after job, as evenly as `constant_throughput` can."""
+
+    def __init__(self, environment: Environment) -> None:
+        """Do nothing yet."""
+        super().__init__(environment)
+        self._asked_to_stop = Event()
 
     def on_start(self) -> None:
         """Connect, wait for the others, and for this user's turn among them."""
@@ -43,17 +49,30 @@ class EnqueueingUser(User):
         each = _load.options.jobs_a_second_each
         self._period_ns = round(1e9 / each)
         self._pause_s: Callable[[User], float] = constant_throughput(each)
-        gevent.sleep(part / each)
+        self._asked_to_stop.wait(part / each)
         self._cp_last_run = time.perf_counter()  # the pace counts from here, not from before the connection
         self._wanted_ns = self._paced_ns = time.time_ns()
 
     def wait_time(self) -> float:
-        """Return how long to pause, and note when the next job is wanted: a period after this one, or after its begin if it was late."""
+        """Pause, and note when the next job is wanted: a period after this one, or after its begin if it was late."""
         pause_s = self._pause_s(self)
         next_ns = time.time_ns() + round(pause_s * 1e9)
         self._wanted_ns = next_ns if pause_s else self._paced_ns + self._period_ns
         self._paced_ns = next_ns
-        return pause_s
+        self._asked_to_stop.wait(pause_s)
+        return 0.0
+
+    def stop(self, force: bool = False) -> bool:
+        """End after the call that it is in, at once if it is in none.
+
+        Locust itself would kill a user that pauses; one that has just ended its pause would be killed in its call, and nobody could
+        say whether the job got in.
+        """
+        if force:
+            return bool(super().stop(force=True))
+        self._state = LOCUST_STATE_STOPPING
+        self._asked_to_stop.set()
+        return False
 
     @task
     def enqueue(self) -> None:
@@ -105,7 +124,7 @@ class PhasesShape(LoadTestShape):
             users = None
         if users is None and isinstance(self.runner, MasterRunner) and self.runner.user_count:
             users = 0  # a master that quits does not wait for what its workers' users are still doing
-        return None if users is None else (users, _load.options.spawn_rate or _SPAWN_A_SECOND)
+        return None if users is None else (users, _load.options.spawn_rate)
 
 
 def _call(move: Move, jobs: Sequence[NewJob]) -> Sequence[int]:
