@@ -123,7 +123,7 @@ def locked(endpoint: Endpoint, statement: str) -> Iterator[None]:
     ("engine", "lock"),
     [
         ("postgres", "BEGIN; LOCK TABLE skip_locked_jobs IN EXCLUSIVE MODE"),
-        ("mariadb", "LOCK TABLES laravel_jobs WRITE"),
+        ("mariadb", "LOCK TABLES jobs WRITE"),
         ("sqlite", "BEGIN EXCLUSIVE"),
     ],
 )
@@ -176,15 +176,15 @@ def free_port() -> int:
 
 def test_alone_with_its_web_page_and_two_workers(empty_on: EmptyOn, tmp_path: Path) -> None:
     endpoint = empty_on("postgres")
-    port = free_port()
+    port, master_port = free_port(), str(free_port())
     page = f"http://127.0.0.1:{port}"
     dsn = f"postgresql://{endpoint.user}@{endpoint.host}:{endpoint.port}/{endpoint.database}"
     with (tmp_path / "log").open("w+") as log:
         locust = subprocess.Popen(
             [
                 *(*LOCUST_ALONE, "--scenario", "baseline", "--dsn", dsn, "--database", endpoint.database, "--install"),
-                *("--rate", "40", "--users", "4", "--processes", "2", "--master-bind-port", str(free_port())),
-                *("--master-port", str(free_port()), "--web-host", "127.0.0.1", "--web-port", str(port)),
+                *("--rate", "40", "--users", "4", "--processes", "2", "--master-bind-port", master_port),
+                *("--master-port", master_port, "--web-host", "127.0.0.1", "--web-port", str(port)),
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -193,12 +193,18 @@ def test_alone_with_its_web_page_and_two_workers(empty_on: EmptyOn, tmp_path: Pa
             start_new_session=True,
         )
         try:
-            asked = wait_for(lambda: requests.post(f"{page}/swarm", data={"user_count": 4, "spawn_rate": 10}, timeout=5).json())
+            wait_for(
+                lambda: read(f"{page}/stats/requests")["state"] == "ready" and len(read(f"{page}/stats/requests")["workers"]) == 2
+            )
+            asked = requests.post(f"{page}/swarm", data={"user_count": 4, "spawn_rate": 10}, timeout=PATIENCE_S).json()
             assert asked["success"], asked
-            wait_for(lambda: requests.get(f"{page}/stats/requests", timeout=5).json()["stats"][-1]["num_requests"] >= 20)
-            requests.get(f"{page}/stop", timeout=PATIENCE_S)
+            wait_for(lambda: read(f"{page}/stats/requests")["stats"][-1]["num_requests"] >= 20)
+            requests.post(f"{page}/stop", timeout=PATIENCE_S)
             locust.terminate()
-            assert locust.wait(PATIENCE_S) == 0, (tmp_path / "log").read_text()
+            assert locust.wait(PATIENCE_S) == 0
+        except (AssertionError, requests.RequestException):
+            log.flush()
+            pytest.fail((tmp_path / "log").read_text())
         finally:
             if locust.poll() is None:
                 os.killpg(locust.pid, signal.SIGKILL)
@@ -206,6 +212,10 @@ def test_alone_with_its_web_page_and_two_workers(empty_on: EmptyOn, tmp_path: Pa
     printed = (tmp_path / "log").read_text()
     assert "Traceback" not in printed, printed
     assert f"Locust: pass: {len(held_by(endpoint, 'skip_locked')):,} requests, 0 failed" in printed
+
+
+def read(page: str) -> Any:
+    return requests.get(page, timeout=PATIENCE_S).json()
 
 
 def wait_for(ask: Callable[[], Any]) -> Any:
