@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 import sys
 
-from benchmarks.saturation import CLIENTS, MEASURED_S, open_rig
+from benchmarks.saturation import CLIENTS, open_rig
+from benchmarks.workers import MEASURED_S
 
 
 def main() -> None:

@@ -13,12 +13,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.workers import MEASURED_S, SETTLE_S, run_workers
 from stallbench.open_queue import opened_queue
 from stallbench.packages import CACHE, unpack_debian
 from stallbench.processes import Processes
@@ -28,8 +28,6 @@ from stallbench.scenario import Database
 from stallbench.servers.cluster import Cluster, start_cluster
 
 CLIENTS = 10
-MEASURED_S = 10.0
-_SETTLE_S = 2.0
 _JOBS = 30_000
 _OPTIONS: dict[str, object] = {"hint": "primary", "retry_after": 90}
 _SCRIPT = Path(__file__).with_name("laravel.lua")
@@ -55,30 +53,8 @@ class LaravelRig:
     def run_workers(self) -> float:
         """Let `CLIENTS` workers of the bench work for `MEASURED_S`; returns jobs a second."""
         self.fill()
-        run = self.folder / secrets.token_hex(4)
-        run.mkdir()
-        started = []
-        for number in range(CLIENTS):
-            name = f"worker-{number}"
-            document = {
-                "name": name,
-                "endpoint": self.cluster.server("primary").proxied.with_password(),
-                "queue": "laravel",
-                "queue_options": _OPTIONS,
-                "events": str(run / f"{name}.csv"),
-                "work_s": 0,
-            }
-            argv = [sys.executable, "-m", "workers"]
-            started.append(self.processes.start(name, "worker", argv, log=run / "log", document=document, ready=True))
-        for process in started:
-            process.wait_ready(30)
-        time.sleep(_SETTLE_S)
-        from_ns = time.time_ns()
-        time.sleep(MEASURED_S)
-        to_ns = time.time_ns()
-        self.processes.stop(started, 10)
-        rows = [line.split(",") for path in run.glob("*.csv") for line in path.read_text().splitlines()]
-        return sum(row[3] == "completed" and from_ns <= int(row[0]) < to_ns for row in rows) / MEASURED_S
+        endpoint, run = self.cluster.server("primary").proxied, self.folder / secrets.token_hex(4)
+        return run_workers(self.processes, CLIENTS, endpoint, run, queue="laravel", options=_OPTIONS).jobs_a_second
 
     def run_sysbench(self) -> float:
         """Let sysbench run the same statements with as many threads; returns jobs a second."""
@@ -92,7 +68,7 @@ class LaravelRig:
                 str(_SCRIPT),
                 *("--db-driver=mysql", f"--mysql-host={endpoint.host}", f"--mysql-port={endpoint.port}"),
                 *("--mysql-user=sysbench", f"--mysql-password={endpoint.password.get_secret_value()}"),
-                *(f"--mysql-db={endpoint.database}", f"--threads={CLIENTS}", f"--warmup-time={_SETTLE_S:.0f}"),
+                *(f"--mysql-db={endpoint.database}", f"--threads={CLIENTS}", f"--warmup-time={SETTLE_S:.0f}"),
                 *(f"--time={MEASURED_S:.0f}", "run"),
             ],
             env={**os.environ, "LD_LIBRARY_PATH": libraries},

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import secrets
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.workers import MEASURED_S, Reached, run_workers
 from stallbench.drivers.postgres import connect
 from stallbench.parts import require_postgres
 from stallbench.processes import Processes
@@ -23,8 +22,6 @@ from stallbench.scenario import Database
 from stallbench.servers.cluster import Cluster, start_cluster
 
 CLIENTS = 8
-MEASURED_S = 10.0
-_SETTLE_S = 2.0
 _JOBS = 150_000
 _QUEUE = "skip_locked"
 _PGBENCH_SCRIPT = """BEGIN;
@@ -33,14 +30,6 @@ SELECT job_id, attempts, payload FROM skip_locked_jobs WHERE run_at <= now() ORD
 DELETE FROM skip_locked_jobs WHERE job_id = :job_id;
 COMMIT;
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """What one measurement reached."""
-
-    jobs_a_second: float
-    claim_p50_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,29 +69,7 @@ class Rig:
             }
             argv = [sys.executable, "-m", "stallbench.collectors"]
             started.append(self.processes.start("collectors", "collectors", argv, log=run / "log", document=document, ready=True))
-        for number in range(CLIENTS):
-            name = f"worker-{number}"
-            document = {
-                "name": name,
-                "endpoint": primary.proxied.with_password(),
-                "queue": _QUEUE,
-                "events": str(run / "events" / f"{name}.csv"),
-                "work_s": 0,
-            }
-            argv = [sys.executable, "-m", "workers"]
-            started.append(self.processes.start(name, "worker", argv, log=run / "log", document=document, ready=True))
-        for process in started:
-            process.wait_ready(30)
-        time.sleep(_SETTLE_S)
-        from_ns = time.time_ns()
-        time.sleep(MEASURED_S)
-        to_ns = time.time_ns()
-        self.processes.stop(started, 10)
-        rows = [line.split(",") for path in run.glob("events/*.csv") for line in path.read_text().splitlines()]
-        inside = [row for row in rows if from_ns <= int(row[0]) < to_ns]
-        completed = sum(row[3] == "completed" for row in inside)
-        claims_ms = [int(row[7]) / 1e6 for row in inside if row[3] == "claimed"]
-        return Reached(completed / MEASURED_S, statistics.median(claims_ms))
+        return run_workers(self.processes, CLIENTS, primary.proxied, run, queue=_QUEUE, options={}, beside=started)
 
     def run_pgbench(self) -> float:
         """Let pgbench run the same statements with as many clients; returns jobs a second."""

@@ -34,6 +34,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+dashboards_app = typer.Typer(help="Grafana's dashboards of runs.", no_args_is_help=True)
+app.add_typer(dashboards_app, name="dashboards")
+
 ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path.")]
 VariantOption = Annotated[str | None, typer.Option("--variant", "-v", help="A variant that the scenario names.")]
 SetOption = Annotated[
@@ -81,6 +84,21 @@ def run(
             help="Let every process answer Prometheus on this address, 127.0.0.1 or 0.0.0.0; targets/ beside the runs says where.",
         ),
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Start a Prometheus beside the run, which watches all of it and ends with it.")
+    ] = False,
+    watch_port: Annotated[
+        int | None,
+        typer.Option("--watch-port", metavar="PORT", min=1, max=65535, help="Where on 127.0.0.1 it listens; 9090 if not given."),
+    ] = None,
+    annotate: Annotated[
+        str | None,
+        typer.Option(
+            "--annotate",
+            metavar="URL",
+            help="Write phases and faults into this Grafana as they happen. The token comes by STALLBENCH_GRAFANA_TOKEN.",
+        ),
+    ] = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Run a scenario on servers of its own, or on servers that it is told to join, and judge it.
@@ -95,11 +113,13 @@ def run(
 
         stallbench run longtx --set workers.count=4 --set phases.longtx.duration=30s
 
+        stallbench run longtx --watch
+
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
-    from stallbench.exposition.exposure import require_address
     from stallbench.joined import read_joined_servers
     from stallbench.joined_faults import require_fit_for_joined
+    from stallbench.onlookers import read_watching
     from stallbench.run import open_run
     from stallbench.scenario_file import read_scenario
     from stallbench.terminal import RunView
@@ -114,13 +134,13 @@ def run(
     )
     if joined:
         require_fit_for_joined(chosen, joined)
-    exposure = require_address(expose) if expose else None
+    watching = read_watching(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
     folder: RunFolder | None = None
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         view.say(f"{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
         try:
-            with open_run(chosen, runs, view, joined, exposure) as started:
+            with open_run(chosen, runs, view, joined, watching) as started:
                 folder = started.folder
                 view.say(f"records are in {_short(folder.path)}")
                 started.carry_out()
@@ -248,6 +268,40 @@ def forecast(
     print_forecast(found)
     if check:
         print_check(check)
+
+
+@dashboards_app.command()
+def push(
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="Where Grafana is, like http://127.0.0.1:3000.")],
+    token: Annotated[
+        str | None,
+        typer.Option(
+            "--token",
+            metavar="TOKEN",
+            help="Of a service account; better by STALLBENCH_GRAFANA_TOKEN, for what is typed here shows in process lists.",
+        ),
+    ] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option("--prometheus", metavar="URL", help="Make a data source, too: where Grafana finds Prometheus."),
+    ] = None,
+) -> None:
+    """Put the dashboards into a Grafana, in a folder of their own; done again, it changes what has changed.
+
+    Exit codes: 0 they are there, 2 bad input, 3 Grafana refuses or cannot be reached.
+
+    Examples:
+        stallbench dashboards push --url http://127.0.0.1:3000
+
+        stallbench dashboards push --url http://127.0.0.1:3000 --prometheus http://127.0.0.1:9090
+    """
+    from stallbench.onlookers.dashboards import push_dashboards
+    from stallbench.onlookers.grafana import read_grafana, require_http
+
+    if prometheus is not None:
+        require_http(prometheus, "--prometheus", "http://127.0.0.1:9090")
+    for sentence in push_dashboards(read_grafana(url, token, "--url"), prometheus):
+        print(sentence)
 
 
 @app.command("list")

@@ -18,8 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 
+from stallbench.clock_offset import ClockOffset, measure_clock_offset
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.role import CannotGoOnError, Stop
 from stallbench.whole_file import replace_file
@@ -43,6 +44,8 @@ class Invitation(BaseModel):
     """What the scenario asks of a worker."""
     producer: dict[str, object]
     """What the scenario asks of one producer."""
+    bench_clock: ClockOffset | None = None
+    """How far the bench's clock is from the primary's."""
     expose: bool = False
     """Whether it is to answer Prometheus."""
 
@@ -57,6 +60,10 @@ class Seat(BaseModel):
     start_ns: int
     metrics_port: int | None = None
     """Where it answers Prometheus, on every address of its host."""
+    clock: ClockOffset | None = None
+    """How far its clock is from the primary's."""
+    bench_clock: ClockOffset | None = None
+    """How far the bench's was, which invited it."""
     end_ns: int | None = None
     exit_code: int | None = None
 
@@ -86,7 +93,12 @@ def sit_down(role: str, folder: Path, stop: Stop, **particulars: object) -> Iter
     follow(role, folder, stop)
     exit_code = _EXIT_CANNOT_GO_ON
     try:
-        yield _document(invitation, seat, folder.parent, particulars)
+        document = _document(invitation, seat, folder.parent, particulars)
+        primary = invitation.endpoints["primary"].model_copy(update={"password": SecretStr(_read_password(invitation))})
+        clock = measure_clock_offset(primary, seat.name)
+        seat = seat.model_copy(update={"clock": clock, "bench_clock": invitation.bench_clock})
+        replace_file(path, seat.model_dump_json())
+        yield document
         exit_code = 0
     finally:
         replace_file(path, seat.model_copy(update={"end_ns": time.time_ns(), "exit_code": exit_code}).model_dump_json())
@@ -143,7 +155,7 @@ def _register(folder: Path, role: str, metrics_port: int | None) -> tuple[Seat, 
     raise CannotGoOnError(f"{folder}: a thousand processes of host {host} take part already")
 
 
-def _document(invitation: Invitation, seat: Seat, run: Path, particulars: Mapping[str, object]) -> dict[str, Any]:
+def _read_password(invitation: Invitation) -> str:
     password = os.environ.get(PASSWORD_VARIABLE)
     if password is None and invitation.password_file is not None:
         try:
@@ -152,9 +164,12 @@ def _document(invitation: Invitation, seat: Seat, run: Path, particulars: Mappin
             raise CannotGoOnError(
                 f"the password is in {invitation.password_file}: {error.strerror}; or set {PASSWORD_VARIABLE}"
             ) from error
-    endpoints = {
-        name: {**endpoint.with_password(), "password": password or ""} for name, endpoint in invitation.endpoints.items()
-    }
+    return password or ""
+
+
+def _document(invitation: Invitation, seat: Seat, run: Path, particulars: Mapping[str, object]) -> dict[str, Any]:
+    password = _read_password(invitation)
+    endpoints = {name: {**endpoint.with_password(), "password": password} for name, endpoint in invitation.endpoints.items()}
     if seat.metrics_port is not None:
         particulars = {**particulars, "expose": {"host": "0.0.0.0", "port": seat.metrics_port}}  # noqa: S104 - as asked
     if seat.role == "longrunner":

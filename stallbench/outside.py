@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from stallbench.clock_offset import measure_clock_offset
 from stallbench.invitation import FOLDER, INVITATION, Invitation, Seat, read_seats
 from stallbench.records.endpoint import Endpoint
 from stallbench.run_folder import RunFolder
@@ -35,6 +36,7 @@ class Outside:
         invitation = Invitation(
             endpoints={server.name: _without_password(server.proxied) for server in cluster.servers},
             password_file=password_file,
+            bench_clock=measure_clock_offset(primary.proxied, "clock"),
             expose=expose,
             queue=queue["kind"],
             queue_options=queue["options"],

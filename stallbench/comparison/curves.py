@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from stallbench.comparison.record import ComparisonRecord
-from stallbench.report import cut_windows, list_faults, list_phases
+from stallbench.report.charts import cut_windows, list_faults, list_phases
 from stallbench.verdicts.check import RunTables
 
 COLUMNS = ("claim_ms_p95", "depth", "dead_tuples", "completed")

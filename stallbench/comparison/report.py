@@ -11,7 +11,8 @@ from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Compared
 from stallbench.comparison.statistics import FEWEST_ROUNDS, LEVEL
 from stallbench.comparison.wording import tell_agreement, tell_difference, tell_median, tell_real, tell_spread
-from stallbench.report import as_script_data, open_template
+from stallbench.report import open_template
+from stallbench.report.charts import as_script_data
 from stallbench.run_record import read_record
 from stallbench.scenario import CONTROL
 from stallbench.whole_file import replace_file

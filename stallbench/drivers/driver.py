@@ -50,6 +50,10 @@ class Driver(ABC):
     def console(self, endpoint: Endpoint) -> str:
         """Return the command by which a user looks at the server; a password goes by the environment."""
 
+    def read_clock(self, connection: Any) -> int | None:
+        """Return the server's wall clock in ns since 1970; none if it does not tell."""
+        return None
+
     def code(self, error: Exception) -> str:
         """Return what the engine calls the kind of the error: an SQLSTATE, an error number, else the name of its class."""
         return type(error).__name__

@@ -43,6 +43,14 @@ class MySQLDriver(Driver):
         """Whether PyMySQL has closed its socket."""
         return not connection.open
 
+    def read_clock(self, connection: pymysql.Connection) -> int:
+        """To the microsecond."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)")
+            row = cursor.fetchone()
+        assert row is not None
+        return int(row[0]) * 1000
+
     def abort(self, connection: pymysql.Connection) -> None:
         """Shut its socket down."""
         with suppress(OSError, AttributeError):

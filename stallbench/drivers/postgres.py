@@ -72,6 +72,12 @@ class PostgresDriver(Driver):
         """Whether psycopg says so."""
         return connection.closed
 
+    def read_clock(self, connection: Connection) -> int:
+        """Of the moment, not of the transaction; to the microsecond."""
+        row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8").fetchone()
+        assert row is not None
+        return int(row[0]) * 1000
+
     def abort(self, connection: Connection) -> None:
         """Shut its socket down."""
         with (

@@ -27,6 +27,11 @@ class RedisDriver(Driver):
         """Whether the client has let its connection go."""
         return connection.connection is None
 
+    def read_clock(self, connection: redis.Redis) -> int:
+        """By TIME, to the microsecond."""
+        seconds, microseconds = connection.time()
+        return (int(seconds) * 1_000_000 + int(microseconds)) * 1000
+
     def console(self, endpoint: Endpoint) -> str:
         """Return a call of redis-cli."""
         return f"REDISCLI_AUTH={endpoint.password.get_secret_value()} redis-cli -h {endpoint.host} -p {endpoint.port}"

@@ -27,6 +27,11 @@ class SqlFcfs(SqlStore, FcfsStore):
         at_ms = now_ms()
         return self.session.insert(self.statements["insert"], [(job.payload, at_ms) for job in jobs])
 
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Insert them by the engine's quickest way in."""
+        at_ms = now_ms()
+        return self.session.load("fcfs_jobs", ("payload", "enqueued_at_ms"), [(job.payload, at_ms) for job in jobs])
+
     def find_first_unprocessed(self) -> Claim | None:
         """Select the first one, without a lock."""
         rows = self.session.run(self.statements["find_first_unprocessed"]).rows

@@ -93,6 +93,8 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
     @property
     def conditions(self) -> dict[int, Condition]:
         """See the base class."""
+        if self._describer is None or not self._describer.draws:
+            return {}
         return {job.job_id: job.condition for job in self._described if job.condition is not None}
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:

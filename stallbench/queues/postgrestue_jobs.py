@@ -48,16 +48,19 @@ class Describer:
         self._options = options
         self._random = source
         self._last_id: int | None = None
+        self.draws = bool(options.fifo_share or options.scheduled_share or options.blocked_share)
+        """Whether any job waits for anything."""
 
     def describe(self, jobs: Sequence[NewJob], ids: Sequence[int]) -> list[Described]:
         """Give each of ``jobs`` its id and what it waits for."""
+        if not self.draws:
+            self._last_id = ids[-1] if ids else self._last_id
+            return [Described(job_id=job_id, arguments=job.payload) for job, job_id in zip(jobs, ids, strict=True)]
         return [self._describe(job, job_id) for job, job_id in zip(jobs, ids, strict=True)]
 
     def _describe(self, job: NewJob, job_id: int) -> Described:
         options, blocking_job_id = self._options, self._last_id
         self._last_id = job_id
-        if not (options.fifo_share or options.scheduled_share or options.blocked_share):
-            return Described(job_id=job_id, arguments=job.payload)
         drawn = self._random.random()
         if drawn < options.fifo_share:
             queue = f"fifo-{self._random.randrange(options.fifo_queues)}"

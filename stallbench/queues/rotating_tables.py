@@ -14,9 +14,9 @@ from typing import Any
 from psycopg import errors
 from pydantic import Field
 
-from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_row
+from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_int, read_row
 from stallbench.queues.queue import Backlog, Claim, NewJob, Promise, QueueOptions
-from stallbench.queues.statements import read_statements
+from stallbench.queues.statements import fill_places, read_statements
 
 _STATEMENTS = read_statements(Path(__file__).with_suffix(".sql"))
 _SLOTS = 3
@@ -49,7 +49,7 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
         self.statements = dict(_STATEMENTS)
         for slot in range(_SLOTS):
             places = {"{slot}": str(slot), "{next}": str((slot + 1) % _SLOTS)}
-            self.statements |= {f"{name}_{slot}": _fill(statement, places) for name, statement in _STATEMENTS.items()}
+            self.statements |= {f"{name}_{slot}": fill_places(statement, places) for name, statement in _STATEMENTS.items()}
 
     def install(self) -> None:
         """Create the tables, and say whose turn it is."""
@@ -62,6 +62,14 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Insert the jobs; several share one transaction and one round trip."""
         return self.insert("enqueue", [(job.payload.encode(),) for job in jobs])
+
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the jobs into the table whose turn it is; nobody rotates meanwhile."""
+        ids = self.take_ids(len(jobs))
+        with self.connection.transaction():
+            slot = read_int(self.execute("hold_turn"), 0)
+            self.copy("load", ((slot, job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
+        return ids
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Begin a transaction and lock one job, whatever ``limit`` is, of the oldest table that has one; pass on and empty what has none."""
@@ -120,9 +128,3 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
         """Go through the tables and their row locks."""
         for job_id, claimed in self.stream("job_ids"):
             yield int(job_id), bool(claimed)
-
-
-def _fill(statement: str, places: dict[str, str]) -> str:
-    for place, text in places.items():
-        statement = statement.replace(place, text)
-    return statement

@@ -31,6 +31,18 @@ INSERT INTO rotating_turn (head, tail) VALUES (0, 0)
 -- Adds one job to the slot whose turn it is.
 INSERT INTO rotating_jobs (slot, payload) VALUES ((SELECT tail FROM rotating_turn), $1::json) RETURNING job_id
 
+-- name: take_ids
+-- Ids for jobs that are copied into a table.
+SELECT nextval(pg_get_serial_sequence('rotating_jobs', 'job_id')) FROM generate_series(1, $1::bigint)
+
+-- name: hold_turn
+-- The slot whose turn it is, and stays until the transaction ends.
+SELECT tail FROM rotating_turn FOR SHARE
+
+-- name: load
+-- Adds many jobs.
+COPY rotating_jobs (slot, job_id, payload) FROM STDIN
+
 -- name: turn
 -- Reads whose turn it is.
 SELECT head, tail FROM rotating_turn

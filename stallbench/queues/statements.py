@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 _HEADING = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -20,3 +21,10 @@ def read_statements(path: Path) -> dict[str, str]:
         name: "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip()
         for name, body in zip(names, bodies, strict=True)
     }
+
+
+def fill_places(statement: str, places: Mapping[str, str]) -> str:
+    """Return ``statement`` with each place that an option of the queue decides replaced by its text."""
+    for place, text in places.items():
+        statement = statement.replace(place, text)
+    return statement

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_row
 from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Promise, QueueOptions
-from stallbench.queues.statements import read_statements
+from stallbench.queues.statements import fill_places, read_statements
 
 _STATEMENTS = read_statements(Path(__file__).with_suffix(".sql"))
 _RESCUES_PER_EXPIRY = 10
@@ -60,7 +60,7 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
         super().__init__(connection, options)
         self._rescue_at_s = 0.0
         places = {"{fillfactor}": str(options.fillfactor), "{expire_after}": str(options.expire_after_s)}
-        self.statements = {name: _fill(statement, places) for name, statement in _STATEMENTS.items()}
+        self.statements = {name: fill_places(statement, places) for name, statement in _STATEMENTS.items()}
 
     @property
     def _expire_after(self) -> bytes:
@@ -76,6 +76,12 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Insert the jobs; several share one transaction and one round trip."""
         return self.insert("enqueue", [(job.payload.encode(),) for job in jobs])
+
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the jobs into the table."""
+        ids = self.take_ids(len(jobs))
+        self.copy("load", ((job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
+        return ids
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Claim one job, whatever ``limit`` is; ten times in the life of a claim, give back first what has expired."""
@@ -106,9 +112,3 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
         """Go through the jobs that are not done."""
         for job_id, claimed in self.stream("job_ids"):
             yield int(job_id), bool(claimed)
-
-
-def _fill(statement: str, places: dict[str, str]) -> str:
-    for place, text in places.items():
-        statement = statement.replace(place, text)
-    return statement

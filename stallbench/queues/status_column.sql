@@ -27,6 +27,14 @@ CREATE INDEX status_column_jobs_claimed ON status_column_jobs (claimed_at) WHERE
 -- Adds one job.
 INSERT INTO status_column_jobs (payload) VALUES ($1::json) RETURNING job_id
 
+-- name: take_ids
+-- Ids for jobs that are copied into the table.
+SELECT nextval(pg_get_serial_sequence('status_column_jobs', 'job_id')) FROM generate_series(1, $1::bigint)
+
+-- name: load
+-- Adds many jobs.
+COPY status_column_jobs (job_id, payload) FROM STDIN
+
 -- name: claim
 -- Claims the first ready job that nobody else is just claiming.
 UPDATE status_column_jobs

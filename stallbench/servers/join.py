@@ -79,10 +79,11 @@ def join_cluster(
         guest = find_guests()[endpoint.engine](name, endpoint)
         try:
             guest.require_role(role)
-            _require_settings(guest, _wanted_settings(database, role), debts if joined.may_change_servers else None)
+            # First the database: what is somebody else's, or in use, is refused before anything on its server is changed.
             if role == "primary":
                 guest.move_in()
                 debts.owe_database(name, endpoint)
+            _require_settings(guest, _wanted_settings(database, role), debts if joined.may_change_servers else None)
             daemon = JoinedDaemon(name, endpoint, guest.read_version(), guest.read_settings())
         finally:
             guest.close()

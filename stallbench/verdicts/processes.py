@@ -20,7 +20,7 @@ class ProcessEnds(Check):
         died = [
             f"{process['name']} ({_tell(process['exit_code'])})"
             for process in run.record["processes"]
-            if process["role"] != "longrunner" and _ended_uninvited(process, run.record["status"])
+            if process["role"] not in ("longrunner", "watch") and _ended_uninvited(process, run.record["status"])
         ]
         reason = f"ended uninvited: {', '.join(died)}" if died else "every process ended as it was asked to"
         return [

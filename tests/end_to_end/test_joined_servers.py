@@ -45,20 +45,32 @@ def ask(endpoint: Endpoint, query: str) -> list[tuple[object, ...]]:
         return connection.execute(query).fetchall()
 
 
-def test_a_run_on_joined_servers_leaves_them_as_they_were(bench: Bench, servers: StartedCluster) -> None:
-    primary = servers.cluster.server("primary").direct
-    ended = bench.start("run", "longtx", *short(), *joining(servers, "--allow-server-changes"), environment=password_of(servers))
+def test_a_run_on_joined_servers_leaves_them_as_they_were(bench: Bench, servers: StartedCluster, tmp_path: Path) -> None:
+    primary, toxiproxy = servers.cluster.server("primary"), servers.cluster.toxiproxy
+    options = joining(servers, "--allow-server-changes", "--toxiproxy", f"http://127.0.0.1:{toxiproxy.port}")
+    ended = bench.start("run", "longtx", *short("phases.longtx.duration=8s"), *options, environment=password_of(servers))
     bench.wait_for_phase("longtx")
-    assert ask(primary, "SHOW autovacuum_naptime") == [("5s",)]
-    assert ("que_jobs",) in ask(primary, OBJECTS)
+    assert ask(primary.direct, "SHOW autovacuum_naptime") == [("5s",)]
+    assert ("que_jobs",) in ask(primary.direct, OBJECTS)
+
+    second = Bench(tmp_path / "second").start("run", "longtx", *short(), *joining(servers), environment=password_of(servers))
+    _, err = second.communicate(timeout=120)
+    assert second.returncode == 3
+    assert "is in use by another run of the bench" in err
+
     out, err = ended.communicate(timeout=240)
     assert ended.returncode == 0, out + err
-    assert ask(primary, OBJECTS) == []
-    assert ask(primary, "SHOW autovacuum_naptime") == [("1min",)]
+    assert ask(primary.direct, OBJECTS) == []
+    assert ask(primary.direct, "SHOW autovacuum_naptime") == [("1min",)]
     (finding,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == "conservation"]
     assert finding["result"] == "pass"
     assert [server["name"] for server in bench.record()["servers"]] == ["primary", "replica-1"]
     assert password_of(servers)["STALLBENCH_PASSWORD"] not in (bench.folder() / "run.json").read_text()
+
+    assert toxiproxy.answers(), "somebody else's Toxiproxy was stopped"
+    assert bench.record()["servers"][0]["proxy_port"] == primary.proxied.port
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        ask(primary.proxied, "SELECT FROM que_jobs")
 
 
 def test_a_bench_that_is_killed_leaves_nothing_on_joined_servers(bench: Bench, servers: StartedCluster) -> None:
@@ -93,17 +105,6 @@ def test_a_database_that_is_not_empty_is_not_moved_into(bench: Bench, servers: S
             connection.execute("DROP TABLE precious")
 
 
-def test_two_runs_do_not_share_a_database(bench: Bench, servers: StartedCluster, tmp_path: Path) -> None:
-    first = bench.start("run", "longtx", *short(), *joining(servers, "--allow-server-changes"), environment=password_of(servers))
-    bench.wait_for_phase("baseline")
-    second = Bench(tmp_path / "second").start("run", "longtx", *short(), *joining(servers), environment=password_of(servers))
-    _, err = second.communicate(timeout=120)
-    assert second.returncode == 3
-    assert "is in use by another run of the bench" in err
-    out, err = first.communicate(timeout=240)
-    assert first.returncode == 0, out + err
-
-
 def test_settings_of_joined_servers_are_not_changed_unasked(bench: Bench, servers: StartedCluster) -> None:
     process = bench.start("run", "longtx", *short(), *joining(servers), environment=password_of(servers))
     _, err = process.communicate(timeout=120)
@@ -118,16 +119,3 @@ def test_a_wrong_password_is_told(bench: Bench, servers: StartedCluster) -> None
     assert process.returncode == 3
     assert "does not let the bench in: " in err
     assert "Traceback" not in err
-
-
-def test_a_toxiproxy_that_is_joined_is_cleared_and_not_stopped(bench: Bench, servers: StartedCluster) -> None:
-    toxiproxy = servers.cluster.toxiproxy
-    options = joining(servers, "--allow-server-changes", "--toxiproxy", f"http://127.0.0.1:{toxiproxy.port}")
-    process = bench.start("run", "longtx", *short(), *options, environment=password_of(servers))
-    bench.wait_for_phase("longtx")
-    assert bench.record()["servers"][0]["proxy_port"] == servers.cluster.server("primary").proxied.port
-    out, err = process.communicate(timeout=240)
-    assert process.returncode == 0, out + err
-    assert toxiproxy.answers()
-    with pytest.raises(psycopg.errors.UndefinedTable):
-        ask(servers.cluster.server("primary").proxied, "SELECT FROM que_jobs")

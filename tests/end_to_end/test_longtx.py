@@ -40,32 +40,24 @@ def test_a_run_goes_from_servers_to_a_report_and_leaves_nothing(bench: Bench) ->
     assert "report.html" in ended.stdout
     assert_nothing_is_left(bench, record["bench"]["pid"])
 
-
-def test_a_report_is_made_again_from_the_folder_alone(bench: Bench) -> None:
-    bench.run("run", "longtx", *short())
-    for made in ("report.html", "verdict.json", "junit.xml", "summary.md"):
-        (bench.folder() / made).unlink()
     moved = bench.runs.parent / "elsewhere"
-    bench.folder().rename(moved)
-    ended = bench.run("report", str(moved))
-    assert ended.returncode == 0, ended.stderr
-    assert (moved / "report.html").exists()
+    folder.rename(moved)
+    for made in ("report.html", "verdict.json", "junit.xml", "summary.md"):
+        (moved / made).unlink()
+    again = bench.run("report", str(moved))
+    assert again.returncode == 0, again.stderr
+    assert (moved / "report.html").exists(), "a report is made again from the folder alone"
 
 
-def test_que_without_its_recheck_is_caught_working_jobs_twice(bench: Bench) -> None:
-    changes = short("producers.rate=600", "phases.longtx.duration=14s", "workers.count=8", "workers.work=0ms")
+def test_que_without_its_recheck_is_caught_and_so_is_an_expectation_that_does_not_hold(bench: Bench) -> None:
+    impossible = 'expect=[{metric="claim_ms.p95", phase="baseline", at_most=0.000001}]'
+    changes = short("producers.rate=600", "phases.longtx.duration=14s", "workers.count=8", "workers.work=0ms", impossible)
     ended = bench.run("run", "longtx", "--variant", "no_recheck", *changes)
     assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "claim_ms.p95 in baseline is" in ended.stdout
     (finding,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == "duplicates"]
     assert finding["result"] == "fail"
     assert finding["examples"]
     duplicates = read_table(bench.folder(), "duplicates")
     assert (duplicates["completions"] > 1).all()
     assert not duplicates["excused"].any()
-
-
-def test_an_expectation_that_does_not_hold_fails_the_run(bench: Bench) -> None:
-    impossible = 'expect=[{metric="claim_ms.p95", phase="baseline", at_most=0.000001}]'
-    ended = bench.run("run", "longtx", *short(impossible))
-    assert ended.returncode == 1
-    assert "claim_ms.p95 in baseline is" in ended.stdout

@@ -49,35 +49,34 @@ def wait_for_seats(bench: Bench, count: int) -> list[Path]:
     return seats
 
 
-def test_processes_of_others_work_in_the_run_and_end_with_it(bench: Bench, start: StartOutside) -> None:
+def test_processes_of_others_work_in_the_run_and_end_with_it_and_one_that_is_killed_is_named(
+    bench: Bench, start: StartOutside
+) -> None:
     others = [start("worker"), start("worker"), start("producer"), start("longrunner", "--kind", "snapshot_reader")]
     run = bench.start("run", "longtx", *short(*INVITING))
+    bench.wait_for_phase("warmup")
+    before = set(wait_for_seats(bench, len(others)))
+    victim = start("worker", where=bench.folder())
+    (seat,) = set(wait_for_seats(bench, len(others) + 1)) - before
+    victim.send_signal(signal.SIGKILL)
+
     out, err = run.communicate(timeout=300)
-    assert run.returncode == 0, out + err
+    assert run.returncode == 1, out + err
     for process in others:
         process.communicate(timeout=60)
         assert process.returncode == 0
+    findings = {finding["check"]: finding for finding in bench.verdict()["findings"]}
+    assert findings["processes"]["reason"] == f"ended uninvited: {seat.stem} (its end was not seen)"
+    assert findings["conservation"]["result"] == findings["clocks"]["result"] == "pass"
+
     took_part = outside(bench.record())
-    assert sorted(process["role"] for process in took_part.values()) == ["longrunner", "producer", "worker", "worker"]
-    assert all(process["exit_code"] == 0 and process["end_ns"] for process in took_part.values())
-    for name, seat in took_part.items():
-        if seat["role"] != "longrunner":
+    del took_part[seat.stem]
+    assert sorted(kept["role"] for kept in took_part.values()) == ["longrunner", "producer", "worker", "worker"]
+    assert all(kept["exit_code"] == 0 and kept["end_ns"] for kept in took_part.values())
+    for name, kept in took_part.items():
+        if kept["role"] != "longrunner":
             events = (bench.folder() / "events" / f"{name}.csv").read_text()
-            assert ("enqueued" if seat["role"] == "producer" else "completed") in events
-    findings = {finding["check"]: finding["result"] for finding in bench.verdict()["findings"]}
-    assert findings["conservation"] == findings["processes"] == "pass"
-
-
-def test_a_worker_of_others_that_is_killed_is_named(bench: Bench, start: StartOutside) -> None:
-    run = bench.start("run", "longtx", *short(*INVITING))
-    bench.wait_for_phase("warmup")
-    other = start("worker", where=bench.folder())
-    (seat,) = wait_for_seats(bench, 1)
-    other.send_signal(signal.SIGKILL)
-    out, err = run.communicate(timeout=300)
-    assert run.returncode == 1, out + err
-    (finding,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == "processes"]
-    assert finding["reason"] == f"ended uninvited: {seat.stem} (its end was not seen)"
+            assert ("enqueued" if kept["role"] == "producer" else "completed") in events
 
 
 def test_a_process_that_finds_no_run_waits_and_ends_when_it_is_asked_to(bench: Bench, start: StartOutside) -> None:

@@ -41,6 +41,7 @@ MAY_IMPORT = {
         "stallbench.metrics",
         "stallbench.pipeline.failures",
         "stallbench.report",
+        "stallbench.report_charts",
         "stallbench.run_folder",
         "stallbench.run_record",
         "stallbench.scenario",
@@ -62,10 +63,11 @@ MAY_IMPORT = {
     },
     "schedulers": BESIDE_THE_PROCESSES | {"schedulers"},
     "longrunners": BESIDE_THE_PROCESSES | {"longrunners"},
+    "dashboards": {"dashboards"},
 }
 """What each room may import of this project; rooms that are not named may import anything of the library but `stallbench.run`."""
 
-ROOT_PACKAGES = {"producers", "workers", "schedulers", "longrunners"}
+ROOT_PACKAGES = {"dashboards", "producers", "workers", "schedulers", "longrunners"}
 ABOVE_RUN = {"stallbench/cli.py", "stallbench/compare.py", "stallbench/run.py"}
 
 

@@ -1,0 +1,67 @@
+"""Workers of the bench at full speed: started, measured for a while, stopped."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stallbench.processes import Process, Processes
+from stallbench.records.endpoint import Endpoint
+
+MEASURED_S = 10.0
+SETTLE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What one measurement reached."""
+
+    jobs_a_second: float
+    claim_p50_ms: float
+
+
+def run_workers(
+    processes: Processes,
+    count: int,
+    endpoint: Endpoint,
+    run: Path,
+    *,
+    queue: str,
+    options: Mapping[str, object],
+    beside: Sequence[Process] = (),
+) -> Reached:
+    """Let ``count`` workers that do no work claim and complete for `MEASURED_S`, then stop them and what runs ``beside`` them.
+
+    ``run``: a folder of their own for their events.
+    """
+    events = run / "events"
+    events.mkdir(parents=True, exist_ok=True)
+    started = list(beside)
+    for number in range(count):
+        name = f"worker-{number}"
+        document = {
+            "name": name,
+            "endpoint": endpoint.with_password(),
+            "queue": queue,
+            "queue_options": dict(options),
+            "events": str(events / f"{name}.csv"),
+            "work_s": 0,
+        }
+        argv = [sys.executable, "-m", "workers"]
+        started.append(processes.start(name, "worker", argv, log=run / "log", document=document, ready=True))
+    for process in started:
+        process.wait_ready(30)
+    time.sleep(SETTLE_S)
+    from_ns = time.time_ns()
+    time.sleep(MEASURED_S)
+    to_ns = time.time_ns()
+    processes.stop(started, 10)
+    rows = [line.split(",") for path in events.glob("*.csv") for line in path.read_text().splitlines()]
+    inside = [row for row in rows if from_ns <= int(row[0]) < to_ns]
+    completed = sum(row[3] == "completed" for row in inside)
+    claims_ms = [int(row[7]) / 1e6 for row in inside if row[3] == "claimed"]
+    return Reached(completed / MEASURED_S, statistics.median(claims_ms))

@@ -1,0 +1,5 @@
+"""Tables and verdict become pages: one HTML file that opens anywhere, JUnit for CI, Markdown for a pull request."""
+
+from stallbench.report.page import make_report, open_template
+
+__all__ = ["make_report", "open_template"]

@@ -1,0 +1,88 @@
+"""The page, and what else a run leaves: each template filled with what the other files of this room find in the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from stallbench.expected_round import expected_round
+from stallbench.report.charts import make_chart_data
+from stallbench.report.junit import write_junit
+from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
+from stallbench.report.samples import read_deadlocks, read_plans, read_vacuum
+from stallbench.run_folder import PROJECT
+from stallbench.verdicts import RunTables, Verdict
+from stallbench.verdicts.expectations import format_value
+from stallbench.whole_file import replace_file
+
+TEMPLATES = PROJECT / "reports" / "templates"
+
+
+def make_report(run: RunTables, verdict: Verdict) -> Path:
+    """Write ``report.html``, ``junit.xml`` and ``summary.md`` into the run's folder; returns the first."""
+    replace_file(run.folder / "summary.md", _render("summary.md.j2", run, verdict, autoescape=False))
+    write_junit(run.folder / "junit.xml", run, verdict)
+    page = run.folder / "report.html"
+    replace_file(page, _render("report.html.j2", run, verdict, autoescape=True))
+    return page
+
+
+def open_template(name: str, *, autoescape: bool) -> jinja2.Template:
+    """Return a template of ``reports/templates`` with the filters ``figure``, ``came`` and ``clock``; what it misses is an error."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=autoescape,  # noqa: S701 - off for Markdown
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters["figure"] = lambda value: "no data" if value is None else format_value(value)
+    environment.filters["came"] = lambda value: "not in this run" if value is None else format_value(value)
+    environment.filters["clock"] = _format_clock
+    return environment.get_template(name)
+
+
+def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool) -> str:
+    return open_template(template, autoescape=autoescape).render(
+        run=run.record,
+        verdict=verdict,
+        effect=verdict.attribution.effect,
+        phase_names=[phase["name"] for phase in run.record["phases"] if phase["start_ns"]],
+        phase_rows=list_phase_rows(run),
+        highlights=find_highlights(run),
+        conservation=run["conservation"].to_dict("records"),
+        duplicates=run["duplicates"].head(20).to_dict("records"),
+        duplicate_count=len(run["duplicates"]),
+        recoveries=list_recoveries(run),
+        errors=add_up_errors(run["errors"]),
+        chart_data=make_chart_data(run, verdict),
+        command=_command(run.record),
+        vacuum=read_vacuum(run.folder / "samples" / "vacuum.csv"),
+        deadlocks=read_deadlocks(run.folder / "samples" / "innodb_deadlocks.csv"),
+        deadlock_count=run.metric("deadlocks", "count", None),
+        expected_round=_find_expected_round(run),
+        plans=read_plans(run.folder / "samples" / "plan.csv"),
+    )
+
+
+def _find_expected_round(run: RunTables) -> float | None:
+    """Return the article's expected round for the queue's window; none if it has none."""
+    window = run.record["queue"]["options"].get("window")
+    return expected_round(window) if isinstance(window, int) and window > 1 else None
+
+
+def _command(record: Mapping[str, Any]) -> str:
+    scenario = record["scenario"]
+    name = scenario["name"] if scenario["file"].startswith("scenarios/") else scenario["file"]
+    return (
+        f"stallbench run {name}"
+        + (f" --variant {scenario['variant']}" if scenario["variant"] else "")
+        + "".join(f" --set {change}" for change in scenario["changes"])
+    )
+
+
+def _format_clock(t_ns: int | None) -> str:
+    return datetime.fromtimestamp(t_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if t_ns else "never"

@@ -1,0 +1,137 @@
+"""The rows of a report's tables, from the run's tables: figures of phases, recoveries, errors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from stallbench.metrics import MEASURES
+from stallbench.verdicts import RunTables
+
+_PHASE_METRICS = (
+    ("completed.rate", "completed, jobs/s"),
+    ("claim_ms.p50", "claim p50, ms"),
+    ("claim_ms.p95", "claim p95, ms"),
+    ("claim_ms.p99", "claim p99, ms"),
+    ("latency_ms.p95", "latency p95, ms"),
+    ("depth.last", "depth at its end"),
+    ("dead_tuples.max", "dead tuples, most"),
+    ("history_list_length.max", "history list length, longest"),
+    ("replica_history_list_length.max", "history list length of the replica, longest"),
+    ("deadlocks.count", "deadlocks"),
+    ("deadlocks_in_claim.count", "deadlocks, claim rolled back"),
+    ("deadlocks_in_complete.count", "deadlocks, delete rolled back"),
+    ("executions_again.count", "executions of jobs done before"),
+    ("row_lock_wait_ms.rate", "waiting for rows, ms a second"),
+    ("stalled_s.longest", "longest stall, s"),
+    ("lost_race.count", "lost races"),
+    ("lag_ms.p99", "schedule lag p99, ms"),
+    ("cpu_percent.mean", "host CPU, %"),
+)
+_ONLY_IF_ANY = {
+    "dead_tuples.max",
+    "history_list_length.max",
+    "replica_history_list_length.max",
+    "deadlocks.count",
+    "deadlocks_in_claim.count",
+    "deadlocks_in_complete.count",
+    "executions_again.count",
+    "row_lock_wait_ms.rate",
+    "stalled_s.longest",
+    "lost_race.count",
+    "lag_ms.p99",
+}
+"""Rows that are left out where nothing of the kind happened, or could."""
+_FEW = 3
+
+
+def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
+    """Return a row a metric, with its value in each phase that has begun."""
+    names = [phase["name"] for phase in run.record["phases"] if phase["start_ns"]]
+    rows = []
+    for metric, label in _PHASE_METRICS:
+        measure, _, statistic = metric.partition(".")
+        values = [run.metric(measure, statistic, name) for name in names]
+        if metric in _ONLY_IF_ANY and not any(values):
+            continue
+        rows.append({"label": label, "meaning": MEASURES[measure].meaning, "values": values})
+    return rows
+
+
+def find_highlights(run: RunTables) -> list[dict[str, Any]]:
+    """Return the figures of the baseline beside those of the phase with the longest claims."""
+    measured = [phase["name"] for phase in run.record["phases"] if phase["measured"] and phase["start_ns"]]
+    if not measured:
+        return []
+    claims = {name: run.metric("claim_ms", "p95", name) or 0.0 for name in measured}
+    worst = max(measured, key=lambda name: claims[name])
+    shown = (
+        ("claim_ms.p95", "claim time p95", "ms"),
+        _garbage(run),
+        ("depth.max", "queue depth", "jobs"),
+    )
+    if len(measured) == 1:
+        return _find_totals(run, measured[0])
+    highlights = []
+    for metric, label, unit in shown:
+        measure, _, statistic = metric.partition(".")
+        before, after = run.metric(measure, statistic, measured[0]), run.metric(measure, statistic, worst)
+        highlights.append(
+            {"label": label, "unit": unit, "before": before, "after": after, "baseline": measured[0], "phase": worst}
+        )
+    return highlights
+
+
+def _garbage(run: RunTables) -> tuple[str, str, str]:
+    """Return the metric of what the engine keeps of deleted rows, with its label and unit."""
+    if run.metric("history_list_length", "max", None) is not None:
+        return "history_list_length.max", "history list length", ""
+    return "dead_tuples.max", "dead tuples", ""
+
+
+def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
+    """Return the figures of a run of one phase, which has nothing to be compared with."""
+    shown = (
+        ("completed.rate", "completed", "jobs/s"),
+        ("deadlocks.count", "deadlocks", ""),
+        ("executions_again.count", "executed again", ""),
+        ("stalled_s.longest", "longest stall", "s"),
+        ("order_diff.max", "farthest from its turn", "places"),
+    )
+    totals = []
+    for metric, label, unit in shown:
+        measure, _, statistic = metric.partition(".")
+        value = run.metric(measure, statistic, None if MEASURES[measure].is_of_run else phase)
+        if value is not None:
+            totals.append({"label": label, "unit": unit, "before": None, "after": value, "baseline": "", "phase": phase})
+    return totals
+
+
+def list_recoveries(run: RunTables) -> list[dict[str, Any]]:
+    """Return a row for each fault that is over: the table ``recoveries``, with where it struck, since when, and its evidence."""
+    records = {fault["name"]: fault for fault in run.record["faults"]}
+    if not records:
+        return []
+    begins_s = run["faults"].set_index("name")["from_s"]
+    rows = run["recoveries"].astype(object).where(run["recoveries"].notna(), None).to_dict("records")
+    return [
+        {
+            **{str(column): value for column, value in row.items()},
+            "on": records[row["fault"]]["on"],
+            "from_s": begins_s[row["fault"]],
+            "evidence": json.dumps(records[row["fault"]]["evidence"]),
+        }
+        for row in rows
+    ]
+
+
+def add_up_errors(errors: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a row for each phase, kind, move and outcome; the processes are named while they are few."""
+    if errors.empty:
+        return []
+    keys = ["phase", "kind", "move", "event"]
+    rows = errors.fillna({"phase": ""}).groupby(keys, as_index=False).agg(count=("count", "sum"), names=("process", "unique"))
+    rows["process"] = [", ".join(names) if len(names) <= _FEW else f"{len(names)} processes" for names in rows["names"]]
+    return [dict(zip(rows.columns, row, strict=True)) for row in rows.sort_values("count", ascending=False).to_numpy().tolist()]

@@ -1,0 +1,57 @@
+"""What a report shows of samples as they were taken: autovacuum, deadlocks, plans of claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from stallbench.deadlock import Deadlock
+from stallbench.deadlock_groups import DeadlockGroup, group_deadlocks
+
+
+def read_vacuum(path: Path) -> list[dict[str, Any]]:
+    """Return what is known of each table's autovacuum at the end, and the most that one could not remove."""
+    rows = []
+    for subject, of_table in _read_samples(path).groupby("subject"):
+        values = of_table.assign(value=pd.to_numeric(of_table["value"], errors="coerce"))
+        most = values.groupby("metric")["value"].max()
+        rows.append(
+            {
+                "table": str(subject).removeprefix("table:"),
+                "runs": most.get("autovacuum_count"),
+                "kept": most.get("not_removable_tuples"),
+                "removed": most.get("removed_tuples"),
+            }
+        )
+    return rows
+
+
+def read_deadlocks(path: Path) -> Sequence[DeadlockGroup]:
+    """Return the deadlocks whose listings were read, by kind; one that is torn is left out."""
+    deadlocks = []
+    for value in _read_samples(path)["value"]:
+        try:
+            deadlocks.append(Deadlock.from_sample_value(str(value)))
+        except ValueError:
+            continue
+    # On the bench's own servers every process is a user of its own name.
+    names = {one.thread_id: one.user for deadlock in deadlocks for one in deadlock.transactions if one.thread_id and one.user}
+    return group_deadlocks(deadlocks, names)
+
+
+def read_plans(path: Path) -> list[dict[str, Any]]:
+    """Return each plan by which a claim found its job, without estimates of rows and times, and how often it was seen."""
+    plans = _read_samples(path)["value"].astype(str).str.replace(r"[;,] \d+ rows", "", regex=True)
+    plans = plans.str.replace(r"\b\d{10}\b", "?", regex=True)
+    return [{"plan": plan, "times": times} for plan, times in plans.value_counts().items()]
+
+
+def _read_samples(path: Path) -> pd.DataFrame:
+    """Return a collector's samples, those of a torn last line left out; empty if there are none."""
+    names = ["t_ns", "source", "subject", "metric", "value"]
+    if not path.exists() or path.stat().st_size == 0:
+        return pd.DataFrame(columns=names)
+    return pd.read_csv(path, names=names, on_bad_lines="skip")

@@ -1,0 +1,64 @@
+"""A backlog that is loaded by several calls: every job is in the queue once, under the id that was recorded. How long that takes is
+measured by `benchmarks.loading`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stallbench.engines import Engine
+from stallbench.open_queue import opened_queue
+from stallbench.queues import find_queues
+from stallbench.records.events import Event
+from tests.integration.conftest import EmptyOn
+from tests.integration.engines import PrivateServers
+from tests.integration.real_processes import start_recording
+
+pytestmark = pytest.mark.integration
+
+SQL: tuple[Engine, ...] = ("postgres", "mariadb", "mysql", "sqlite")
+SEVERAL_CALLS = 10_003
+OPTIONS: dict[str, list[dict[str, object]]] = {
+    "postgrestue": [{}, {"fifo_share": 0.2, "scheduled_share": 0.2, "schedule": 600, "blocked_share": 0.2}]
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "engine", "options"),
+    [
+        pytest.param(kind, engine, options, id=f"{kind}-{engine}{'-waiting' if options else ''}")
+        for kind, queue in find_queues().items()
+        for engine in SQL
+        if engine in queue.engines
+        for options in OPTIONS.get(kind, [{}])
+    ],
+)
+def test_a_backlog_is_whole(
+    kind: str, engine: Engine, options: dict[str, Any], empty_on: EmptyOn, servers: PrivateServers, tmp_path: Path
+) -> None:
+    endpoint = empty_on(engine)
+    with opened_queue(kind, options, endpoint, "test") as queue:
+        queue.install()
+        producer = start_recording(
+            servers.processes,
+            "producer",
+            "backlog",
+            endpoint,
+            kind,
+            tmp_path,
+            queue_options=options,
+            rate=0,
+            backlog=SEVERAL_CALLS,
+            payload_bytes=16,
+        )
+        producer.end()
+        recorded = [record.job_id for record in producer.of(Event.ENQUEUED)]
+        held = dict(queue.job_ids())
+        assert len(recorded) == SEVERAL_CALLS
+        assert set(held) == set(recorded)
+        assert len(held) == SEVERAL_CALLS
+        assert not any(held.values())
+        (claim,) = queue.claim()
+        assert claim.job_id in held

@@ -1,0 +1,26 @@
+"""Each engine that tells its time is believed; on one host there is no offset to be found."""
+
+from __future__ import annotations
+
+import typing
+
+import pytest
+
+from stallbench.clock_offset import measure_clock_offset
+from stallbench.engines import Engine
+from tests.integration.conftest import EmptyOn
+
+pytestmark = pytest.mark.integration
+
+TELLS_NO_TIME = ("beanstalkd", "sqlite")
+
+
+@pytest.mark.parametrize("engine", typing.get_args(Engine))
+def test_on_one_host_clocks_agree_within_the_error_that_is_told(engine: Engine, empty_on: EmptyOn) -> None:
+    offset = measure_clock_offset(empty_on(engine), "test")
+    if engine in TELLS_NO_TIME:
+        assert offset is None
+        return
+    assert offset is not None
+    a_microsecond_cut_off_ns = 2_000
+    assert abs(offset.offset_ns) <= offset.error_ns + a_microsecond_cut_off_ns

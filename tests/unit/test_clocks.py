@@ -1,0 +1,54 @@
+"""Clocks of hosts that take part from outside are held against the bench's, by way of the primary's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stallbench.clock_offset import ClockOffset
+from stallbench.verdicts import RunTables
+from stallbench.verdicts.clocks import Clocks, tell_ahead
+
+MS = 1_000_000
+
+
+def run_with(folder: Path, **clocks: Any) -> RunTables:
+    """Return a run in which one worker of host ``far`` took part."""
+    process = {"name": "worker-far", "host": "far", "outside": True, **clocks}
+    (folder / "run.json").write_text(json.dumps({"processes": [{"name": "worker-1"}, process]}))
+    return RunTables(folder)
+
+
+def clock(offset_ms: float, error_ms: float = 0.2) -> dict[str, int]:
+    return {"offset_ns": int(offset_ms * MS), "error_ns": int(error_ms * MS)}
+
+
+def test_a_clock_to_which_less_has_to_be_added_is_ahead() -> None:
+    there, here = ClockOffset(offset_ns=-30, error_ns=2), ClockOffset(offset_ns=100, error_ns=3)
+    assert tell_ahead(there, here) == (130, 5)
+
+
+@pytest.mark.parametrize(
+    ("there", "result", "said"),
+    [
+        (clock(40_000.5), "pass", "clocks of 1 processes from outside are within 0.5 ms of the bench's"),
+        (clock(39_880), "fail", "worker-far on far: 120.0 ms ahead of the bench's"),
+        (clock(40_120), "fail", "worker-far on far: 120.0 ms behind the bench's"),
+        (clock(40_120, error_ms=200), "pass", "within 120.0 ms"),
+        (None, "unknown", "could not be held against the primary's: worker-far"),
+    ],
+)
+def test_it_is_the_difference_that_counts_and_not_the_primarys_own_clock(
+    there: dict[str, int] | None, result: str, said: str, tmp_path: Path
+) -> None:
+    (finding,) = Clocks().judge(run_with(tmp_path, clock=there, bench_clock=clock(40_000)))
+    assert finding.result == result
+    assert said in finding.reason
+
+
+def test_without_others_there_is_nothing_to_say(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"processes": [{"name": "worker-1"}]}))
+    assert Clocks().judge(RunTables(tmp_path)) == []
