@@ -6,6 +6,7 @@ import itertools
 import math
 import sys
 from contextlib import ExitStack, suppress
+from functools import cached_property
 from typing import Any
 
 import gevent
@@ -15,7 +16,7 @@ from locust.exception import StopUser
 from locust.runners import WorkerRunner
 
 from producers.enqueuer import Enqueuer, EnqueuerDocument
-from producers.locust_options import find_target, read_bounds, read_rate
+from producers.locust_options import find_target, read_rate
 from producers.locust_target import GivenDocument, Target, require_queue
 from stallbench.drivers import driver_of
 from stallbench.exposition import EventFigures, serve
@@ -37,7 +38,6 @@ class LocustLoad:
         self.stop = Stop(by=())
         self.log: EventLog | None = None
         self.numbers = itertools.count()
-        self._target: Target | None = None
         self._document: EnqueuerDocument | None = None
         self._stack = ExitStack()
         self._places = itertools.count()
@@ -51,17 +51,13 @@ class LocustLoad:
         """Locust's options, those of the web page and of the master among them."""
         return self.environment.parsed_options
 
-    @property
+    @cached_property
     def target(self) -> Target:
         """What is enqueued into; raises `BadInputError` if the options name nothing."""
-        if self._target is None:
-            target = find_target(self.options, self.stop)
-            if target is None:
-                sys.exit(0)
-            self.bounds = read_bounds(self.options, target.bounds)
-            read_rate(self.options.rate, target.rate)
-            self._target = target
-        return self._target
+        target = find_target(self.options, self.stop)
+        if target is None:
+            sys.exit(0)
+        return target
 
     @property
     def document(self) -> EnqueuerDocument:
@@ -83,14 +79,15 @@ class LocustLoad:
         """Take part, if it does not yet: raises `CannotGoOnError`, or an error of the driver, if the queue is not there."""
         if self._document is not None:
             return
-        document = self._stack.enter_context(self.target.taken_part(self.stop))
-        require_queue(document)
-        figures = EventFigures()
-        self.log = self._stack.enter_context(
-            EventLog(document.events, document.name, figures.observe if document.expose else None)
-        )
-        self._document = document
-        self._exposed = serve(document.expose, figures)
+        with ExitStack() as stack:
+            document = stack.enter_context(self.target.taken_part(self.stop))
+            require_queue(document)
+            figures = EventFigures()
+            observe = figures.observe if document.expose else None
+            self.log = stack.enter_context(EventLog(document.events, document.name, observe))
+            self._exposed = serve(document.expose, figures)
+            self._document = document
+            self._stack = stack.pop_all()
 
     def close(self) -> None:
         """Take part no longer; the next test opens it anew."""
@@ -109,19 +106,20 @@ class LocustLoad:
         later, `CannotGoOnError` if it stays away.
         """
         place = next(self._places)
+        worker = getattr(self.environment.runner, "worker_index", 0)
+        part = (place * _SPREAD + worker * _SPREAD / 2) % 1
         document = self.document.model_copy(update={"seed": self.document.seed + place})
         log = self.log
         assert log is not None, "nothing was opened"
         if self._begin.is_set():
-            return reconnect(lambda: Enqueuer(document, log, self.stop), self.stop, self._record_refusal), 0.0
+            return reconnect(lambda: Enqueuer(document, log, self.stop), self.stop, self._record_refusal), part
         enqueuer = Enqueuer(document, log, self.stop)
         self._waiting += 1
         self._begin_if_all_are_there()
         self._begin.wait()
         if not self._all_spawned:
             raise StopUser  # there is to be no test
-        worker = getattr(self.environment.runner, "worker_index", 0)
-        return enqueuer, (place * _SPREAD + worker * _SPREAD / 2) % 1
+        return enqueuer, part
 
     def all_are_spawned(self) -> None:
         """Let the users begin as soon as each is connected."""
@@ -136,7 +134,7 @@ class LocustLoad:
     def give_up(self, reason: object) -> None:
         """End the test: this process cannot go on."""
         if not self.stop.asked:  # else it is because it was asked to end
-            print(f"cannot go on: {reason}", file=sys.stderr, flush=True)
+            print(f"cannot go on: {' '.join(str(reason).split())}", file=sys.stderr, flush=True)
             self.environment.process_exit_code = EXIT_CANNOT_GO_ON
             self._gave_up = True
             self.stop.event.set()
@@ -148,7 +146,7 @@ class LocustLoad:
         runner = self.environment.runner
         if self._all_spawned and not self._begin.is_set() and runner and self._waiting >= runner.user_count:
             self._begin.set()
-            if isinstance(self._target, GivenDocument):
+            if isinstance(self.target, GivenDocument):
                 say(ready=self._exposed)
 
     def _record_refusal(self, error: Exception) -> None:

@@ -14,7 +14,7 @@ from locust.runners import STATE_STOPPED, LocalRunner, MasterRunner, WorkerRunne
 
 from producers.locust_judgement import judge, keep_fractions_of_ms
 from producers.locust_load import LocustLoad
-from producers.locust_options import add_options
+from producers.locust_options import add_options, read_bounds, read_rate
 from producers.locust_target import require_queue
 from stallbench.errors import EXIT_BAD_INPUT, BadInputError, StallbenchError
 from stallbench.role import EXIT_CANNOT_GO_ON, is_expected
@@ -56,6 +56,8 @@ class LocustProcess:
         try:
             _require_free_port(web_ui)
             target = self._load.target
+            read_rate(options.rate, target.rate)
+            self._bounds = read_bounds(options, target.bounds)
             options.num_users = target.users or options.num_users or USERS
             options.spawn_rate = options.spawn_rate or SPAWN_A_SECOND
             if options.install:
@@ -73,7 +75,8 @@ class LocustProcess:
         except Exception as error:
             if not is_expected(error):
                 raise
-            print(f"cannot go on: {error}", file=sys.stderr)
+            hint = "; --install makes the queue's tables" if options.scenario and "exist" in str(error) else ""
+            print(f"cannot go on: {' '.join(str(error).split())}{hint}", file=sys.stderr)
             sys.exit(EXIT_CANNOT_GO_ON)
 
     def _ask_to_stop(self) -> None:
@@ -113,7 +116,7 @@ class LocustProcess:
             environment.process_exit_code = environment.process_exit_code or 0  # the master has all the figures
             return
         exceptions = sum(one["count"] for one in runner.exceptions.values())
-        judgement = judge(environment.stats.total, self._load.bounds, exceptions)
+        judgement = judge(environment.stats.total, self._bounds, exceptions)
         print(judgement.tell(), file=sys.stderr, flush=True)
         if self._load.target.result is not None:
             judgement.leave(self._load.target.result)
