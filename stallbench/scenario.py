@@ -70,8 +70,9 @@ class QueueChoice(BaseModel):
 
 
 class Producers(Section):
-    """Open-loop load."""
+    """What puts jobs into the queue."""
 
+    kind: Literal["open_loop", "locust"] = "open_loop"
     count: int = Field(default=1, ge=1, le=64)
     rate: float = Field(ge=0, le=1_000_000, description="jobs a second, of all producers together", examples=[500])
     backlog: int = Field(
@@ -84,6 +85,8 @@ class Producers(Section):
     max_batch: int = Field(
         default=1, ge=1, le=10_000, description="jobs that are due may share one enqueue call, up to this many"
     )
+    users: int = Field(default=50, ge=1, le=5_000, description="of each Locust process: that many connections share its rate")
+    max_failure_ratio: float = Field(default=0, ge=0, le=1, description="enqueues that may fail before Locust fails")
 
 
 class Workers(Section):
