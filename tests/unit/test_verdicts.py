@@ -34,6 +34,7 @@ def test_a_sound_run_passes(tmp_path: Path) -> None:
         "deadlocks",
         "advisory locks",
         "waiting",
+        "clocks",
     }
     assert (tmp_path / "verdict.json").exists()
 
