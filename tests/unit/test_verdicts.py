@@ -215,11 +215,17 @@ def test_what_the_queue_tried_again_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("intended", "exit_code", "result"),
-    [("stopped", 0, "pass"), ("stopped", 3, "fail"), ("running", -9, "fail"), ("killed", -9, "pass")],
+    ("role", "intended", "exit_code", "result"),
+    [
+        ("worker", "stopped", 0, "pass"),
+        ("worker", "stopped", 3, "fail"),
+        ("worker", "running", -9, "fail"),
+        ("worker", "killed", -9, "pass"),
+        ("watch", "running", -9, "pass"),  # who looks on has no part in the run
+    ],
 )
-def test_a_process_must_end_as_intended(tmp_path: Path, intended: str, exit_code: int, result: str) -> None:
-    process = {"name": "worker-1", "role": "worker", "end_ns": START_NS, "intended": intended, "exit_code": exit_code}
+def test_a_process_must_end_as_intended(tmp_path: Path, role: str, intended: str, exit_code: int, result: str) -> None:
+    process = {"name": "one", "role": role, "end_ns": START_NS, "intended": intended, "exit_code": exit_code}
     assert result_of(judge(make_run(tmp_path, make_record(processes=[process]))), "processes")[0] == result
 
 
