@@ -143,6 +143,8 @@ class Rest:
 
     def _end(self, signum: int, frame: FrameType | None) -> None:
         self._over.set()
+
+
 def is_expected(error: BaseException) -> bool:
     """Whether an error is one that the role's server or disk can cause, and that the user is told in one line."""
     return isinstance(error, (CannotGoOnError, OSError, *loaded_errors()))

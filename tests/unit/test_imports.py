@@ -70,6 +70,9 @@ MAY_IMPORT = {
 ROOT_PACKAGES = {"dashboards", "producers", "workers", "schedulers", "longrunners"}
 ABOVE_RUN = {
     "stallbench/cli.py",
+    "stallbench/commands/run.py",
+    "stallbench/commands/compare.py",
+    "stallbench/commands/soak.py",
     "stallbench/compare.py",
     "stallbench/run.py",
     "stallbench/soak/cycle.py",
