@@ -4,10 +4,10 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup doctor longtx test lint format bench lock clean
+.PHONY: help setup doctor longtx test test-compose lint format bench lock clean
 
 help:  ## What can be made
-	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-8s %s\n' "$$name" "$$text"; done
+	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
 
 setup:  ## Install what is missing: Python packages, PostgreSQL, Java, Toxiproxy
 	@$(PYTHON) -m stallbench.provision
@@ -22,6 +22,9 @@ longtx: setup  ## The main job: one idle transaction, and what it does to a queu
 test: lint  ## Lint, types and all tests
 	@$(BIN)/pytest -n 2 --dist loadfile
 
+test-compose: setup  ## A scenario in containers, on a Docker engine that runs
+	@STALLBENCH_TEST_COMPOSE=1 $(BIN)/pytest -m compose tests/compose
+
 lint: setup  ## Format, lint and types, without changing anything
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
@@ -34,6 +37,7 @@ format: setup  ## Format the code
 bench: setup  ## Measure the bench itself, as ratios within one run
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.laravel
+	@$(BIN)/python -m benchmarks.loading
 
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade
 

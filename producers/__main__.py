@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 
+from prometheus_client import Gauge
+
 from producers.producer import Producer, ProducerDocument
 from stallbench.exposition import EventFigures, serve
 from stallbench.records.events import EventLog
@@ -25,7 +27,9 @@ def main() -> None:
         with EventLog(document.events, document.name, figures.observe if document.expose else None) as log:
             producer = Producer(document, log, stop)
             producer.fill()
-            say(ready=serve(document.expose, figures))
+            offered = Gauge("stallbench_offered_jobs_per_second", "Jobs that the schedule wants enqueued.", registry=None)
+            offered.set(document.rate)
+            say(ready=serve(document.expose, figures, offered))
             producer.run()
             while rest.asked:
                 log.close()

@@ -17,10 +17,12 @@ from pathlib import Path
 from stallbench.engines import ENGINES, Engine
 from stallbench.parts import (
     MissingPartError,
+    ServerPart,
     find_postgres,
     require_java,
     require_pgbouncer,
     require_postgres,
+    require_prometheus,
     require_server,
     require_toxiproxy,
 )
@@ -58,7 +60,8 @@ def check() -> list[CheckUp]:
         _look("Java", lambda: f"{require_java().version} in {require_java().home}"),
         _look("Toxiproxy", lambda: f"{require_toxiproxy().version}: {require_toxiproxy().path}"),
         *(_look_for_server(engine) for engine in ("mariadb", "mysql", "redis", "beanstalkd")),
-        _look_for_pgbouncer(),
+        _look_for_extra("pgbouncer", require_pgbouncer, "scenarios with a pooler need it"),
+        _look_for_extra("Prometheus", require_prometheus, "`run --watch` needs it"),
         _check_user(),
         _check_disk(),
         _check_shared_memory(),
@@ -91,13 +94,13 @@ def _look_for_server(engine: Engine) -> CheckUp:
     return CheckUp(name=title, ok=True, told=f"{part.version}: {part.path}")
 
 
-def _look_for_pgbouncer() -> CheckUp:
-    """Look for the pooler, which only faults of that kind need."""
+def _look_for_extra(name: str, require: Callable[[], ServerPart], purpose: str) -> CheckUp:
+    """Look for a program without which most works."""
     try:
-        part = require_pgbouncer()
+        part = require()
     except MissingPartError as error:
-        return CheckUp(name="pgbouncer", ok=False, told=f"{error}; only scenarios with a pooler need it", is_needed=False)
-    return CheckUp(name="pgbouncer", ok=True, told=f"{part.version}: {part.path}")
+        return CheckUp(name=name, ok=False, told=f"{error}; only {purpose}", is_needed=False)
+    return CheckUp(name=name, ok=True, told=f"{part.version}: {part.path}")
 
 
 def _check_packages() -> CheckUp:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from stallbench.locust_bounds import LOCUST_FAILS, bounds_of
 from stallbench.processes import Process, Processes
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.run_folder import RunFolder
+from stallbench.run_folder import PROJECT, RunFolder
 from stallbench.scenario import Scenario
 
 _READY_S = 30.0
@@ -20,6 +21,13 @@ _REST_S = 30.0
 _SLOWEST_FILL = 2000
 """Jobs a second that a queue takes at the least when it is filled; one that is slower is given up."""
 _BACKLOG = "backlog"
+LOCUST = (
+    *(sys.executable, "-m", "locust", "-f", str(PROJECT / "producers" / "locustfile.py")),
+    *("--headless", "--only-summary", "--document", "-"),
+)
+"""How a producer is started that is Locust; its document comes by standard input, as every producer's does."""
+_USERS = "users"
+"""What only the document of a Locust process has."""
 _SEED_OF_BACKLOG = 999
 _SEED_OF_PRODUCERS = 1000
 
@@ -104,36 +112,38 @@ class Load:
                 {
                     f"producer-{number}": {
                         "rate": producers.rate / producers.count,
-                        "offset_s": (number - 1) / producers.rate,
-                        "payload_bytes": producers.payload_bytes,
-                        "max_batch": producers.max_batch,
-                        "seed": self._scenario.seed + _SEED_OF_PRODUCERS + number,
+                        **self._describe_producer(number),
+                        **({} if self._is_locust else {"offset_s": (number - 1) / producers.rate}),
                     }
                     for number in range(1, producers.count + 1)
                 },
             )
 
+    @property
+    def _is_locust(self) -> bool:
+        return self._scenario.producers.kind == "locust"
+
+    def _describe_producer(self, number: int, *, by_locust: bool | None = None) -> dict[str, object]:
+        """Return what the document of the ``number``-th producer has in any case."""
+        producers = self._scenario.producers
+        document: dict[str, object] = {
+            "payload_bytes": producers.payload_bytes,
+            "seed": self._scenario.seed + _SEED_OF_PRODUCERS + number,
+        }
+        if self._is_locust if by_locust is None else by_locust:
+            return {**document, _USERS: producers.users, "bounds": bounds_of(self._scenario).model_dump()}
+        return {**document, "max_batch": producers.max_batch}
+
     def start_extra_producer(self, *, rate: float = 0, backlog: int = 0, mark: str | None = None) -> Process:
         """Start one producer more, at ``rate`` jobs a second, after it has enqueued ``backlog`` jobs at once; wait until it has.
 
-        ``mark``: what its jobs are known by.
+        ``mark``: what its jobs are known by. It is Locust if the scenario's are and it has no heap of jobs, which Locust has no word for.
         """
-        producers = self._scenario.producers
         number = 1 + sum(name.startswith("producer-") for name in self._documents)
-        name = f"producer-{number}"
-        self._start(
-            "producer",
-            {
-                name: {
-                    "rate": rate,
-                    "backlog": backlog,
-                    "payload_bytes": producers.payload_bytes,
-                    "max_batch": producers.max_batch,
-                    "seed": self._scenario.seed + _SEED_OF_PRODUCERS + number,
-                    "mark": mark,
-                }
-            },
-        )
+        by_locust = self._is_locust and backlog == 0
+        heap = {} if by_locust else {"backlog": backlog}
+        document = {"rate": rate, "mark": mark, **heap, **self._describe_producer(number, by_locust=by_locust)}
+        self._start("producer", {f"producer-{number}": document})
         return self._processes.of_role("producer")[-1]
 
     def end(self, process: Process) -> None:
@@ -161,8 +171,12 @@ class Load:
         ]
 
     def at_work(self, on: str) -> list[Process]:
-        """Return those of `named` that have made, and recorded, a move already."""
-        return [process for process in self.named(on) if self._has_recorded(process)]
+        """Return those of `named` that have made, and recorded, a move already; a scheduler, which records only errors, if it is ready."""
+        return [
+            process
+            for process in self.named(on)
+            if process.said_ready and (process.role == "scheduler" or self._has_recorded(process))
+        ]
 
     def _has_recorded(self, process: Process) -> bool:
         try:
@@ -237,11 +251,18 @@ class Load:
             "queue_options": self._queue["options"],
             "events": str(self._log_of(name)),
         }
+        command: Sequence[str] = [sys.executable, "-m", f"{role}s"]
+        orderly: tuple[int, ...] = (0,)
+        if _USERS in document:
+            self._folder.locust.mkdir(exist_ok=True)
+            common["result"] = str(self._folder.locust / f"{name}.json")
+            command, orderly = LOCUST, (0, LOCUST_FAILS)
         return self._processes.start(
             name,
             role,
-            [sys.executable, "-m", f"{role}s"],
+            command,
             document={**common, **document},
             log=self._folder.logs / f"{name}.log",
             ready=True,
+            orderly=orderly,
         )

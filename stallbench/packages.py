@@ -76,8 +76,19 @@ def unpack_debian(part: str, *names: str) -> Path:
     for package in sorted(fresh.glob("*.deb")):
         run(["dpkg-deb", "--extract", str(package), str(fresh)])
         package.unlink()
+    _mend_links(fresh)
     fresh.replace(target)
     return target
+
+
+def _mend_links(unpacked: Path) -> None:
+    """Let relative links that lead nowhere lead into the system: what they mean is in a package that this machine has already."""
+    for link in unpacked.rglob("*"):
+        if link.is_symlink() and not link.exists():
+            meant = Path("/") / os.path.relpath(os.path.normpath(link.parent / link.readlink()), unpacked)
+            if meant.exists():
+                link.unlink()
+                link.symlink_to(meant)
 
 
 @functools.cache

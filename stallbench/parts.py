@@ -85,6 +85,7 @@ MYSQL_COMMAND = "Debian has none: put the folder of its 8.0 or later, with mysql
 REDIS_COMMAND = "apt-get install redis-server   (as root)"
 PGBOUNCER_COMMAND = "apt-get install pgbouncer   (as root)"
 BEANSTALKD_COMMAND = "apt-get install beanstalkd   (as root)"
+PROMETHEUS_COMMAND = "apt-get install prometheus   (as root), or put a release's folder on PATH"
 
 
 def find_postgres(major: int | None = None) -> PostgresPart | None:
@@ -175,6 +176,19 @@ def require_pgbouncer() -> ServerPart:
     part = find_pgbouncer()
     if part is None:
         raise MissingPartError(f"pgbouncer was not found; install it by `make setup`, or by: {PGBOUNCER_COMMAND}")
+    return part
+
+
+def find_prometheus() -> ServerPart | None:
+    """Return the first Prometheus: STALLBENCH_PROMETHEUS_BIN's, the PATH's, the system's, the cache's."""
+    return _find_server(("prometheus",), "STALLBENCH_PROMETHEUS_BIN", "prometheus", r"prometheus, version ([\d.]+)", (2, 30))
+
+
+def require_prometheus() -> ServerPart:
+    """Return `find_prometheus`'s finding; raises `MissingPartError` if there is none."""
+    part = find_prometheus()
+    if part is None:
+        raise MissingPartError(f"Prometheus was not found; install it by `make setup`, or by: {PROMETHEUS_COMMAND}")
     return part
 
 

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,7 +37,14 @@ class Process:
     """One process of the run; made by `Processes.start`."""
 
     def __init__(
-        self, name: str, role: str, popen: subprocess.Popen[bytes], log: Path, stop_signal: signal.Signals, ready: bool
+        self,
+        name: str,
+        role: str,
+        popen: subprocess.Popen[bytes],
+        log: Path,
+        stop_signal: signal.Signals,
+        ready: bool,
+        orderly: tuple[int, ...] = (0,),
     ) -> None:
         """Watch over ``popen``; with ``ready``, its standard output is read as messages."""
         self.name = name
@@ -47,10 +54,13 @@ class Process:
         self.start_ns = time.time_ns()
         self.end_ns: int | None = None
         self.intended: Intended = "running"
+        self.said_ready = False
+        """Whether it has said that it is."""
         self.metrics_port: int | None = None
         """Where it answers Prometheus, once it has said so."""
         self._popen = popen
         self._stop_signal = stop_signal
+        self._orderly = orderly
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._said_ready = threading.Event()
         self._reader = threading.Thread(target=self._read_messages, name=f"read {name}", daemon=True) if ready else None
@@ -150,7 +160,7 @@ class Process:
         code = self.poll()
         if code is None:
             return False
-        return self.intended == "running" or (self.intended == "stopped" and not is_orderly(self.role, code))
+        return self.intended == "running" or (self.intended == "stopped" and not is_orderly(self.role, code, self._orderly))
 
     def tell_end(self) -> str:
         """Say how it ended, to go behind its name."""
@@ -179,6 +189,7 @@ class Process:
             "end_ns": self.end_ns,
             "intended": self.intended,
             "exit_code": self.exit_code,
+            **({"orderly": list(self._orderly)} if self._orderly != (0,) else {}),
         }
 
     def _read_messages(self) -> None:
@@ -191,6 +202,7 @@ class Process:
                     message = None
                 if isinstance(message, dict):
                     if isinstance(ready := message.get("ready"), dict):
+                        self.said_ready = True
                         self.metrics_port = ready.get("metrics_port")
                         self._said_ready.set()
                     self._messages.put(message)
@@ -221,12 +233,13 @@ class Processes:
         stop_signal: signal.Signals = signal.SIGTERM,
         death_signal: signal.Signals = signal.SIGKILL,
         ready: bool = False,
+        orderly: tuple[int, ...] = (0,),
     ) -> Process:
         """Start ``argv`` with ``document`` as JSON on its standard input.
 
         ``user``: run as that user, from ``/`` (for servers that refuse root). ``stop_signal``: asks it to end; SIGKILL
         for one that knows no better end. ``death_signal``: sent by the kernel when the bench dies. ``ready``: read its standard output
-        as messages, see `Process.wait_ready`.
+        as messages, see `Process.wait_ready`. ``orderly``: exit codes of a process that did what it was asked to.
 
         Raises `NotCarriedOutError` when the program cannot be started.
         """
@@ -247,7 +260,7 @@ class Processes:
                 )
             except OSError as error:
                 raise NotCarriedOutError(f"{name} could not be started: {argv[0]}: {error.strerror}") from error
-        process = Process(name, role, popen, log, stop_signal, ready)
+        process = Process(name, role, popen, log, stop_signal, ready, orderly)
         self._all.append(process)
         if document is not None:
             _write_document(popen, document)
@@ -302,12 +315,12 @@ class Processes:
         return [process.record() for process in self._all]
 
 
-def is_orderly(role: str, code: int | None) -> bool:
-    """Whether a process of ``role`` that was asked to stop has ended in an orderly way.
+def is_orderly(role: str, code: int | None, codes: Collection[int] = (0,)) -> bool:
+    """Whether a process of ``role`` that was asked to stop has ended in an orderly way, which is one of ``codes``.
 
     A server may be one, like Beanstalkd, that knows no other end than the signal itself.
     """
-    return code == 0 or (role == "server" and code == -signal.SIGTERM)
+    return code in codes or (role == "server" and code == -signal.SIGTERM)
 
 
 def unprivileged_user() -> str | None:

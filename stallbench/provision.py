@@ -46,12 +46,14 @@ from stallbench.parts import (
     PGBOUNCER_COMMAND,
     POSTGRES_COMMAND,
     PROJECT,
+    PROMETHEUS_COMMAND,
     REDIS_COMMAND,
     find_beanstalkd,
     find_java,
     find_mariadb,
     find_pgbouncer,
     find_postgres,
+    find_prometheus,
     find_redis,
     find_toxiproxy,
 )
@@ -135,6 +137,13 @@ def steps() -> tuple[Step, ...]:
             is_there=lambda: find_pgbouncer() is not None,
             install=lambda: _unpack("pgbouncer", "pgbouncer"),
             command=PGBOUNCER_COMMAND,
+            is_needed=False,
+        ),
+        Step(
+            name="Prometheus",
+            is_there=lambda: find_prometheus() is not None,
+            install=lambda: _unpack("prometheus", "prometheus"),
+            command=PROMETHEUS_COMMAND,
             is_needed=False,
         ),
     )

@@ -11,7 +11,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
@@ -64,12 +64,12 @@ def say(**message: object) -> None:
 class Stop:
     """Whether the role has been asked to end; set by SIGTERM and SIGINT. Also by `Rest`, for a while."""
 
-    def __init__(self) -> None:
-        """Take over both signals, for the main thread."""
+    def __init__(self, *, by: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
+        """Take over the signals ``by`` which it is asked, for the main thread; none if somebody else takes them."""
         self._event = threading.Event()
         self._for_good = threading.Event()
-        signal.signal(signal.SIGTERM, self._ask)
-        signal.signal(signal.SIGINT, self._ask)
+        for signum in by:
+            signal.signal(signum, self._ask)
 
     @property
     def event(self) -> threading.Event:
@@ -145,12 +145,17 @@ class Rest:
         self._over.set()
 
 
+def is_expected(error: BaseException) -> bool:
+    """Whether an error is one that the role's server or disk can cause, and that the user is told in one line."""
+    return isinstance(error, (CannotGoOnError, OSError, *loaded_errors()))
+
+
 def run_role(main: Callable[[], None]) -> None:
     """Run ``main``; when its server or its disk fails it, say why in one line and end with `EXIT_CANNOT_GO_ON`."""
     try:
         main()
     except Exception as error:
-        if not isinstance(error, (CannotGoOnError, OSError, *loaded_errors())):
+        if not is_expected(error):
             raise
         print(f"cannot go on: {error}", file=sys.stderr)
         sys.exit(EXIT_CANNOT_GO_ON)

@@ -17,18 +17,18 @@ from stallbench.census import take_census
 from stallbench.drained import DrainedLook
 from stallbench.drivers import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
-from stallbench.exposition.exposure import Exposure
-from stallbench.exposition.targets import Targets
 from stallbench.faults import Ground
 from stallbench.held_horizon import Longrunners
 from stallbench.injection import Faults
 from stallbench.joined import JoinedServers
 from stallbench.live import read_live_figures
 from stallbench.load import Load
+from stallbench.onlookers import Onlookers, Watching
+from stallbench.onlookers.stretches import Stretch, read_stretches
 from stallbench.open_queue import opened_queue
 from stallbench.outside import Outside
 from stallbench.processes import Process, Processes
-from stallbench.queues import Queue
+from stallbench.queues import Queue, find_queue
 from stallbench.reaper import start_reaper
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
@@ -38,6 +38,7 @@ from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.servers.debts import Debts
 from stallbench.servers.join import join_cluster, note_what_was_made
 from stallbench.terminal import RunView
+from stallbench.upkeep import Upkeep
 
 _STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
@@ -59,11 +60,11 @@ class Run:
         scratch: Path,
         view: RunView,
         joined: JoinedServers | None = None,
-        exposure: Exposure | None = None,
+        watching: Watching | None = None,
     ) -> None:
         """Hold the parts together; nothing is started.
 
-        ``joined``: servers to run on; the bench starts some if none. ``exposure``: where its processes answer Prometheus, if anywhere.
+        ``joined``: servers to run on; the bench starts some if none. ``watching``: who looks on, if anybody.
         """
         self.scenario = scenario
         self.folder = folder
@@ -76,12 +77,13 @@ class Run:
         self._longrunners: Longrunners | None = None
         self._faults: Faults | None = None
         self._sampling: Sampling | None = None
+        self._upkeep: Upkeep | None = None
         self._died: set[str] = set()
         self._fault_numbers: Counter[str] = Counter()
         self._outside = Outside(folder)
         self._joined = joined
-        self._exposure = exposure
-        self._targets = Targets(folder.path, scenario.labels, exposure.host) if exposure else None
+        self._watching = watching or Watching()
+        self._onlookers = Onlookers(self._watching, folder, scenario.labels, view.say)
         self._debts = Debts(scratch)
 
     def carry_out(self) -> None:
@@ -90,6 +92,7 @@ class Run:
         Raises `NotCarriedOutError` when something that the result depends on could not be had: a server, a longrunner's
         proof, the whole of the load. What was recorded until then is kept.
         """
+        self._onlookers.begin(self._processes, self._scratch)
         self._start_servers()
         self._install_queue()
         self._start_collectors()
@@ -128,6 +131,7 @@ class Run:
                 logs=self.folder.logs,
                 processes=self._processes,
                 progress=self.view.say,
+                second_engine=find_queue(self.scenario.queue.kind).second_engine,
             )
         self._watch_over_servers()
 
@@ -166,7 +170,7 @@ class Run:
         backlog = self._fill_and_start()
         if self.scenario.outside:
             self._outside.invite(
-                self.scenario, self.record["queue"], self.cluster, self._scratch, expose=self._exposure is not None
+                self.scenario, self.record["queue"], self.cluster, self._scratch, expose=self._watching.exposure is not None
             )
             self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
         if not backlog and self.scenario.producers.rate == 0:
@@ -187,6 +191,7 @@ class Run:
             self._check_processes()
             self.view.say(f"{backlog:,} jobs are in the queue")
         self._load.start_scheduler()
+        self._start_upkeep()
         self._load.start_workers()
         self._load.start_producers()
         return backlog
@@ -208,6 +213,13 @@ class Run:
         )
         self.record.follow("faults", self._faults.records)
 
+    def _start_upkeep(self) -> None:
+        self._upkeep = Upkeep(self.cluster, self.record["queue"], processes=self._processes, folder=self.folder)
+        self.record.follow("maintenance", self._upkeep.records)
+        self._upkeep.start(self.scenario.maintenance)
+        for task in self.scenario.maintenance:
+            self.view.say(f"{task.kind} looks after {task.on}")
+
     def _go_through(self, index: int, phase: Phase) -> None:
         assert self._longrunners is not None
         assert self._faults is not None
@@ -215,8 +227,6 @@ class Run:
         for longrunner in phase.longrunners:
             self.view.say(f"{longrunner.kind} on {longrunner.on} is in force: the server says so")
         self.record.begin_phase(index)
-        if self._targets:
-            self._targets.say_phase(phase.name)
         self._faults.plan(phase.name, phase.faults, planned_start_s=self.record["phases"][index]["planned_start_s"])
         if index == 0:
             self.load.go()
@@ -244,8 +254,7 @@ class Run:
         show_at_s = time.monotonic()
         while (now_s := time.monotonic()) < end_s and not is_over():
             self._check_processes()
-            if self._targets:
-                self._targets.say_processes(self._processes.exposed(), self._outside.exposed())
+            self._show_onlookers()
             next_fault_s = self._faults.go_on() if self._faults else None
             if self._sampling:
                 self._sampling.follow()
@@ -254,6 +263,13 @@ class Run:
                 self.view.show(phase, end_s - now_s, read_live_figures(self.folder))
             pause_s = min(every_s, end_s - time.monotonic(), *([] if next_fault_s is None else [next_fault_s]))
             time.sleep(max(0.0, pause_s))
+
+    def _show_onlookers(self) -> None:
+        self._onlookers.look(self._stretches(), self._processes.exposed(), self._outside.exposed())
+
+    def _stretches(self) -> list[Stretch]:
+        longrunners = self._longrunners.records() if self._longrunners else []
+        return read_stretches(self.record["phases"], longrunners, self._faults.records() if self._faults else [])
 
     def _check_processes(self) -> None:
         """Take note of what ended uninvited; end the run when the load, or what it runs on, is no longer whole."""
@@ -271,6 +287,8 @@ class Run:
     def _stop_load(self) -> None:
         for role in ("longrunner", "producer"):
             self._outside.end(role, _STOP_S)
+        if self._upkeep:
+            self._upkeep.stop()
         self.load.stop()
         self._outside.end("worker", _STOP_S)
         self.record.write()
@@ -304,8 +322,7 @@ class Run:
         if self._longrunners is not None and self._cluster is not None:
             self._longrunners.release_all()
         self._processes.stop_all()
-        if self._targets:
-            self._targets.end()
+        self._onlookers.end(self._stretches())
         for sentence in self._debts.pay():
             self.record.note(f"{sentence[0].upper()}{sentence[1:]}")
             self.view.say(sentence)
@@ -320,7 +337,7 @@ def _how_it_ended(process: Process) -> str:
 
 @contextmanager
 def open_run(
-    scenario: Scenario, runs: Path, view: RunView, joined: JoinedServers | None = None, exposure: Exposure | None = None
+    scenario: Scenario, runs: Path, view: RunView, joined: JoinedServers | None = None, watching: Watching | None = None
 ) -> Iterator[Run]:
     """Make a run's folder and its scratch; whatever happens inside, say in ``run.json`` how it ended and leave nothing running.
 
@@ -332,8 +349,9 @@ def open_run(
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
     with start_reaper(token, record=folder.record, scratch=scratch):
+        exposure = watching.exposure if watching else None
         processes = Processes(token, exposure.model_dump() if exposure else None)
-        run = Run(scenario, folder, record, processes, scratch, view, joined, exposure)
+        run = Run(scenario, folder, record, processes, scratch, view, joined, watching)
         record.follow("processes", run.process_records)
         status, reason = "failed", "the bench itself broke off"
         try:

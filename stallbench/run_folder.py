@@ -53,6 +53,11 @@ class RunFolder:
         return self.path / "conditions"
 
     @property
+    def locust(self) -> Path:
+        """Folder of what Locust says of its own requests; it is there only if Locust may take part."""
+        return self.path / "locust"
+
+    @property
     def census(self) -> Path:
         """Every job that the queue still held at the end."""
         return self.path / "census.csv"

@@ -28,7 +28,7 @@ def main() -> None:
     document = read_document(CollectorsDocument, sys.argv[1:])
     stop = Stop()
     samples = document.run_folder / "samples"
-    figures = SampleFigures()
+    figures = SampleFigures(document.interval_s)
     observe = figures.observe if document.expose else None
     with OwnCost(samples, observe) as own_cost:
         engine = document.primary.endpoint.engine

@@ -18,6 +18,9 @@ from stallbench.records.samples import Sample
 
 _STALE_S = 15.0
 """A figure that was not measured again for so long is no longer told: a server that is gone has no dead tuples."""
+_FLEETING = {"wait", "session", "holder"}
+"""Kinds of which a look finds only those that there are: one that the next look does not find is gone at once."""
+_FLEETING_BEATS = 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ SERIES: Mapping[tuple[str, str], Series] = {
     ("server", "notify_lock_waits"): Series("notify_lock_waits", "Commits with a NOTIFY that wait for another's."),
     ("server", "stuck_clients"): Series("stuck_clients", "Sessions that wait for their client to read."),
     ("wait", "backends"): Series("active_backends", "Active backends by what they wait for; CPU if for nothing."),
+    ("session", "sessions"): Series("sessions", "Connections by their state."),
+    ("server", "max_connections"): Series("sessions_limit", "Connections that the server allows."),
     ("replica", "lag_bytes"): Series("replication_lag_bytes", "Bytes that a replica is behind."),
     ("replica", "lag_s"): Series("replication_lag_seconds", "How far a replica is behind."),
     ("host", "cpu_percent"): Series("host_cpu_ratio", "Use of all the host's cores together.", 1e-2),
@@ -92,6 +97,7 @@ _NAMED_BY = {
     "table": "table",
     "index": "index",
     "wait": "event",
+    "session": "state",
     "process": "process",
     "collector": "collector",
 }
@@ -101,8 +107,9 @@ _NAMED_BY = {
 class SampleFigures(Collector):
     """Keeps what every collector measured last."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    def __init__(self, interval_s: float) -> None:
+        """Begin with nothing. ``interval_s``: between two looks."""
+        self._fleeting_stale_s = min(_STALE_S, _FLEETING_BEATS * interval_s)
         self._lock = threading.Lock()
         self._last: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, float]] = {}
         """Value and time by the metric's key and its labels."""
@@ -136,9 +143,9 @@ class SampleFigures(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return those that were measured lately."""
-        since_s = time.monotonic() - _STALE_S
+        now_s = time.monotonic()
         with self._lock:
-            self._last = {key: value for key, value in self._last.items() if value[1] >= since_s}
+            self._last = {key: value for key, value in self._last.items() if now_s - value[1] <= self._stale_s(key[0])}
             last = dict(self._last)
         families: dict[str, Metric] = {}
         for (key, labels), (value, _) in sorted(last.items()):
@@ -152,3 +159,6 @@ class SampleFigures(Collector):
             assert isinstance(family, CounterMetricFamily | GaugeMetricFamily)
             family.add_metric([text for _, text in labels], value * series.scale)
         return families.values()
+
+    def _stale_s(self, key: str) -> float:
+        return self._fleeting_stale_s if key.partition("/")[0] in _FLEETING else _STALE_S

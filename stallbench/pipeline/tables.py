@@ -59,7 +59,7 @@ TABLES = {
     ),
     "recoveries": (
         "fault string, phase string, end_s double, to_first_completion_s double, to_rate_s double, to_empty_backlog_s double, "
-        "lost long, duplicated long, errors long"
+        "lost long, duplicated long, executed_again long, errors long"
     ),
     "errors": "phase string, process string, event string, kind string, move string, count long",
     "torn": "file string, lines long, torn_lines long",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
 from typing import Any
 
@@ -12,7 +13,9 @@ import requests
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from stallbench.onlookers.grafana import TOKEN_VARIABLE
 from tests.end_to_end.conftest import Bench, short
+from tests.grafana_stand_in import TOKEN, grafana_stand_in
 
 pytestmark = pytest.mark.end_to_end
 
@@ -29,7 +32,7 @@ def scrape(target: dict[str, Any]) -> dict[str, Metric]:
     return {family.name: family for family in text_string_to_metric_families(answer.text)}
 
 
-def value(families: dict[str, Metric], name: str, **labels: str) -> float:
+def value(families: dict[str, Metric], name: str, /, **labels: str) -> float:
     """Return the one sample of a name that has these labels."""
     (sample,) = [
         sample
@@ -40,39 +43,70 @@ def value(families: dict[str, Metric], name: str, **labels: str) -> float:
     return float(sample.value)
 
 
-def test_every_process_answers_prometheus_and_the_targets_say_where(bench: Bench) -> None:
-    run = bench.start("run", "longtx", *short("phases.longtx.duration=60s"), "--expose", "127.0.0.1")
-    try:
-        bench.wait_for_phase("longtx")
-        until_s = time.monotonic() + 60
-        while "idle_writer-1" not in (found := targets(bench)) or found["collectors"]["labels"]["phase"] != "longtx":
-            assert time.monotonic() < until_s, f"targets are {sorted(found)}"
-            time.sleep(0.1)
-        assert {"collectors", "producer-1", "worker-1", "worker-2", "worker-3", "idle_writer-1"} == set(found)
-        assert found["worker-1"]["labels"] == {
-            "scenario": "longtx",
-            "variant": "control",
-            "queue": "que",
-            "engine": "postgres",
-            "phase": "longtx",
-            "process": "worker-1",
-        }
-        worker = scrape(found["worker-1"])
-        assert value(worker, "stallbench_jobs_completed_total") > 0
-        assert value(worker, "stallbench_claim_seconds_count") == value(worker, "stallbench_jobs_claimed_total")
-        assert value(scrape(found["producer-1"]), "stallbench_jobs_enqueued_total") > 0
-        collectors = scrape(found["collectors"])
-        assert value(collectors, "stallbench_queue_depth", server="primary") >= 0
-        assert value(collectors, "stallbench_dead_tuples", server="primary", table="que_jobs") >= 0
-        assert value(collectors, "stallbench_deadlocks_total", server="primary") == 0
-        assert value(collectors, "stallbench_oldest_transaction_seconds", server="primary") >= 0
-        holding = scrape(found["idle_writer-1"])
-        assert value(holding, "stallbench_longrunner_holding", kind="idle_writer", server="primary") == 1
-        for families in (worker, collectors, holding):
-            assert all(family.startswith("stallbench_") for family in families)
-            assert all(family.documentation for family in families.values())
-    finally:
-        run.send_signal(signal.SIGINT)
-        out, err = run.communicate(timeout=120)
+def test_every_process_answers_prometheus_and_phases_reach_grafana(bench: Bench) -> None:
+    with grafana_stand_in() as grafana, socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run = bench.start(
+            *("run", "longtx", *short("phases.longtx.duration=60s"), "--expose", "127.0.0.1"),
+            *("--watch-port", str(port), "--annotate", grafana.url),
+            environment={TOKEN_VARIABLE: TOKEN},
+        )
+        try:
+            bench.wait_for_phase("longtx")
+            ask_every_process(bench)
+        finally:
+            run.send_signal(signal.SIGINT)
+            out, err = run.communicate(timeout=120)
     assert run.returncode == 130, out + err
     assert not list((bench.runs / "targets").iterdir())
+    assert f"--watch: the run goes on without Prometheus: port {port} on 127.0.0.1 is in use; choose another" in out
+    stretches = {one["text"]: one for one in grafana.annotations.values()}
+    record = bench.record()
+    assert set(stretches) == {
+        "phase warmup (not measured)",
+        "phase baseline",
+        "phase longtx",
+        "idle_writer-1 on primary",
+    }
+    phase = next(one for one in record["phases"] if one["name"] == "baseline")
+    assert [stretches["phase baseline"][key] for key in ("time", "timeEnd")] == [
+        phase[key] // 1_000_000 for key in ("start_ns", "end_ns")
+    ]
+    assert all(bench.folder().name in one["tags"] for one in stretches.values())
+    for file in bench.folder().rglob("*"):
+        assert not file.is_file() or TOKEN.encode() not in file.read_bytes(), file
+
+
+def ask_every_process(bench: Bench) -> None:
+    """Be what Prometheus would be."""
+    until_s = time.monotonic() + 60
+    while "idle_writer-1" not in (found := targets(bench)) or found["collectors"]["labels"]["phase"] != "longtx":
+        assert time.monotonic() < until_s, f"targets are {sorted(found)}"
+        time.sleep(0.1)
+    assert {"bench", "collectors", "producer-1", "worker-1", "worker-2", "worker-3", "idle_writer-1"} == set(found)
+    assert found["worker-1"]["labels"] == {
+        "scenario": "longtx",
+        "variant": "control",
+        "queue": "que",
+        "engine": "postgres",
+        "run": bench.folder().name,
+        "phase": "longtx",
+        "process": "worker-1",
+    }
+    worker = scrape(found["worker-1"])
+    assert value(worker, "stallbench_jobs_completed_total") > 0
+    assert value(worker, "stallbench_claim_seconds_count") == value(worker, "stallbench_jobs_claimed_total")
+    assert value(scrape(found["producer-1"]), "stallbench_jobs_enqueued_total") > 0
+    collectors = scrape(found["collectors"])
+    assert value(collectors, "stallbench_queue_depth", server="primary") >= 0
+    assert value(collectors, "stallbench_dead_tuples", server="primary", table="que_jobs") >= 0
+    assert value(collectors, "stallbench_deadlocks_total", server="primary") == 0
+    assert value(collectors, "stallbench_oldest_transaction_seconds", server="primary") >= 0
+    holding = scrape(found["idle_writer-1"])
+    assert value(holding, "stallbench_longrunner_holding", kind="idle_writer", server="primary") == 1
+    of_the_run = scrape(found["bench"])
+    assert value(of_the_run, "stallbench_phase", name="longtx") == 1
+    assert value(of_the_run, "stallbench_fault_in_force", name="idle_writer-1", kind="idle_writer", on="primary") == 1
+    for families in (worker, collectors, holding, of_the_run):
+        assert all(family.startswith("stallbench_") for family in families)
+        assert all(family.documentation for family in families.values())

@@ -128,7 +128,7 @@ def test_every_real_part_names_the_command_that_installs_it() -> None:
     steps = provision.steps()
     assert all("install" in step.command for step in steps)
     assert [step.name for step in steps if step.is_needed] == ["Python packages", "PostgreSQL", "Java", "Toxiproxy"]
-    assert [step.name for step in steps if not step.is_needed] == ["MariaDB", "Redis", "Beanstalkd", "pgbouncer"]
+    assert [step.name for step in steps if not step.is_needed] == ["MariaDB", "Redis", "Beanstalkd", "pgbouncer", "Prometheus"]
 
 
 def test_the_environment_is_made_anew_when_a_lock_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,35 @@
+"""How many connections are there, what state are they in, and how many does the server allow?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stallbench.collectors.collector import POSTGRES, ServerCollector
+from stallbench.collectors.connections import APPLICATION_PREFIX
+from stallbench.collectors.document import WatchedServer
+from stallbench.drivers.postgres import Connection
+from stallbench.records.samples import Sample
+
+_SESSIONS = f"""
+SELECT coalesce(state, 'starting'), count(*)
+FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND NOT starts_with(application_name, '{APPLICATION_PREFIX}')
+GROUP BY 1
+"""
+_LIMIT = "SELECT setting::int FROM pg_settings WHERE name = 'max_connections'"
+
+
+class SessionsCollector(ServerCollector):
+    """Counts client backends by their state; the collectors' own are left out."""
+
+    name = "sessions"
+    engines = POSTGRES
+    roles = ("primary", "replica")
+
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield a count for each state that somebody is in, and ``max_connections``."""
+        for state, sessions in connection.execute(_SESSIONS).fetchall():
+            yield Sample(server.name, f"session:{state}", "sessions", sessions)
+        row = connection.execute(_LIMIT).fetchone()
+        assert row is not None
+        yield Sample(server.name, "server", "max_connections", row[0])

@@ -1,0 +1,137 @@
+"""``docker compose up scenario-longtx`` on a real engine: ``make test-compose``. Grafana's image is a stand-in where it cannot be had."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from stallbench.onlookers.dashboards import read_dashboards
+from stallbench.servers.ports import find_free_port
+from tests.end_to_end.test_dashboards import Prometheus, all_queries
+
+HERE = Path(__file__).parent
+PROJECT = HERE.parents[1]
+RUNS = PROJECT / "runs"
+GRAFANA = "grafana/grafana:12.0.0"
+NAME = f"stallbench-test-{os.getpid()}"
+IMPOSSIBLE = '[{metric="completed.count",phase="baseline",at_least=1000000000,because="nobody is so quick"}]'
+PATIENCE_S = 300.0
+
+pytestmark = [
+    pytest.mark.compose,
+    pytest.mark.timeout(3600),  # the first time it builds an image with Java and Spark
+    pytest.mark.skipif("STALLBENCH_TEST_COMPOSE" not in os.environ, reason="needs a Docker engine: make test-compose"),
+]
+
+
+def docker(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["docker", *arguments], cwd=PROJECT, env={**os.environ, **settings}, capture_output=True, text=True, check=False
+    )
+
+
+def compose(*arguments: str) -> list[str]:
+    return ["compose", "-p", NAME, "-f", "docker-compose.yml", "-f", str(HERE / "short.yml"), *arguments]
+
+
+@pytest.fixture(scope="module")
+def ports() -> Iterator[dict[str, str]]:
+    """An engine with all images, where the services listen on it, and nothing of it left behind."""
+    if docker("info").returncode != 0:
+        pytest.fail("no Docker engine answers here")
+    is_stand_in = docker("image", "inspect", GRAFANA).returncode != 0 and docker("pull", "--quiet", GRAFANA).returncode != 0
+    if is_stand_in:
+        built = docker("build", "--quiet", "--tag", GRAFANA, str(HERE / "grafana-stand-in"), DOCKER_BUILDKIT="0")
+        assert built.returncode == 0, built.stderr
+    built = docker(*compose("build", "--quiet", "scenario-longtx"))
+    assert built.returncode == 0, built.stderr
+    before = set(RUNS.glob("*"))
+    try:
+        yield {"PROMETHEUS_PORT": str(find_free_port()), "GRAFANA_PORT": str(find_free_port())}
+    finally:
+        docker(*compose("down", "-v"))
+        for kind in (("ps", "--all"), ("volume", "ls"), ("network", "ls")):
+            left = docker(*kind, "--quiet", "--filter", f"label=com.docker.compose.project={NAME}")
+            assert not left.stdout.strip(), f"`down -v` left {kind}: {left.stdout}"
+        if is_stand_in:
+            docker("image", "rm", GRAFANA)
+        for path in set(RUNS.glob("*")) - before:
+            path.unlink() if path.is_symlink() or path.is_file() else shutil.rmtree(path)
+
+
+def newest_run() -> Path:
+    return (RUNS / "latest").resolve()
+
+
+def verdict() -> str:
+    content: dict[str, Any] = json.loads((newest_run() / "verdict.json").read_text())
+    assert (newest_run() / "report.html").stat().st_size > 10_000
+    return str(content["verdict"])
+
+
+def wait_for_phase(name: str, up: subprocess.Popen[str]) -> str:
+    """Wait until the newest run is in a phase; returns the run."""
+    until_s = time.monotonic() + PATIENCE_S
+    began_s = time.time()
+    while time.monotonic() < until_s and up.poll() is None:
+        record = newest_run() / "run.json"
+        if record.exists() and record.stat().st_mtime > began_s:
+            phases = json.loads(record.read_text())["phases"]
+            if any(phase["name"] == name and phase["start_ns"] for phase in phases):
+                return newest_run().name
+        time.sleep(0.2)
+    raise AssertionError(f"phase {name} did not begin: {up.communicate()[0][-3000:] if up.poll() is not None else ''}")
+
+
+def test_a_scenario_runs_is_watched_and_ends_with_its_verdict(ports: dict[str, str]) -> None:
+    up = subprocess.Popen(
+        ["docker", *compose("up", "--exit-code-from", "scenario-longtx", "scenario-longtx")],
+        cwd=PROJECT,
+        env={**os.environ, **ports, "LONGTX": "60s"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        run = wait_for_phase("longtx", up)
+        grafana = f"http://127.0.0.1:{ports['GRAFANA_PORT']}"
+        assert requests.get(f"{grafana}/api/health", timeout=10).json()["database"] == "ok"
+        boards = requests.get(f"{grafana}/api/search", timeout=10).json()
+        assert {board["uid"] for board in boards} >= {board["uid"] for board in read_dashboards()}
+        prometheus = Prometheus(f"http://127.0.0.1:{ports['PROMETHEUS_PORT']}")
+        prometheus.start_s -= 30
+        # Errors need a fault, and deadlocks luck: test_dashboards has both.
+        left = {
+            query
+            for query in all_queries(run, "longtx")
+            if query.where.startswith("Stallbench: Run")
+            and query.only_on <= {"postgres"}
+            and "stallbench_errors_total" not in query.metrics
+        }
+        assert len(left) > 20
+        until_s = time.monotonic() + 50
+        while left := {query for query in left if not prometheus.ask(query)}:
+            assert time.monotonic() < until_s, f"no data: {[query.where for query in left]}"
+            time.sleep(1)
+    finally:
+        printed, _ = up.communicate(timeout=PATIENCE_S)
+    assert up.returncode == 0, printed[-3000:]
+    assert verdict() == "pass"
+
+
+def test_a_verdict_that_fails_is_the_exit_code(ports: dict[str, str]) -> None:
+    ended = docker(
+        *compose("up", "--exit-code-from", "scenario-longtx", "scenario-longtx"), **ports, LONGTX="2s", EXPECT=IMPOSSIBLE
+    )
+    assert ended.returncode == 1, ended.stdout[-3000:] + ended.stderr[-2000:]
+    assert verdict() == "fail"

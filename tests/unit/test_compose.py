@@ -1,0 +1,72 @@
+"""The compose file has a service for every scenario that can run on servers which the bench has not started, and no other."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from stallbench.errors import BadInputError
+from stallbench.joined import JoinedServers
+from stallbench.joined_faults import require_fit_for_joined
+from stallbench.scenario import Scenario
+from stallbench.scenario_file import find_scenarios
+
+COMPOSE = (Path(__file__).resolve().parents[2] / "docker-compose.yml").read_text()
+SERVICE = re.compile(r"^  scenario-(?P<service>[\w-]+): \{ <<: \*on-(?P<engine>\w+), command: \[(?P<name>[\w-]+)\] \}$", re.M)
+OF_THE_SERVER = dict(re.findall(r"^ +- -c(\w+)=(\S+)$", COMPOSE, re.M))
+"""What the compose file starts PostgreSQL with: settings that only a start sets."""
+MOST_REPLICAS = 1
+ONLY_AT_START = {"max_connections", "max_prepared_transactions", "wal_level", "max_wal_senders", "max_worker_processes"}
+
+
+def without_variants(path: Path) -> Scenario:
+    """Read no more than is needed here: `test_scenarios` checks each scenario wholly, which takes its time."""
+    content = tomllib.loads(path.read_text())
+    content.pop("variants", None)
+    return Scenario.model_validate({**content, "name": path.stem, "file": str(path), "variant": None, "changes": ()})
+
+
+def can_run_in_containers(scenario: Scenario) -> bool:
+    database = scenario.database
+    try:
+        require_fit_for_joined(scenario, JoinedServers(servers={}, may_change_servers=True))
+    except BadInputError:
+        return False
+    return (
+        database.engine in ("postgres", "mariadb")
+        and database.replicas <= MOST_REPLICAS
+        and all(OF_THE_SERVER.get(name) == str(value) for name, value in database.settings.items() if name in ONLY_AT_START)
+    )
+
+
+def test_every_scenario_that_can_run_in_containers_has_its_service() -> None:
+    wanted = {
+        f"  scenario-{name}: {{ <<: *on-{scenario.database.engine}, command: [{name}] }}"
+        for name, path in find_scenarios().items()
+        if can_run_in_containers(scenario := without_variants(path))
+    }
+    there = {found[0] for found in SERVICE.finditer(COMPOSE)}
+    assert "max_connections" in OF_THE_SERVER
+    assert there == wanted, f"in docker-compose.yml add {sorted(wanted - there)} and remove {sorted(there - wanted)}"
+    assert len(re.findall(r"^  scenario-", COMPOSE, re.M)) == len(there), "a service that is written otherwise"
+
+
+def test_ports_are_bound_to_loopback_and_no_password_is_written_down() -> None:
+    ports = re.findall(r'ports: \["([^"]+)"\]', COMPOSE)
+    assert len(ports) == COMPOSE.count("ports:") == 2
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+    assert not re.search(r"(?i)password[\w]*:[ \t]*\S", COMPOSE)
+
+
+def test_grafana_is_given_what_is_provisioned() -> None:
+    folder = Path(__file__).resolve().parents[2]
+    assert "./dashboards/provisioning:/etc/grafana/provisioning:ro" in COMPOSE
+    assert "./dashboards:/dashboards:ro" in COMPOSE
+    provider = (folder / "dashboards/provisioning/dashboards/stallbench.yml").read_text()
+    assert "path: /dashboards\n" in provider
+    source = (folder / "dashboards/provisioning/datasources/prometheus.yml").read_text()
+    (address,) = re.findall(r"url: http://([\w-]+):(\d+)", source)
+    assert re.search(rf"^  {address[0]}:$", COMPOSE, re.M)
+    assert "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH: /dashboards/run.json" in COMPOSE
+    assert (folder / "dashboards/run.json").exists()

@@ -1,0 +1,64 @@
+"""Who cannot look on is told of once, and the run goes on."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from stallbench.onlookers import Onlookers, read_watching
+from stallbench.processes import Processes
+from stallbench.run_folder import RunFolder
+from stallbench.servers.ports import find_free_port
+
+LABELS = {"scenario": "longtx", "variant": "control", "queue": "que", "engine": "postgres"}
+
+
+def begin(tmp_path: Path, port: int) -> tuple[list[str], Processes]:
+    """Begin a run of which nothing is there but its onlookers; returns what the user was told."""
+    folder = RunFolder(tmp_path / "runs" / "a-run")
+    folder.logs.mkdir(parents=True)
+    (tmp_path / "scratch").mkdir()
+    said: list[str] = []
+    watching = read_watching(expose=None, watch=True, watch_port=port, annotate=None)
+    onlookers = Onlookers(watching, folder, LABELS, said.append)
+    processes = Processes("a-token")
+    onlookers.begin(processes, tmp_path / "scratch")
+    onlookers.look([], processes.exposed(), {})
+    onlookers.end([])
+    onlookers.end([])
+    return said, processes
+
+
+def test_without_prometheus_there_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STALLBENCH_PROMETHEUS_BIN", "/nowhere")
+    (sentence,), processes = begin(tmp_path, find_free_port())
+    assert sentence.startswith(
+        "--watch: the run goes on without Prometheus: Prometheus was not found; install it by `make setup`"
+    )
+    assert not processes.records()
+
+
+def test_with_its_port_taken_there_is_one_message(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (sentence,), processes = begin(tmp_path, port)
+    assert f"port {port} on 127.0.0.1 is in use; choose another: --watch-port {port + 1}" in sentence
+    assert not processes.records()
+
+
+def test_one_that_breaks_off_at_its_start_gets_one_message_and_is_no_fault_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "prometheus"
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo "prometheus, version 2.53.0" || { echo "no space left"; exit 1; }\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("STALLBENCH_PROMETHEUS_BIN", str(tmp_path))
+    (sentence,), processes = begin(tmp_path, find_free_port())
+    assert "--watch: the run goes on without Prometheus: Prometheus did not start" in sentence
+    assert "no space left" in sentence
+    (record,) = processes.records()
+    assert record["intended"] == "killed"
