@@ -28,6 +28,7 @@ TOKEN_VARIABLE = "STALLBENCH_RUN"  # noqa: S105 - a name, not a secret
 _PR_SET_PDEATHSIG = 1
 _KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR")
 _LOG_TAIL_LINES = 8
+_LOOK_EVERY_S = 0.02
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 Intended = Literal["running", "stopped", "killed"]
@@ -62,7 +63,6 @@ class Process:
         self._stop_signal = stop_signal
         self._orderly = orderly
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self._said_ready = threading.Event()
         self._reader = threading.Thread(target=self._read_messages, name=f"read {name}", daemon=True) if ready else None
         if self._reader:
             self._reader.start()
@@ -89,7 +89,10 @@ class Process:
 
     def wait_listening(self, deadline_s: float) -> None:
         """Wait until it has said, now or before, that it is ready: an earlier signal would end it. Raises as `wait_ready` does, but for its end."""
-        if not self._said_ready.wait(deadline_s) and self.poll() is None:
+        until_s = time.monotonic() + deadline_s
+        while not self.said_ready and self.poll() is None and time.monotonic() < until_s:
+            time.sleep(_LOOK_EVERY_S)
+        if not self.said_ready and self.poll() is None:
             raise NotCarriedOutError(f"{self.name} was not ready within {deadline_s:.0f} s{self.tail_log()}")
 
     def wait_rest(self, deadline_s: float) -> None:
@@ -204,7 +207,6 @@ class Process:
                     if isinstance(ready := message.get("ready"), dict):
                         self.said_ready = True
                         self.metrics_port = ready.get("metrics_port")
-                        self._said_ready.set()
                     self._messages.put(message)
                 else:
                     log.write(line)

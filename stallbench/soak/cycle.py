@@ -67,11 +67,14 @@ class Cycle(Run):
         if self._before is None:
             return super()._fill_and_start()
         backlog = self.load.fill()
+        self._start_upkeep()
         if fresh := self.load.go_on():
             self.record.note(f"{', '.join(fresh)} had to be started for processes that were gone since the cycle before.")
         return backlog
 
     def _rest_load(self) -> None:
+        if self._upkeep:
+            self._upkeep.stop()
         self.load.rest()
         self.record.write()
         self._check_processes()

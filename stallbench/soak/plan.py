@@ -39,6 +39,8 @@ def _find_faults(scenario: Scenario) -> Iterator[str]:
                     f"phases[{index}].faults[{place}]: {choice.kind} ends a server, but a soak looks at what becomes of servers that live on; "
                     f"leave it out, like --set phases.{phase.name}.faults=[], or repeat single runs: stallbench compare {scenario.name}"
                 )
+    if scenario.producers.kind != "open_loop":
+        yield f"producers.kind is {scenario.producers.kind}, which cannot rest between cycles; leave it out: --set producers.kind=open_loop"
     if scenario.outside:
         yield "outside is true, but processes of others cannot be asked to rest between cycles; leave it out: --set outside=false"
 

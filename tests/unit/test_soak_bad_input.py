@@ -71,6 +71,10 @@ def make_soak(runs: Path, **changes: Any) -> Path:
             "outside is true, but processes of others cannot be asked to rest between cycles; leave it out: --set outside=false",
         ),
         (
+            {"scenario": "baseline", "for_": "8h", "overrides": ["producers.kind=locust"]},
+            "producers.kind is locust, which cannot rest between cycles",
+        ),
+        (
             {"scenario": "baseline", "for_": "24h", "keep": 1000, "overrides": ["producers.rate=1000000"]},
             "make room, soak for less (--for), keep fewer records (--keep), or choose another place",
         ),
