@@ -31,6 +31,7 @@ class FullDisk(InjectedFault[FaultOptions]):
     places = ("primary",)
     engines = frozenset({"postgres"})
     on_joined = "never"
+    ends_server = True
     needs_of_database = ("small_disk", '"wal" or "tables"')
 
     def inject(self) -> dict[str, Any]:

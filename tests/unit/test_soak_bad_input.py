@@ -71,7 +71,7 @@ def make_soak(runs: Path, **changes: Any) -> Path:
             "outside is true, but processes of others cannot be asked to rest between cycles; leave it out: --set outside=false",
         ),
         (
-            {"scenario": "baseline", "for_": "8h", "overrides": ["producers.kind=locust"]},
+            {"scenario": "locust", "for_": "8h"},
             "producers.kind is locust, which cannot rest between cycles",
         ),
         (
