@@ -66,7 +66,7 @@ def pids(record: dict[str, Any]) -> dict[str, int]:
 def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, tmp_path: Path) -> None:
     scenario = tmp_path / "grows.toml"
     scenario.write_text(GROWS)
-    running = bench.start("soak", str(scenario), "--for", "16s", "--keep", "1")
+    running = bench.start("soak", str(scenario), "--for", "12s", "--keep", "0")
     try:
         path, left_over = lose_terminal_and_bench(bench, running)
     finally:
@@ -79,12 +79,12 @@ def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, tmp_path: Path
     path, content = read_soak(bench)
     assert content["status"] == "completed"
     cycles = content["cycles"]
-    assert [cycle["status"] for cycle in cycles] == ["completed", "completed", "torn", "completed", "completed"]
-    assert [cycle["stretch"] for cycle in cycles] == [1, 1, 1, 2, 2]
-    assert [cycle["verdict"] for cycle in cycles] == ["pass", "fail", None, "pass", "fail"]
+    assert [cycle["status"] for cycle in cycles] == ["completed", "completed", "torn", "completed"]
+    assert [cycle["stretch"] for cycle in cycles] == [1, 1, 1, 2]
+    assert [cycle["verdict"] for cycle in cycles] == ["pass", "fail", None, "pass"]
     assert "Cycle 3 is torn (the bench was killed in it); it is kept and not counted." in content["notes"][0]
     said = " ".join(ended.stdout.split())
-    assert "2 of 4 cycles pass; the first that does not is cycle 2 (fail): live_tuples.first in baseline is" in said
+    assert "2 of 3 cycles pass; the first that does not is cycle 2 (fail): live_tuples.first in baseline is" in said
 
     assert_every_job_of_the_cycle_before_is_known(path, left_over)
     assert_drift_breaks_at_the_resumption(content)
@@ -98,7 +98,6 @@ def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, tmp_path: Path
     refused = bench.run("report", str(path / "cycles" / "0001"))
     assert refused.returncode == 2
     assert "its records were removed" in refused.stderr
-    assert bench.run("soak", "--resume", path.name).returncode == 2
 
 
 def lose_terminal_and_bench(bench: Bench, running: subprocess.Popen[str]) -> tuple[Path, int]:
@@ -115,7 +114,7 @@ def lose_terminal_and_bench(bench: Bench, running: subprocess.Popen[str]) -> tup
     assert pids(third) == pids(first), "the same servers and processes live through all cycles"
     path, content = read_soak(bench)
     assert [cycle["verdict"] for cycle in content["cycles"]] == ["pass", "fail", None]
-    assert "cycle 2 begins; after it 2 to come" in (path / "soak.log").read_text()
+    assert "cycle 2 begins; after it 1 to come" in (path / "soak.log").read_text()
     running.kill()
     running.wait()
     until_s = time.monotonic() + 30
@@ -137,18 +136,18 @@ def assert_every_job_of_the_cycle_before_is_known(path: Path, left_over: int) ->
 def assert_drift_breaks_at_the_resumption(content: dict[str, Any]) -> None:
     drift = content["drift"]
     rows = drift["live_tuples.last in baseline"]
-    assert rows["lines"] == 2
-    assert rows["slope"] > 0, "each line rises, although the second begins where the first had begun"
+    assert (rows["lines"], rows["cycles"]) == (1, 2), "the cycle on new servers is no point of the line before"
+    assert rows["slope"] > 0
     for name in ("primary", "worker-1", "producer-1", "toxiproxy", "stallbench"):
         assert drift[f"memory of {name}, MiB"]["level"] > 1
     assert drift["memory of collectors, MiB"] is None
-    assert drift["claim_ms.p95 in baseline"]["cycles"] == 4
+    assert drift["claim_ms.p95 in baseline"]["is_real"] is None, "two cycles are too few to say"
 
 
 def assert_cases_for_ci(path: Path) -> None:
     suites = {suite.name: list(suite) for suite in JUnitXml.fromfile(str(path / "junit.xml"))}
-    assert list(suites) == [f"grows.cycle-{number:04d}" for number in range(1, 6)]
-    for number, results in ((1, []), (2, [Failure]), (4, []), (5, [Failure])):
+    assert list(suites) == [f"grows.cycle-{number:04d}" for number in range(1, 5)]
+    for number, results in ((1, []), (2, [Failure]), (4, [])):
         (case,) = [case for case in suites[f"grows.cycle-{number:04d}"] if case.name == "live_tuples.first in baseline"]
         assert [type(result) for result in case.result] == results
     (torn,) = suites["grows.cycle-0003"]
@@ -157,10 +156,10 @@ def assert_cases_for_ci(path: Path) -> None:
 
 
 def assert_disk_is_bounded(path: Path, content: dict[str, Any]) -> None:
-    """Of passed cycles the last keeps its records, of failed ones the first, and the last of all; a torn one has no tables, and keeps what it has."""
-    kept = {number for number in range(1, 6) if (path / f"cycles/{number:04d}/events").exists()}
-    assert kept == {2, 3, 4, 5}
-    assert [cycle["number"] for cycle in content["cycles"] if cycle["is_thinned"]] == [1]
+    """Only the last cycle keeps its records; a torn one has no tables, and keeps what it has."""
+    kept = {number for number in range(1, 5) if (path / f"cycles/{number:04d}/events").exists()}
+    assert kept == {3, 4}
+    assert [cycle["number"] for cycle in content["cycles"] if cycle["is_thinned"]] == [1, 2]
     assert (path / "cycles/0001/verdict.json").is_file()
     used = sum(os.lstat(file).st_blocks * 512 for file in path.rglob("*") if not file.is_dir())
     assert used < content["bound_bytes"]
