@@ -19,7 +19,7 @@ from producers.enqueuer import Enqueuer, EnqueuerDocument
 from producers.locust_options import find_target, read_rate
 from producers.locust_target import GivenDocument, Target, require_queue
 from stallbench.drivers import driver_of
-from stallbench.exposition import EventFigures, serve
+from stallbench.exposition import EventFigures, offered_rate, serve
 from stallbench.reconnection import reconnect
 from stallbench.records.events import Event, EventLog
 from stallbench.role import EXIT_CANNOT_GO_ON, CannotGoOnError, Stop, say
@@ -45,6 +45,7 @@ class LocustLoad:
         self._waiting = 0
         self._all_spawned = False
         self._gave_up = False
+        self._offered = offered_rate()
 
     @property
     def options(self) -> Any:
@@ -72,6 +73,7 @@ class LocustLoad:
             return None
         rate = read_rate(self.options.rate, self.target.rate)
         each = rate / int(self.options.num_users)
+        self._offered.set(rate + on_top)
         self.options.jobs_a_second_each = each  # which goes from the master to the workers with all options
         return round((rate + on_top) / each)
 
@@ -85,7 +87,7 @@ class LocustLoad:
             figures = EventFigures()
             observe = figures.observe if document.expose else None
             self.log = stack.enter_context(EventLog(document.events, document.name, observe))
-            self._exposed = serve(document.expose, figures)
+            self._exposed = serve(document.expose, figures, self._offered)
             self._document = document
             self._stack = stack.pop_all()
 
