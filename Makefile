@@ -37,6 +37,7 @@ format: setup  ## Format the code
 bench: setup  ## Measure the bench itself, as ratios within one run
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.laravel
+	@$(BIN)/python -m benchmarks.loading
 
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade
 

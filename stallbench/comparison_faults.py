@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from stallbench.comparison.subject import OF_THE_RUN
 from stallbench.expectation_faults import find_metric_faults, find_phase_faults
 from stallbench.fault import Fault, KeyPath, show_value
 from stallbench.scenario import CONTROL
@@ -23,6 +24,10 @@ def find_comparison_faults(
     """
     yield from find_metric_faults(_PATH, comparison.get("metric"))
     yield from find_phase_faults(_PATH, comparison, measured)
+    columns = comparison.get("columns")
+    for index, column in enumerate(columns) if isinstance(columns, list) else ():
+        if isinstance(column, dict):
+            yield from _find_column_faults((*_PATH, "columns", index), column, measured)
     published = comparison.get("published")
     known = [CONTROL, *variants]
     for where, figures in published.items() if isinstance(published, dict) else ():
@@ -30,6 +35,14 @@ def find_comparison_faults(
             if name not in known:
                 there_are = f"there are {', '.join(known)}{did_you_mean(name, known)}"
                 yield Fault((*_PATH, "published", where, name), f": there is no such variant; {there_are}")
+
+
+def _find_column_faults(path: KeyPath, column: Mapping[str, Any], measured: Mapping[str, bool]) -> Iterator[Fault]:
+    if column.get("metric") not in OF_THE_RUN:
+        yield from find_metric_faults(path, column.get("metric"))
+        yield from find_phase_faults(path, column, measured)
+    elif column.get("phase"):
+        yield Fault((*path, "phase"), f" is given, but {column['metric']} is of the whole run; leave it out")
 
 
 def find_overlay_faults(variants: Mapping[str, Any]) -> list[str]:

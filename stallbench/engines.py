@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Engine = Literal["postgres", "mariadb", "mysql", "sqlite", "redis", "beanstalkd"]
+Engine = Literal["postgres", "mariadb", "mysql", "sqlite", "redis", "beanstalkd", "aerospike"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,4 +81,5 @@ ENGINES: Mapping[Engine, EngineTraits] = {
         own_settings={"port": "database.port", **_none_of("bind", "daemonize", "dir", "logfile", "requirepass", "unixsocket")},
     ),
     "beanstalkd": EngineTraits(title="Beanstalkd", has_settings=False),
+    "aerospike": EngineTraits(title="Aerospike", has_settings=False),
 }

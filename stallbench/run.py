@@ -7,6 +7,7 @@ import secrets
 import signal
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -78,6 +79,7 @@ class Run:
         self._sampling: Sampling | None = None
         self._upkeep: Upkeep | None = None
         self._died: set[str] = set()
+        self._fault_numbers: Counter[str] = Counter()
         self._outside = Outside(folder)
         self._joined = joined
         self._watching = watching or Watching()
@@ -131,8 +133,11 @@ class Run:
                 progress=self.view.say,
                 second_engine=find_queue(self.scenario.queue.kind).second_engine,
             )
-        self._longrunners = Longrunners(self._cluster, self._processes, self.folder)
-        self.record.follow("servers", self._cluster.records)
+        self._watch_over_servers()
+
+    def _watch_over_servers(self) -> None:
+        self._longrunners = Longrunners(self.cluster, self._processes, self.folder)
+        self.record.follow("servers", self.cluster.records)
         self.record.follow("longrunners", self._longrunners.records)
         self.record.write()
 
@@ -162,7 +167,19 @@ class Run:
             self.record.note("The collectors were off: nothing was sampled.")
 
     def _start_load(self) -> None:
-        """Fill the queue, then start its scheduler, the workers, and the producers."""
+        backlog = self._fill_and_start()
+        if self.scenario.outside:
+            self._outside.invite(
+                self.scenario, self.record["queue"], self.cluster, self._scratch, expose=self._watching.exposure is not None
+            )
+            self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
+        if not backlog and self.scenario.producers.rate == 0:
+            self.record.note("No load was asked for: producers.rate is 0.")
+        self._plan_faults()
+        self.record.write()
+
+    def _fill_and_start(self) -> int:
+        """Fill the queue, then start its scheduler, the workers, and the producers; returns how many jobs it was filled with."""
         self._load = Load(
             self.scenario,
             self.record["queue"],
@@ -177,17 +194,13 @@ class Run:
         self._start_upkeep()
         self._load.start_workers()
         self._load.start_producers()
-        if self.scenario.outside:
-            self._outside.invite(
-                self.scenario, self.record["queue"], self.cluster, self._scratch, expose=self._watching.exposure is not None
-            )
-            self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
-        if not backlog and self.scenario.producers.rate == 0:
-            self.record.note("No load was asked for: producers.rate is 0.")
+        return backlog
+
+    def _plan_faults(self) -> None:
         self._faults = Faults(
             Ground(
                 cluster=self.cluster,
-                load=self._load,
+                load=self.load,
                 processes=self._processes,
                 queue=self.record["queue"],
                 folder=self.folder,
@@ -196,9 +209,9 @@ class Run:
                 note=self.record.note,
             ),
             say=self.view.say,
+            numbers=self._fault_numbers,
         )
         self.record.follow("faults", self._faults.records)
-        self.record.write()
 
     def _start_upkeep(self) -> None:
         self._upkeep = Upkeep(self.cluster, self.record["queue"], processes=self._processes, folder=self.folder)
@@ -281,12 +294,14 @@ class Run:
         self.record.write()
         self._check_processes()
 
-    def _take_census(self) -> None:
+    def _take_census(self) -> int:
+        """Look what the queue still holds; returns how many jobs that are."""
         with self._opened_queue("census") as queue:
             count = take_census(queue, self.folder.census)
         if self._sampling:
             self._sampling.stop()
         self.view.say(f"the queue still holds {count:,} jobs")
+        return count
 
     def process_records(self) -> list[dict[str, Any]]:
         """Return every process that took part, the bench's own and others', for ``run.json``."""

@@ -70,8 +70,9 @@ class QueueChoice(BaseModel):
 
 
 class Producers(Section):
-    """Open-loop load."""
+    """What puts jobs into the queue."""
 
+    kind: Literal["open_loop", "locust"] = "open_loop"
     count: int = Field(default=1, ge=1, le=64)
     rate: float = Field(ge=0, le=1_000_000, description="jobs a second, of all producers together", examples=[500])
     backlog: int = Field(
@@ -84,6 +85,8 @@ class Producers(Section):
     max_batch: int = Field(
         default=1, ge=1, le=10_000, description="jobs that are due may share one enqueue call, up to this many"
     )
+    users: int = Field(default=50, ge=1, le=5_000, description="of each Locust process: that many connections share its rate")
+    max_failure_ratio: float = Field(default=0, ge=0, le=1, description="enqueues that may fail before Locust fails")
 
 
 class Workers(Section):
@@ -164,6 +167,17 @@ class Expectation(Section):
     because: Text | None = Field(default=None, description="what it shows, in words, for the report")
 
 
+class ComparisonColumn(Section):
+    """One column of a comparison's own table, which has a row for each variant."""
+
+    title: Text = Field(examples=["further executions"])
+    metric: str = Field(
+        examples=["executions_again.count"],
+        description="of an expectation, or one that a comparison has of every run, like `lost.count`",
+    )
+    phase: str | None = Field(default=None, description="the whole run if not given")
+
+
 class ComparisonChoice(Section):
     """By what `stallbench compare` ranks the variants, and what others have published of them."""
 
@@ -175,6 +189,9 @@ class ComparisonChoice(Section):
         default_factory=dict, description="by where they were measured: a figure for each variant, `control` for none of them"
     )
     source: Text | None = Field(default=None, description="where the published figures stand")
+    columns: tuple[ComparisonColumn, ...] = Field(
+        default=(), strict=False, description="of a table with a row for each variant, shown before everything else"
+    )
 
 
 class Collectors(Section):

@@ -59,6 +59,7 @@ def find_faults(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
         *unusable,
         *(fault for fault in of_models if fault.path not in places),
         *_find_phase_faults(phases, _table(content, "producers").get("rate", 0)),
+        *_find_producer_faults(_table(content, "producers")),
         *_find_database_faults(database),
         *_find_connection_faults(content, database),
         *find_expectation_faults(_items(content, "expect"), measured),
@@ -178,6 +179,17 @@ def _find_phase_faults(phases: list[dict[str, Any]], rate: object) -> Iterator[F
         yield Fault(("phases",), f" take {together_s:,.0f} s together; expected at most {LONGEST_S:,} s, a day")
 
 
+def _find_producer_faults(producers: Mapping[str, Any]) -> Iterator[Fault]:
+    """Find what Locust cannot do, and what only Locust can."""
+    if producers.get("kind") == "locust":
+        if producers.get("max_batch", 1) != 1:
+            yield Fault(("producers", "max_batch"), " is given, but a user of Locust enqueues one job a request; leave it out")
+        return
+    for key in ("users", "max_failure_ratio"):
+        if key in producers:
+            yield Fault(("producers", key), ' is for Locust; it needs producers.kind = "locust"')
+
+
 def _find_connection_faults(content: Mapping[str, Any], database: Mapping[str, Any]) -> Iterator[Fault]:
     """Find more processes than the server takes connections; the bench's own, and a longrunner's, need some besides."""
     workers, producers = _sound(Workers, _table(content, "workers")), _sound(Producers, content.get("producers"))
@@ -185,7 +197,8 @@ def _find_connection_faults(content: Mapping[str, Any], database: Mapping[str, A
     if workers and producers and traits and traits.connection_limit:
         setting, default = traits.connection_limit
         limit = _table(database, "settings").get(setting, default)
-        needed = workers.count + producers.count + _CONNECTIONS_BESIDES
+        each = producers.users if producers.kind == "locust" else 1
+        needed = workers.count + producers.count * each + _CONNECTIONS_BESIDES
         if isinstance(limit, int) and needed > limit:
             yield Fault(
                 ("workers", "count"),

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stallbench.comparison.plan import Plan, PlannedRun
-from stallbench.comparison.subject import Subject, find_baseline
+from stallbench.comparison.subject import Subject, find_baseline, subject_of
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
 from stallbench.run_folder import COMPARISON, create_folder
 from stallbench.run_record import describe_bench
@@ -85,6 +85,8 @@ class ComparisonRecord(_Part):
     """The first measured phase."""
     subjects: tuple[Subject, ...]
     """The first is what is ranked."""
+    columns: Mapping[str, str] = {}
+    """Of the comparison's own table: by title, the key of the subject."""
     published: Mapping[str, Mapping[str, float]]
     source: str | None
     runs: tuple[ComparedRun, ...]
@@ -166,6 +168,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         left_out=plan.left_out,
         baseline=find_baseline(plan.scenario),
         subjects=plan.subjects,
+        columns={column.title: subject_of(column).key for column in choice.columns} if choice else {},
         published=choice.published if choice else {},
         source=choice.source if choice else None,
         runs=tuple(_as_planned(run) for run in plan.runs),

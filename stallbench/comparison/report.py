@@ -10,6 +10,7 @@ from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Compared
 from stallbench.comparison.statistics import FEWEST_ROUNDS, LEVEL
+from stallbench.comparison.table import make_own_table
 from stallbench.comparison.wording import tell_agreement, tell_difference, tell_median, tell_real, tell_spread
 from stallbench.report import open_template
 from stallbench.report.charts import as_script_data
@@ -24,6 +25,7 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         "record": record,
         "ranked": results.ranked.subject,
         "ranking": list(_ranking_rows(record, results)),
+        "own_table": make_own_table(record, results),
         "agreements": [tell_agreement(agreement) for agreement in results.agreements],
         "groups": [
             {

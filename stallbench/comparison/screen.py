@@ -11,6 +11,7 @@ from rich.table import Table
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.report import find_notes
 from stallbench.comparison.results import Results
+from stallbench.comparison.table import OwnTable, make_own_table
 from stallbench.comparison.wording import tell_agreement, tell_difference, tell_median, tell_real, tell_spread
 
 _WIDTH = 120
@@ -23,6 +24,8 @@ def print_comparison(record: ComparisonRecord, results: Results, report: str, co
     """Print the ranking, the published figures beside it, all medians, notes and the recommendation; then where the ``report`` is."""
     console = console or _make_console()
     console.print()
+    if own := make_own_table(record, results):
+        console.print(_own(own))
     console.print(_ranking(results))
     if record.published:
         console.print(_published(record, results))
@@ -65,6 +68,18 @@ def _ranking(results: Results) -> Table:
         ]
         word = (judgement.word or f"– {judgement.reason}") if judgement else ""
         table.add_row(*row, *([_colour(word)] if results.has_words else []))
+    return table
+
+
+def _own(own: OwnTable) -> Table:
+    table = Table(title="median (from to)", title_justify="left")
+    table.add_column("variant", overflow="fold")
+    for title in own.titles:
+        table.add_column(escape(title), justify="right", overflow="fold")
+    for name, cells in own.rows.items():
+        table.add_row(escape(name), *cells)
+    for name, reason in own.not_run.items():
+        table.add_row(escape(name), f"[dim]{escape(reason)}[/]")
     return table
 
 

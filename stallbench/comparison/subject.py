@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from stallbench.metrics import MEASURES
-from stallbench.scenario import ComparisonChoice, Scenario
+from stallbench.scenario import ComparisonChoice, ComparisonColumn, Scenario
 
 EXECUTED_AGAIN = "executed_again.count"
 EXECUTIONS_PER_JOB = "executions.per_job"
@@ -76,10 +76,16 @@ def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     baseline = find_baseline(control)
     costs = [_of_phase(metric, baseline, "cost") for metric in ("completed.rate", "claim_ms.p50", "wal_bytes.rate")]
     costs += [Subject(metric=metric, role="cost") for metric in (*OF_THE_RUN, ORDER_P99)]
+    costs += [subject_of(column) for column in control.comparison.columns] if control.comparison else []
     ranked = _choose_ranked(control.comparison, expected)
     return tuple(
         _without_repetition([ranked, *_find_health(ranked, baseline), *expected, *_find_held_out(ranked, baseline), *costs])
     )
+
+
+def subject_of(column: ComparisonColumn) -> Subject:
+    """Return what a column of the comparison's own table shows."""
+    return _of_phase(column.metric, column.phase, "cost")
 
 
 def find_baseline(scenario: Scenario) -> str:
@@ -113,12 +119,12 @@ def _of_expectation(metric: str, phase: str | None, relative_to: str | None) -> 
     return Subject(metric=metric, phase=phase, relative_to=relative_to, better=_better(metric), role="expectation")
 
 
-def _of_phase(metric: str, phase: str, role: Role) -> Subject:
+def _of_phase(metric: str, phase: str | None, role: Role) -> Subject:
     return Subject(metric=metric, phase=phase, better=_better(metric), role=role)
 
 
 def _better(metric: str) -> Better:
-    return MEASURES[metric.partition(".")[0]].better
+    return "lower" if metric in OF_THE_RUN else MEASURES[metric.partition(".")[0]].better
 
 
 def _without_repetition(subjects: Iterable[Subject]) -> Iterator[Subject]:

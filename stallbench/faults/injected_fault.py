@@ -67,6 +67,8 @@ class InjectedFault(ABC, Generic[OptionsT]):
     engines: ClassVar[frozenset[Engine]] = frozenset(ENGINES)
     on_joined: ClassVar[Literal["always", "if allowed", "never"]] = "always"
     """Whether it may strike servers that the bench did not start. ``if allowed``: others on the same server feel it."""
+    ends_server: ClassVar[bool] = False
+    """Whether a server does not live through it: what is looked at over many faults, as in a soak, would begin anew each time."""
     needs_of_database: ClassVar[tuple[str, str] | None] = None
     """A key of ``database`` without which it cannot strike, and what it may be, in words."""
     options_type: ClassVar[type[FaultOptions]] = FaultOptions

@@ -82,7 +82,9 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
 
         seen = Observation("jobs")
         writing_jobs = writing.start(
-            "jobs", lambda: _observe(make_jobs(events, records.census, facts), seen), rows=records.event_count // 4
+            "jobs",
+            lambda: _observe(make_jobs(events, records.census, facts, records.left_over), seen),
+            rows=records.event_count // 4,
         )
         writing.start("torn", lambda: make_torn(spark, records))
         writing.start("faults", lambda: make_faults(spark, facts, axis))

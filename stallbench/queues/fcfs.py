@@ -34,7 +34,7 @@ class Fcfs(StoreQueue[FcfsOptions, FcfsStore]):
 
     kind = "fcfs"
     summary = "looks for the first job that is not reserved, then reserves it, in two steps"
-    engines = frozenset({"redis", "postgres", "mariadb", "mysql"})
+    engines = frozenset({"aerospike", "redis", "postgres", "mariadb", "mysql"})
     options_type = FcfsOptions
     tables = ("fcfs_jobs",)
 

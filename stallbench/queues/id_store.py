@@ -50,7 +50,7 @@ class IdStore(StoreQueue[IdStoreOptions, IdListStore]):
 
     kind = "id_store"
     summary = "pops the first id off a list in one record, then fetches its job; a full record takes no more jobs"
-    engines = frozenset({"redis"})
+    engines = frozenset({"aerospike", "redis"})
     options_type = IdStoreOptions
     tables = ("id_store_jobs",)
 

@@ -14,8 +14,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 from stallbench.queues.queue import Backlog, Claim, NewJob, OptionsT, Promise, Queue
 
 SOURCE = "'Wrong Tool For The Job: Concurrent Queues with Aerospike', in our own words"
-_STORES = {"redis": "redis", "psycopg": "sql", "pymysql": "sql"}
-"""By the library that a connection comes from: what the name of the file with the queue's store ends in. It is loaded when it is used."""
+_STORES = {
+    "redis": "{kind}_redis",
+    "psycopg": "{kind}_sql",
+    "pymysql": "{kind}_sql",
+    "stallbench.drivers.aerospike": "aerospike.{kind}",
+}
+"""By the library that a connection comes from: the module with the queue's store. It is loaded when it is used."""
 
 
 class JobStore(ABC):
@@ -86,8 +91,9 @@ class StoreQueue(Queue[OptionsT], Generic[OptionsT, StoreT]):
         self.store: StoreT = self._open_store()
 
     def _open_store(self) -> StoreT:
-        library = type(self.connection).__module__.split(".")[0]
-        module = importlib.import_module(f"stallbench.queues.{self.kind}_{_STORES[library]}")
+        library = type(self.connection).__module__
+        store_of = _STORES.get(library) or _STORES[library.split(".")[0]]
+        module = importlib.import_module(f"stallbench.queues.{store_of.format(kind=self.kind)}")
         store: StoreT = module.STORE(self.connection, self.options)
         return store
 

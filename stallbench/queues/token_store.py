@@ -44,7 +44,7 @@ class TokenStore(StoreQueue[TokenStoreOptions, TokenCounterStore]):
 
     kind = "token_store"
     summary = "takes the next token in one atomic read-increment-write, then fetches the job that has it"
-    engines = frozenset({"redis", "postgres", "mariadb", "mysql"})
+    engines = frozenset({"aerospike", "redis", "postgres", "mariadb", "mysql"})
     options_type = TokenStoreOptions
     tables = ("token_store_jobs", "token_store")
     indexes = ("token_store_jobs_token",)

@@ -68,13 +68,23 @@ TABLE = [
     (
         'better = "higher"',
         'better = "higher"\nbeter = 1',
-        "comparison.beter: unknown key; allowed are metric, phase, relative_to, better, published, source;"
+        "comparison.beter: unknown key; allowed are metric, phase, relative_to, better, published, source, columns;"
         ' did you mean "better"?',
     ),
     (
         "skip_locked = 120.5",
         "skip_locke = 120.5",
         f'{PUBLISHED}.skip_locke: there is no such variant; there are control, skip_locked, reader; did you mean "skip_locked"?',
+    ),
+    (
+        'better = "higher"',
+        'better = "higher"\ncolumns = [{ title = "lost", metric = "lost.cout" }]',
+        'comparison.columns[0].metric is "lost.cout"; expected lost with one of .count',
+    ),
+    (
+        'better = "higher"',
+        'better = "higher"\ncolumns = [{ title = "again", metric = "executed_again.count", phase = "longtx" }]',
+        "comparison.columns[0].phase is given, but executed_again.count is of the whole run; leave it out",
     ),
     ("skip_locked = 120.5", 'skip_locked = "fast"', f'{PUBLISHED}.skip_locked is "fast"; expected a number'),
     ("skip_locked = 120.5", "skip_locked = nan", f"{PUBLISHED}.skip_locked is nan; expected a finite number"),

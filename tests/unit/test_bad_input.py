@@ -89,7 +89,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "a section that is a number": ("database = 3\n" + GOOD, "database is 3; expected"),
     "an engine that is not there": (
         GOOD + '\n[database]\nengine = "oracle"',
-        'database.engine is "oracle"; expected one of postgres, mariadb, mysql, sqlite, redis, beanstalkd',
+        'database.engine is "oracle"; expected one of postgres, mariadb, mysql, sqlite, redis, beanstalkd, aerospike',
     ),
     "a version that is too old": (
         GOOD + "\n[database]\nversion = 9",

@@ -68,7 +68,7 @@ DATABASE = [
     (
         "replicas = 1",
         'engine = "oracle"\nreplicas = 1',
-        'database.engine is "oracle"; expected one of postgres, mariadb, mysql, sqlite, redis, beanstalkd',
+        'database.engine is "oracle"; expected one of postgres, mariadb, mysql, sqlite, redis, beanstalkd, aerospike',
     ),
     ("replicas = 1", "replicas = 9", "database.replicas is 9; expected at most 3"),
     (

@@ -249,3 +249,27 @@ def test_the_comparison_of_a_dead_bench_is_marked_and_can_be_deleted(tmp_path: P
     assert folder.read().exit_code == 130
     assert remove_leftovers(tmp_path, delete_runs=True) == [f"{folder.path.name}: deleted"]
     assert not folder.path.exists()
+
+
+def test_a_table_of_the_scenario_s_own_has_a_row_for_each_variant_and_for_what_was_not_run(tmp_path: Path) -> None:
+    columns = [
+        {"title": "claims, ms", "metric": "claim_ms.p95", "phase": "longtx"},
+        {"title": "worked again", "metric": "executed_again.count"},
+        {"title": "refused", "metric": "refused.count"},
+    ]
+    choice = {
+        "metric": "claim_ms.p95",
+        "phase": "longtx",
+        "better": "lower",
+        "columns": columns,
+    }
+    folder = make_made_up_comparison(tmp_path, {"control": 8.0, "twice": 1.0}, comparison=choice)
+    folder.write(folder.read().model_copy(update={"left_out": {"a store": "no server"}}))
+    shown = show(folder, width=200)
+    lines = (folder.path / "summary.md").read_text().splitlines()
+    assert "| variant | claims, ms | worked again | refused |" in lines
+    assert "| control | 16.6 (16.3 to 17) | 0 | no data |" in lines
+    assert "| twice | 2.08 (2.04 to 2.12) | 1 | no data |" in lines
+    assert "| a store | not run: no server | | |" in lines
+    assert "not run: no server" in (folder.path / "report.html").read_text()
+    assert re.search(r"a store +│ +not run: no server", shown)

@@ -1,0 +1,88 @@
+"""The ID store on Aerospike, as the article has it: a list in one record. Never run against a server yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from aerospike import exception
+from aerospike_helpers import expressions
+from aerospike_helpers.operations import list_operations
+
+from stallbench.queues.aerospike.store import AerospikeStore, as_backlog, as_claim
+from stallbench.queues.id_store import IdListStore, IdStoreOptions, refuse
+from stallbench.queues.queue import Backlog, Claim, NewJob
+
+_LIST = "ids"
+
+
+class AerospikeIdList(AerospikeStore, IdListStore):
+    """The list, with the article's limit even where the server's is another: it is the smaller of both that refuses."""
+
+    def __init__(self, connection: Any, options: IdStoreOptions) -> None:
+        """Serve ``connection``."""
+        super().__init__(connection, "id_store")
+        self._options = options
+
+    def install(self) -> None:
+        """Begin with an empty list."""
+        self.client.put(self.store, {"last_id": 0, _LIST: []})
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Write the jobs, then append their ids; if the record has no room for them, take the jobs away again."""
+        ids = self.take_ids(len(jobs))
+        self.write(ids, jobs, ids)
+        try:
+            self._append(ids)
+        except (exception.FilteredOut, exception.RecordTooBig):
+            self.remove(ids)
+            raise refuse(len(self.read_store()[_LIST]), len(ids), self._options) from None
+        return ids
+
+    def pop(self) -> int | None:
+        """Pop the first, as one operation."""
+        try:
+            _, _, bins = self.client.operate(self.store, [list_operations.list_pop(_LIST, 0)])
+        except exception.OpNotApplicable:
+            return None  # the list is empty
+        return int(bins[_LIST])
+
+    def fetch(self, job_id: int) -> Claim | None:
+        """Get the record."""
+        return as_claim(self.read(job_id))
+
+    def complete(self, claim: Claim) -> None:
+        """Remove the record."""
+        self.remove([claim.job_id])
+
+    def give_back(self, claim: Claim) -> None:
+        """Append the id once more; a record that is full by now does not take it back either, and raises `RefusedError`."""
+        try:
+            self._append([claim.job_id])
+        except (exception.FilteredOut, exception.RecordTooBig):
+            raise refuse(len(self.read_store()[_LIST]), 1, self._options) from None
+
+    def backlog(self) -> Backlog:
+        """Look at the list and its first job."""
+        ids = self.read_store()[_LIST]
+        return as_backlog(len(ids), self.read(ids[0]) if ids else None)
+
+    def is_drained(self) -> bool:
+        """Whether no id that was given has a job."""
+        return next(self.job_ids(), None) is None
+
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        """Look for every id that was given; what is not in the list is reserved."""
+        store = self.read_store()
+        queued = set(store[_LIST])
+        for job_id, _ in self.held(range(1, int(store["last_id"]) + 1)):
+            yield job_id, job_id not in queued
+
+    def _append(self, ids: Sequence[int]) -> None:
+        has_room = expressions.LE(
+            expressions.ListSize(None, expressions.ListBin(_LIST)), self._options.most_ids - len(ids)
+        ).compile()
+        self.client.operate(self.store, [list_operations.list_append_items(_LIST, list(ids))], policy={"expressions": has_room})
+
+
+STORE = AerospikeIdList

@@ -1,0 +1,103 @@
+"""The token store on Aerospike, as the article has it: a function in Lua. Never run against a server yet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from aerospike import exception
+from aerospike_helpers import expressions
+from aerospike_helpers.operations import operations
+
+from stallbench.queues.aerospike.store import AerospikeStore, as_backlog, as_claim
+from stallbench.queues.queue import Backlog, Claim, NewJob
+from stallbench.queues.token_store import TokenCounterStore, TokenStoreOptions
+
+_FUNCTIONS = Path(__file__).with_name("token_store.lua")
+_NONE = 0
+_LONGEST_S, _PAUSE_S = 10.0, 0.001
+"""How long to wait for a function to be there, or for the enqueue before this one, and how often to look."""
+
+
+class AerospikeTokens(AerospikeStore, TokenCounterStore):
+    """Three counters in one record: the next token to be processed, the last one whose job is there, and the last one given to a job."""
+
+    def __init__(self, connection: Any, options: TokenStoreOptions) -> None:
+        """Serve ``connection``."""
+        super().__init__(connection, "token_store")
+        self._options = options
+
+    def install(self) -> None:
+        """Register the function, wait until the server has it, and begin to count."""
+        self.client.udf_put(str(_FUNCTIONS))
+        until_s = time.monotonic() + _LONGEST_S
+        while not any(each["name"] == _FUNCTIONS.name for each in self.client.udf_list()):
+            if time.monotonic() > until_s:
+                raise exception.UDFNotFound(f"{_FUNCTIONS.name} was registered and is not there after {_LONGEST_S} s")
+            time.sleep(_PAUSE_S)
+        self.client.put(self.store, {"last_id": 0, "next_token": 1, "last_token": 0, "given_token": 0})
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Number the jobs, write them, and only then let their tokens be taken: there is no transaction over both records."""
+        ids = self.take_ids(len(jobs))
+        tokens = self._give_tokens(len(jobs))
+        self.write(tokens, jobs, ids)
+        self._publish(tokens)
+        return ids
+
+    def take_token(self) -> int | None:
+        """Run the article's function."""
+        token = int(self.client.apply(self.store, _FUNCTIONS.stem, "take", [0 if self._options.past_the_end else 1]))
+        return None if token == _NONE else token
+
+    def fetch(self, token: int) -> Claim | None:
+        """Get the record."""
+        return as_claim(self.read(token), token)
+
+    def complete(self, claim: Claim) -> None:
+        """Remove the record."""
+        self.remove([claim.handle])
+
+    def give_back(self, claim: Claim) -> None:
+        """Give it another token, at the end."""
+        tokens = self._give_tokens(1)
+        self.write(tokens, [NewJob(payload=claim.payload)], [claim.job_id])
+        self._publish(tokens)
+        self.remove([claim.handle])
+
+    def backlog(self) -> Backlog:
+        """Take the one counter from the other, and look at the job of the next token."""
+        store = self.read_store()
+        return as_backlog(store["last_token"] - store["next_token"] + 1, self.read(store["next_token"]))
+
+    def is_drained(self) -> bool:
+        """Whether no token that was given has a job."""
+        return next(self.job_ids(), None) is None
+
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        """Look for every token that was given."""
+        store = self.read_store()
+        for token, job in self.held(range(1, int(store["given_token"]) + 1)):
+            yield int(job["id"]), token < store["next_token"]
+
+    def _give_tokens(self, count: int) -> Sequence[int]:
+        last = self.count_up("given_token", count)
+        return range(last - count + 1, last + 1)
+
+    def _publish(self, tokens: Sequence[int]) -> None:
+        """Let tokens be taken, after those that were given before them; raises `FilteredOut` if those never come."""
+        are_next = expressions.Eq(expressions.IntBin("last_token"), tokens[0] - 1).compile()
+        until_s = time.monotonic() + _LONGEST_S
+        while True:
+            try:
+                self.client.operate(self.store, [operations.write("last_token", tokens[-1])], policy={"expressions": are_next})
+                return
+            except exception.FilteredOut:
+                if time.monotonic() > until_s:
+                    raise
+                time.sleep(_PAUSE_S)
+
+
+STORE = AerospikeTokens

@@ -1,0 +1,105 @@
+"""Joins an Aerospike server by its address; the bench starts none, for no package brings one.
+
+Its clients go where the cluster says that it is, and so past any proxy: there is none. Never run against a server yet.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import Any
+
+from stallbench.drivers import driver_of
+from stallbench.errors import NotCarriedOutError
+from stallbench.parts import MissingPartError
+from stallbench.processes import Process
+from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
+from stallbench.scenario import Database
+from stallbench.servers.starter import Ground, Starter
+
+ADDRESS_VARIABLE = "STALLBENCH_AEROSPIKE"
+_FORM = "[USER@]HOST:PORT/NAMESPACE"
+_ADDRESS = re.compile(r"(?:(?P<user>[^@/]+)@)?(?P<host>[^@:/]+):(?P<port>\d+)/(?P<namespace>[^/]+)")
+_SETS = ("fcfs", "id_store", "token_store")
+
+
+class JoinedAerospike:
+    """A server of somebody else's, on which a run has sets of its own, whose names nobody else's have."""
+
+    name = "primary"
+    process: Process | None = None
+    log: Path | None = None
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """Ask it for its version; raises `NotCarriedOutError` if it cannot be reached."""
+        self.endpoint = endpoint
+        self.settings_in_force: dict[str, str] = {}
+        driver = driver_of("aerospike")
+        try:
+            self._connection: Any = driver.connect(endpoint, "start")
+            self.version = str(self._connection.client.info_random_node("build")).split()[-1]
+        except driver.errors as error:
+            where = f"{endpoint.host}:{endpoint.port}"
+            raise NotCarriedOutError(
+                f"Aerospike on {where} ({ADDRESS_VARIABLE}) cannot be joined: {driver.tell(error)}"
+            ) from error
+
+    def stop(self) -> None:
+        """Empty the run's own sets, and go."""
+        for kind in _SETS:
+            for name in (kind, f"{kind}_jobs"):
+                self._connection.client.truncate(self._connection.namespace, f"{self._connection.prefix}_{name}", 0)
+        self._connection.close()
+
+    def kill(self) -> None:
+        """Raise `NotCarriedOutError`: it is not the bench's."""
+        raise NotCarriedOutError("the bench does not kill a server that it did not start")
+
+    def start_again(self) -> None:
+        """Raise `NotCarriedOutError`: it is not the bench's."""
+        raise NotCarriedOutError("the bench does not start a server that it has joined")
+
+    def check(self) -> None:
+        """Do nothing: whether it lives is seen by those who use it."""
+
+
+class AerospikeStarter(Starter):
+    """Joins what the environment names."""
+
+    engines = frozenset({"aerospike"})
+    has_network = False
+
+    def __init__(self, ground: Ground, database: Database) -> None:
+        """Raise `MissingPartError` if there is no server, or no client."""
+        super().__init__(ground, database)
+        if obstacle := self.find_obstacle(database):
+            raise MissingPartError(
+                f"{obstacle}; set {ADDRESS_VARIABLE} to {_FORM}, and install the client by pip install .[aerospike]"
+            )
+
+    @classmethod
+    def find_obstacle(cls, database: Database) -> str | None:
+        """Return that there is no server, or no client."""
+        if not (address := os.environ.get(ADDRESS_VARIABLE)):
+            return "no server"
+        if not _ADDRESS.fullmatch(address):
+            return f"no server: {ADDRESS_VARIABLE} is not of the form {_FORM}"
+        return None if importlib.util.find_spec("aerospike") else "no client"
+
+    def primary(self) -> JoinedAerospike:
+        """Join it."""
+        address = _ADDRESS.fullmatch(os.environ[ADDRESS_VARIABLE])
+        assert address is not None, "looked at before"
+        return JoinedAerospike(
+            Endpoint(
+                engine="aerospike",
+                host=address["host"],
+                port=int(address["port"]),
+                database=f"{address['namespace']}/stallbench_{secrets.token_hex(4)}",
+                user=address["user"] or "",
+                password=os.environ.get(PASSWORD_VARIABLE, ""),
+            )
+        )
