@@ -12,13 +12,14 @@ from prometheus_client import Gauge
 from producers.producer import Producer, ProducerDocument
 from stallbench.exposition import EventFigures, serve
 from stallbench.records.events import EventLog
-from stallbench.role import Stop, run_role, say
+from stallbench.role import Rest, Stop, run_role, say
 from stallbench.role_document import role_document
 
 
 def main() -> None:
     """Run one producer until it is asked to stop."""
     stop = Stop()
+    rest = Rest(stop)
     with role_document(ProducerDocument, "producer", sys.argv[1:], stop) as document:
         if document is None:
             return
@@ -30,6 +31,12 @@ def main() -> None:
             offered.set(document.rate)
             say(ready=serve(document.expose, figures, offered))
             producer.run()
+            while rest.asked:
+                log.close()
+                if not rest.take():
+                    return
+                log.open()
+                producer.run()
 
 
 if __name__ == "__main__":

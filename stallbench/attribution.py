@@ -24,7 +24,12 @@ _CAME_BACK = {
     "to_rate_s": "the baseline's rate",
     "to_empty_backlog_s": "an empty backlog",
 }
-_COST = {"lost": "jobs were lost", "duplicated": "jobs were done twice", "errors": "calls raised"}
+_COST = {
+    "lost": "jobs were lost",
+    "duplicated": "jobs were done twice",
+    "executed_again": "executions were of jobs that had been executed before",
+    "errors": "calls raised",
+}
 """By column of ``recoveries``."""
 _GARBAGE = {"dead_tuples": "dead tuples", "history_list_length": "transactions in the history list"}
 """By column of ``windows``."""
@@ -83,6 +88,7 @@ def attribute(run: RunTables) -> Attribution:
     told = [
         *_tell_faults(run),
         _tell_deadlocks(run),
+        _tell_conflicts(run),
         _tell_holders(holders),
         tell_stuck_clients(run),
         tell_starved_tables(run),
@@ -165,6 +171,12 @@ def _tell_faults(run: RunTables) -> list[str]:
             f"{name} was in force on {on[name]} {when}; then came {', '.join(back)}{'; ' if cost else ''}{', '.join(cost)}."
         )
     return told
+
+
+def _tell_conflicts(run: RunTables) -> str:
+    """Say how many queries replicas have cancelled; nothing if none."""
+    count = run.metric("conflicts", "count", None) or 0
+    return f"Recovery on replicas cancelled {int(count):,} queries that were in its way." if count else ""
 
 
 def _tell_deadlocks(run: RunTables) -> str:

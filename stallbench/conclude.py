@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 
-from stallbench.errors import NotCarriedOutError
+from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.report import make_report
 from stallbench.run_folder import RunFolder
 from stallbench.verdicts import RunTables, Verdict, judge
@@ -19,8 +19,12 @@ _PIPELINE_TIMEOUT_S = 1800
 def conclude(folder: RunFolder, *, master: str = "local[*]") -> Verdict:
     """Make the tables on the Spark ``master``, judge them, and write the report; returns the verdict.
 
-    Raises `NotCarriedOutError` when the pipeline does not come to its end.
+    Raises `NotCarriedOutError` when the pipeline does not come to its end, `BadInputError` if there is nothing left to make tables of.
     """
+    if (folder.path / "tables").is_dir() and not folder.events.is_dir():
+        raise BadInputError(
+            f"{folder.path}: its records were removed after its tables had been made; its page is {folder.path}/report.html"
+        )
     _make_tables(folder, master)
     tables = RunTables(folder.path)
     verdict = judge(tables)

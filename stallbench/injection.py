@@ -6,6 +6,7 @@ A fault that cannot be injected, or is no longer in force when its time ends, is
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -64,10 +65,14 @@ class _Planned:
 class Faults:
     """All faults of a run."""
 
-    def __init__(self, ground: Ground, say: Callable[[str], None]) -> None:
-        """Prepare; nothing goes wrong. ``say`` is told, in a sentence, what does."""
+    def __init__(self, ground: Ground, say: Callable[[str], None], numbers: Counter[str] | None = None) -> None:
+        """Prepare; nothing goes wrong. ``say`` is told, in a sentence, what does.
+
+        ``numbers``: how many of each kind there were before: processes that live longer than the run know faults by their names.
+        """
         self._ground = ground
         self._say = say
+        self._numbers = Counter() if numbers is None else numbers
         self._all: list[_Planned] = []
 
     def records(self) -> list[dict[str, Any]]:
@@ -79,7 +84,8 @@ class Faults:
         now_s = time.monotonic()
         for choice in choices:
             kind = find_fault_kinds()[choice.kind]
-            number = 1 + sum(other.choice.kind == choice.kind for other in self._all)
+            self._numbers[choice.kind] += 1
+            number = self._numbers[choice.kind]
             begin_s = now_s + choice.after_s
             self._all.append(
                 _Planned(

@@ -17,10 +17,17 @@ _OF_EVERY_KIND = ("kind", "on", "after", "for")
 
 
 def find_injection_faults(
-    phases: Sequence[Mapping[str, Any]], *, engine: str, replicas: int, workers: int, producers: int
+    phases: Sequence[Mapping[str, Any]],
+    database: Mapping[str, Any],
+    *,
+    engine: str,
+    replicas: int,
+    workers: int,
+    producers: int,
+    has_scheduler: bool,
 ) -> Iterator[Fault]:
     """Go through the faults of ``phases`` as the file gives them; what is wrong with a common key by itself is told elsewhere."""
-    places = _list_places(replicas, workers, producers)
+    places = {**_list_places(replicas, workers, producers), "scheduler": ["scheduler"] if has_scheduler else []}
     for path, phase, choice in _sound_choices(phases):
         kinds = {name: kind for name, kind in find_fault_kinds().items() if engine in kind.engines}
         kind = find_fault_kinds().get(choice.kind)
@@ -32,6 +39,9 @@ def find_injection_faults(
         yield from find_model_faults(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=_OF_EVERY_KIND)
         yield from _find_place_faults(path, choice, kind, places)
         yield from _find_time_faults(path, choice, phase)
+        if kind.needs_of_database and database.get(kind.needs_of_database[0]) is None:
+            key, allowed = kind.needs_of_database
+            yield Fault(("database", key), f" is missing, and {choice.kind} needs it; expected {allowed}")
 
 
 def _list_places(replicas: int, workers: int, producers: int) -> dict[Place, list[str]]:

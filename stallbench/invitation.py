@@ -76,17 +76,21 @@ def take_seat(role: str, place: Path, stop: Stop, **particulars: object) -> Iter
     document, with ``particulars`` in it, or none if it was asked to stop before there was a run. Raises `CannotGoOnError` if the
     invitation cannot be read.
     """
-    folder = _wait_for_invitation(place, stop)
+    folder = wait_for_invitation(place, stop)
     if folder is None:
         yield None
         return
-    try:
-        invitation = Invitation.model_validate_json((folder / INVITATION).read_text())
-    except (OSError, ValidationError) as error:
-        raise CannotGoOnError(f"{folder / INVITATION} cannot be read: {error}") from error
+    with sit_down(role, folder, stop, **particulars) as document:
+        yield document
+
+
+@contextmanager
+def sit_down(role: str, folder: Path, stop: Stop, **particulars: object) -> Iterator[dict[str, Any]]:
+    """Take part, as `take_seat` does, in the run whose invitation is in ``folder``."""
+    invitation = read_invitation(folder)
     seat, path = _register(folder, role, _find_free_port() if invitation.expose else None)
     print(f"{seat.name} takes part in {folder.parent.name}", file=sys.stderr, flush=True)
-    threading.Thread(target=_watch, args=(folder / f"over-{role}", stop), daemon=True).start()
+    follow(role, folder, stop)
     exit_code = _EXIT_CANNOT_GO_ON
     try:
         document = _document(invitation, seat, folder.parent, particulars)
@@ -100,7 +104,21 @@ def take_seat(role: str, place: Path, stop: Stop, **particulars: object) -> Iter
         replace_file(path, seat.model_copy(update={"end_ns": time.time_ns(), "exit_code": exit_code}).model_dump_json())
 
 
-def _wait_for_invitation(place: Path, stop: Stop) -> Path | None:
+def read_invitation(folder: Path) -> Invitation:
+    """Return the invitation in ``folder``; raises `CannotGoOnError` if it cannot be read."""
+    try:
+        return Invitation.model_validate_json((folder / INVITATION).read_text())
+    except (OSError, ValidationError) as error:
+        raise CannotGoOnError(f"{folder / INVITATION} cannot be read: {error}") from error
+
+
+def follow(role: str, folder: Path, stop: Stop) -> None:
+    """Ask this process to stop as soon as the run asks all of ``role`` to."""
+    threading.Thread(target=_watch, args=(folder / f"over-{role}", stop), daemon=True).start()
+
+
+def wait_for_invitation(place: Path, stop: Stop) -> Path | None:
+    """Return the folder with the invitation of the run in ``place``, or of the newest there, once it invites; none if asked to stop."""
     said = False
     while not stop.asked:
         for run in (place, place / "latest"):
@@ -173,7 +191,7 @@ def _document(invitation: Invitation, seat: Seat, run: Path, particulars: Mappin
 def _watch(over: Path, stop: Stop) -> None:
     while not stop.wait(_LOOK_EVERY_S):
         if over.exists():
-            stop.event.set()
+            stop.ask()
 
 
 def read_seats(folder: Path) -> list[Seat]:

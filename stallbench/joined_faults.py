@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from stallbench.errors import BadInputError
 from stallbench.faults import find_fault_kinds
 from stallbench.joined import JoinedServers
+from stallbench.maintenance import find_maintenance_kinds
+from stallbench.queues import find_queue
 from stallbench.scenario import Scenario
 
 
@@ -23,9 +25,13 @@ def _find_faults(scenario: Scenario, joined: JoinedServers) -> Iterator[str]:
         ("port", database.port is not None),
         ("replication_slot", database.replication_slot),
         ("synchronous", database.synchronous),
+        ("small_disk", database.small_disk is not None),
     ):
         if is_asked:
             yield f"database.{key}: is for servers that the bench starts; with --dsn leave it out: --set database.{key}=.."
+    second = find_queue(scenario.queue.kind).second_engine
+    if second is not None:
+        yield f"queue.kind: {scenario.queue.kind} needs a {second} beside its server, which the bench starts only with servers of its own; leave out --dsn"
     kinds = find_fault_kinds()
     for index, phase in enumerate(scenario.phases):
         for place, choice in enumerate(phase.faults):
@@ -35,3 +41,6 @@ def _find_faults(scenario: Scenario, joined: JoinedServers) -> Iterator[str]:
                 yield f"{path}: {choice.kind} strikes a server itself, which the bench does only to servers that it has started; leave out --dsn"
             elif allowed == "if allowed" and not joined.may_change_servers:
                 yield f"{path}: {choice.kind} is felt by everybody on {choice.on}; say --allow-server-changes if that is meant"
+    for index, task in enumerate(scenario.maintenance):
+        if find_maintenance_kinds()[task.kind].on_joined == "never":
+            yield f"maintenance[{index}]: {task.kind} ends sessions of others, which the bench does only on servers that it has started; leave out --dsn"

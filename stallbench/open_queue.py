@@ -14,7 +14,23 @@ from stallbench.records.endpoint import Endpoint
 def open_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, name: str) -> Queue[Any]:
     """Connect as the process ``name`` and return the queue of that kind; kind and options were validated with the scenario."""
     queue_type = find_queue(kind)
-    return queue_type(driver_of(endpoint.engine).connect(endpoint, name), queue_type.options_type.model_validate(options))
+    driver = driver_of(endpoint.engine)
+    queue = queue_type(driver.connect(endpoint, name), queue_type.options_type.model_validate(options))
+    if queue.second_engine is not None:
+        assert endpoint.second is not None, f"{kind} needs another server, {queue.second_engine}, beside {endpoint.engine}"
+        try:
+            queue.attach(driver_of(queue.second_engine).connect(endpoint.second, name))
+        except BaseException:
+            driver.close(queue.connection)
+            raise
+    return queue
+
+
+def close_queue(queue: Queue[Any], engine: str) -> None:
+    """Close its connections, whatever state they are in; ``engine``: its own server's."""
+    driver_of(engine).close(queue.connection)
+    if queue.second_engine is not None:
+        driver_of(queue.second_engine).close(queue.second)
 
 
 @contextmanager
@@ -24,4 +40,4 @@ def opened_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, n
     try:
         yield queue
     finally:
-        driver_of(endpoint.engine).close(queue.connection)
+        close_queue(queue, endpoint.engine)

@@ -48,10 +48,12 @@ class Outside:
                 "seed": scenario.seed,
             },
         )
+        locust = RunFolder(self._folder.parent).locust
+        locust.mkdir(exist_ok=True)
         self._folder.mkdir()
         # Whoever comes may be another user of the same host, or of a container.
-        self._folder.chmod(0o777)
-        (self._folder.parent / "events").chmod(0o777)
+        for folder in (self._folder, locust, self._folder.parent / "events"):
+            folder.chmod(0o777)
         replace_file(self._folder / INVITATION, invitation.model_dump_json(indent=1))
 
     def end(self, role: str, grace_s: float) -> None:

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,7 +37,14 @@ class Process:
     """One process of the run; made by `Processes.start`."""
 
     def __init__(
-        self, name: str, role: str, popen: subprocess.Popen[bytes], log: Path, stop_signal: signal.Signals, ready: bool
+        self,
+        name: str,
+        role: str,
+        popen: subprocess.Popen[bytes],
+        log: Path,
+        stop_signal: signal.Signals,
+        ready: bool,
+        orderly: tuple[int, ...] = (0,),
     ) -> None:
         """Watch over ``popen``; with ``ready``, its standard output is read as messages."""
         self.name = name
@@ -47,11 +54,15 @@ class Process:
         self.start_ns = time.time_ns()
         self.end_ns: int | None = None
         self.intended: Intended = "running"
+        self.said_ready = False
+        """Whether it has said that it is."""
         self.metrics_port: int | None = None
         """Where it answers Prometheus, once it has said so."""
         self._popen = popen
         self._stop_signal = stop_signal
+        self._orderly = orderly
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._said_ready = threading.Event()
         self._reader = threading.Thread(target=self._read_messages, name=f"read {name}", daemon=True) if ready else None
         if self._reader:
             self._reader.start()
@@ -73,18 +84,30 @@ class Process:
 
         Raises `NotCarriedOutError` with the end of its log when it ends first or is not ready within ``deadline_s``.
         """
+        ready = self._wait_for("ready", deadline_s, "ready")
+        return ready if isinstance(ready, dict) else {}
+
+    def wait_listening(self, deadline_s: float) -> None:
+        """Wait until it has said, now or before, that it is ready: an earlier signal would end it. Raises as `wait_ready` does, but for its end."""
+        if not self._said_ready.wait(deadline_s) and self.poll() is None:
+            raise NotCarriedOutError(f"{self.name} was not ready within {deadline_s:.0f} s{self.tail_log()}")
+
+    def wait_rest(self, deadline_s: float) -> None:
+        """Wait until it says that it rests, as it was asked to; raises as `wait_ready` does."""
+        self._wait_for("resting", deadline_s, "at rest")
+
+    def _wait_for(self, key: str, deadline_s: float, state: str) -> Any:
         until_s = time.monotonic() + deadline_s
         while (left_s := until_s - time.monotonic()) > 0:
             try:
                 message = self._messages.get(timeout=min(left_s, 0.1))
             except queue.Empty:
                 if self.poll() is not None and self._messages.empty():
-                    raise NotCarriedOutError(f"{self.name} {self.tell_end()} before it was ready{self.tail_log()}") from None
+                    raise NotCarriedOutError(f"{self.name} {self.tell_end()} before it was {state}{self.tail_log()}") from None
                 continue
-            if "ready" in message:
-                ready = message["ready"]
-                return ready if isinstance(ready, dict) else {}
-        raise NotCarriedOutError(f"{self.name} was not ready within {deadline_s:.0f} s{self.tail_log()}")
+            if key in message:
+                return message[key]
+        raise NotCarriedOutError(f"{self.name} was not {state} within {deadline_s:.0f} s{self.tail_log()}")
 
     def messages(self) -> list[dict[str, Any]]:
         """Take what it has said since it was last asked."""
@@ -137,7 +160,7 @@ class Process:
         code = self.poll()
         if code is None:
             return False
-        return self.intended == "running" or (self.intended == "stopped" and not is_orderly(self.role, code))
+        return self.intended == "running" or (self.intended == "stopped" and not is_orderly(self.role, code, self._orderly))
 
     def tell_end(self) -> str:
         """Say how it ended, to go behind its name."""
@@ -166,6 +189,7 @@ class Process:
             "end_ns": self.end_ns,
             "intended": self.intended,
             "exit_code": self.exit_code,
+            **({"orderly": list(self._orderly)} if self._orderly != (0,) else {}),
         }
 
     def _read_messages(self) -> None:
@@ -178,7 +202,9 @@ class Process:
                     message = None
                 if isinstance(message, dict):
                     if isinstance(ready := message.get("ready"), dict):
+                        self.said_ready = True
                         self.metrics_port = ready.get("metrics_port")
+                        self._said_ready.set()
                     self._messages.put(message)
                 else:
                     log.write(line)
@@ -207,12 +233,13 @@ class Processes:
         stop_signal: signal.Signals = signal.SIGTERM,
         death_signal: signal.Signals = signal.SIGKILL,
         ready: bool = False,
+        orderly: tuple[int, ...] = (0,),
     ) -> Process:
         """Start ``argv`` with ``document`` as JSON on its standard input.
 
         ``user``: run as that user, from ``/`` (for servers that refuse root). ``stop_signal``: asks it to end; SIGKILL
         for one that knows no better end. ``death_signal``: sent by the kernel when the bench dies. ``ready``: read its standard output
-        as messages, see `Process.wait_ready`.
+        as messages, see `Process.wait_ready`. ``orderly``: exit codes of a process that did what it was asked to.
 
         Raises `NotCarriedOutError` when the program cannot be started.
         """
@@ -233,7 +260,7 @@ class Processes:
                 )
             except OSError as error:
                 raise NotCarriedOutError(f"{name} could not be started: {argv[0]}: {error.strerror}") from error
-        process = Process(name, role, popen, log, stop_signal, ready)
+        process = Process(name, role, popen, log, stop_signal, ready, orderly)
         self._all.append(process)
         if document is not None:
             _write_document(popen, document)
@@ -288,12 +315,12 @@ class Processes:
         return [process.record() for process in self._all]
 
 
-def is_orderly(role: str, code: int | None) -> bool:
-    """Whether a process of ``role`` that was asked to stop has ended in an orderly way.
+def is_orderly(role: str, code: int | None, codes: Collection[int] = (0,)) -> bool:
+    """Whether a process of ``role`` that was asked to stop has ended in an orderly way, which is one of ``codes``.
 
     A server may be one, like Beanstalkd, that knows no other end than the signal itself.
     """
-    return code == 0 or (role == "server" and code == -signal.SIGTERM)
+    return code in codes or (role == "server" and code == -signal.SIGTERM)
 
 
 def unprivileged_user() -> str | None:

@@ -188,7 +188,7 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
         if owner_pid.isdigit() and not psutil.pid_exists(int(owner_pid)):
             shutil.rmtree(scratch, ignore_errors=True)
             done.append(f"removed {scratch} of a pipeline that is dead")
-    for record in sorted([*runs.glob("*/run.json"), *runs.glob("*/comparison.json")]):
+    for record in sorted(path for name in ("run", "comparison", "soak") for path in runs.glob(f"*/{name}.json")):
         if record.parent.is_symlink():
             continue
         content = _read_json(record) or {}

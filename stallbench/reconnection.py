@@ -45,8 +45,8 @@ def reconnect(
     retrying = Retrying(
         retry=retry_if_exception_type(loaded_errors()),
         wait=wait_random_exponential(multiplier=0.05, max=2),
-        stop=stop_after_delay(RECONNECT_S) | stop_when_event_set(stop.event),
-        sleep=sleep_using_event(stop.event),
+        stop=stop_after_delay(RECONNECT_S) | stop_when_event_set(stop.for_good),
+        sleep=sleep_using_event(stop.for_good),
         after=tell,
     )
     try:

@@ -11,7 +11,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
@@ -61,39 +61,33 @@ def say(**message: object) -> None:
     print(json.dumps(message), flush=True)
 
 
-class Go:
-    """Whether the role may begin; set by SIGUSR1, so that processes that were made ready one by one begin at the same moment."""
-
-    def __init__(self) -> None:
-        """Take over the signal, for the main thread; until then it would end the process."""
-        self._event = threading.Event()
-        signal.signal(signal.SIGUSR1, self._set)
-
-    def wait(self, stop: Stop) -> None:
-        """Return when the role may begin, or is asked to end."""
-        while not stop.asked and not self._event.wait(_LOOK_FOR_STOP_S):
-            pass
-
-    def _set(self, signum: int, frame: FrameType | None) -> None:
-        self._event.set()
-
-
 class Stop:
-    """Whether the role has been asked to end; set by SIGTERM and SIGINT."""
+    """Whether the role has been asked to end; set by SIGTERM and SIGINT. Also by `Rest`, for a while."""
 
-    def __init__(self) -> None:
-        """Take over both signals, for the main thread."""
+    def __init__(self, *, by: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
+        """Take over the signals ``by`` which it is asked, for the main thread; none if somebody else takes them."""
         self._event = threading.Event()
-        signal.signal(signal.SIGTERM, self._ask)
-        signal.signal(signal.SIGINT, self._ask)
+        self._for_good = threading.Event()
+        for signum in by:
+            signal.signal(signum, self._ask)
 
     @property
     def event(self) -> threading.Event:
         """The event that is set when it is time to end, for libraries that wait on one."""
         return self._event
 
-    def _ask(self, signum: int, frame: FrameType | None) -> None:
+    @property
+    def for_good(self) -> threading.Event:
+        """The same, but not set for a rest: what has to come to its end before one, like a reconnection, waits on this."""
+        return self._for_good
+
+    def ask(self) -> None:
+        """Ask the role to end."""
+        self._for_good.set()
         self._event.set()
+
+    def _ask(self, signum: int, frame: FrameType | None) -> None:
+        self.ask()
 
     @property
     def asked(self) -> bool:
@@ -105,12 +99,63 @@ class Stop:
         return self._event.wait(timeout_s)
 
 
+class Rest:
+    """Whether the role is to pause: from SIGUSR2, after the move that it is making, to SIGUSR1.
+
+    In a rest it has no job in hand and no file open, so that its records can be moved on to another folder; the process and its
+    connection live on, which is what a soak looks at.
+    """
+
+    def __init__(self, stop: Stop) -> None:
+        """Take over both signals, for the main thread; whoever looks at ``stop`` sees a rest as a time to end."""
+        self._stop = stop
+        self._asked = threading.Event()
+        self._over = threading.Event()
+        signal.signal(signal.SIGUSR2, self._begin)
+        signal.signal(signal.SIGUSR1, self._end)
+
+    @property
+    def asked(self) -> bool:
+        """Whether it is time to rest, and not to end."""
+        return self._asked.is_set() and not self._stop.for_good.is_set()
+
+    def take(self) -> bool:
+        """Tell the bench, and rest until it is over; returns whether the role goes on then, and is not to end."""
+        say(resting=True)
+        while not self._stop.for_good.is_set() and not self._over.wait(_LOOK_FOR_STOP_S):
+            pass
+        self._asked.clear()
+        if not self._stop.for_good.is_set():
+            self._stop.event.clear()
+        if self._stop.for_good.is_set():  # asked to end between the two lines above
+            self._stop.event.set()
+        return not self._stop.for_good.is_set()
+
+    def wait_for_go(self) -> None:
+        """Return at SIGUSR1, by which processes that were made ready one by one begin at the same moment, or when it is time to end or rest."""
+        while not self._stop.asked and not self._over.wait(_LOOK_FOR_STOP_S):
+            pass
+
+    def _begin(self, signum: int, frame: FrameType | None) -> None:
+        self._over.clear()
+        self._asked.set()
+        self._stop.event.set()
+
+    def _end(self, signum: int, frame: FrameType | None) -> None:
+        self._over.set()
+
+
+def is_expected(error: BaseException) -> bool:
+    """Whether an error is one that the role's server or disk can cause, and that the user is told in one line."""
+    return isinstance(error, (CannotGoOnError, OSError, *loaded_errors()))
+
+
 def run_role(main: Callable[[], None]) -> None:
     """Run ``main``; when its server or its disk fails it, say why in one line and end with `EXIT_CANNOT_GO_ON`."""
     try:
         main()
     except Exception as error:
-        if not isinstance(error, (CannotGoOnError, OSError, *loaded_errors())):
+        if not is_expected(error):
             raise
         print(f"cannot go on: {error}", file=sys.stderr)
         sys.exit(EXIT_CANNOT_GO_ON)

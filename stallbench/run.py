@@ -7,6 +7,7 @@ import secrets
 import signal
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ from stallbench.onlookers.stretches import Stretch, read_stretches
 from stallbench.open_queue import opened_queue
 from stallbench.outside import Outside
 from stallbench.processes import Process, Processes
-from stallbench.queues import Queue
+from stallbench.queues import Queue, find_queue
 from stallbench.reaper import start_reaper
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
@@ -37,6 +38,7 @@ from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.servers.debts import Debts
 from stallbench.servers.join import join_cluster, note_what_was_made
 from stallbench.terminal import RunView
+from stallbench.upkeep import Upkeep
 
 _STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
@@ -75,7 +77,9 @@ class Run:
         self._longrunners: Longrunners | None = None
         self._faults: Faults | None = None
         self._sampling: Sampling | None = None
+        self._upkeep: Upkeep | None = None
         self._died: set[str] = set()
+        self._fault_numbers: Counter[str] = Counter()
         self._outside = Outside(folder)
         self._joined = joined
         self._watching = watching or Watching()
@@ -127,9 +131,13 @@ class Run:
                 logs=self.folder.logs,
                 processes=self._processes,
                 progress=self.view.say,
+                second_engine=find_queue(self.scenario.queue.kind).second_engine,
             )
-        self._longrunners = Longrunners(self._cluster, self._processes, self.folder)
-        self.record.follow("servers", self._cluster.records)
+        self._watch_over_servers()
+
+    def _watch_over_servers(self) -> None:
+        self._longrunners = Longrunners(self.cluster, self._processes, self.folder)
+        self.record.follow("servers", self.cluster.records)
         self.record.follow("longrunners", self._longrunners.records)
         self.record.write()
 
@@ -159,7 +167,19 @@ class Run:
             self.record.note("The collectors were off: nothing was sampled.")
 
     def _start_load(self) -> None:
-        """Fill the queue, then start its scheduler, the workers, and the producers."""
+        backlog = self._fill_and_start()
+        if self.scenario.outside:
+            self._outside.invite(
+                self.scenario, self.record["queue"], self.cluster, self._scratch, expose=self._watching.exposure is not None
+            )
+            self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
+        if not backlog and self.scenario.producers.rate == 0:
+            self.record.note("No load was asked for: producers.rate is 0.")
+        self._plan_faults()
+        self.record.write()
+
+    def _fill_and_start(self) -> int:
+        """Fill the queue, then start its scheduler, the workers, and the producers; returns how many jobs it was filled with."""
         self._load = Load(
             self.scenario,
             self.record["queue"],
@@ -171,19 +191,16 @@ class Run:
             self._check_processes()
             self.view.say(f"{backlog:,} jobs are in the queue")
         self._load.start_scheduler()
+        self._start_upkeep()
         self._load.start_workers()
         self._load.start_producers()
-        if self.scenario.outside:
-            self._outside.invite(
-                self.scenario, self.record["queue"], self.cluster, self._scratch, expose=self._watching.exposure is not None
-            )
-            self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
-        if not backlog and self.scenario.producers.rate == 0:
-            self.record.note("No load was asked for: producers.rate is 0.")
+        return backlog
+
+    def _plan_faults(self) -> None:
         self._faults = Faults(
             Ground(
                 cluster=self.cluster,
-                load=self._load,
+                load=self.load,
                 processes=self._processes,
                 queue=self.record["queue"],
                 folder=self.folder,
@@ -192,9 +209,16 @@ class Run:
                 note=self.record.note,
             ),
             say=self.view.say,
+            numbers=self._fault_numbers,
         )
         self.record.follow("faults", self._faults.records)
-        self.record.write()
+
+    def _start_upkeep(self) -> None:
+        self._upkeep = Upkeep(self.cluster, self.record["queue"], processes=self._processes, folder=self.folder)
+        self.record.follow("maintenance", self._upkeep.records)
+        self._upkeep.start(self.scenario.maintenance)
+        for task in self.scenario.maintenance:
+            self.view.say(f"{task.kind} looks after {task.on}")
 
     def _go_through(self, index: int, phase: Phase) -> None:
         assert self._longrunners is not None
@@ -263,17 +287,21 @@ class Run:
     def _stop_load(self) -> None:
         for role in ("longrunner", "producer"):
             self._outside.end(role, _STOP_S)
+        if self._upkeep:
+            self._upkeep.stop()
         self.load.stop()
         self._outside.end("worker", _STOP_S)
         self.record.write()
         self._check_processes()
 
-    def _take_census(self) -> None:
+    def _take_census(self) -> int:
+        """Look what the queue still holds; returns how many jobs that are."""
         with self._opened_queue("census") as queue:
             count = take_census(queue, self.folder.census)
         if self._sampling:
             self._sampling.stop()
         self.view.say(f"the queue still holds {count:,} jobs")
+        return count
 
     def process_records(self) -> list[dict[str, Any]]:
         """Return every process that took part, the bench's own and others', for ``run.json``."""

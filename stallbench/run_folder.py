@@ -17,6 +17,8 @@ RUNS = PROJECT / "reports" / "runs"
 _LATEST = "latest"
 COMPARISON = "comparison.json"
 """The file by which a comparison's folder is known, as a run's by its ``run.json``."""
+SOAK = "soak.json"
+"""The same of a soak's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,19 @@ class RunFolder:
         return self.path / "conditions"
 
     @property
+    def locust(self) -> Path:
+        """Folder of what Locust says of its own requests; it is there only if Locust may take part."""
+        return self.path / "locust"
+
+    @property
     def census(self) -> Path:
         """Every job that the queue still held at the end."""
         return self.path / "census.csv"
+
+    @property
+    def left_over(self) -> Path:
+        """Every job that was in the queue before the run: what the census of a soak's cycle before found."""
+        return self.path / "left_over.csv"
 
 
 def create_run_folder(scenario: Scenario, runs: Path) -> RunFolder:
@@ -106,7 +118,16 @@ def find_run_folder(run: str, runs: Path) -> RunFolder:
 
 def find_comparison_folder(name: str, runs: Path) -> Path | None:
     """Return the folder of a comparison, a path or a name below ``runs``; none if ``name`` is none's."""
-    return next((path.resolve() for path in (Path(name), runs / name) if (path / COMPARISON).is_file()), None)
+    return _find_folder_with(COMPARISON, name, runs)
+
+
+def find_soak_folder(name: str, runs: Path) -> Path | None:
+    """Return the folder of a soak, a path or a name below ``runs``; none if ``name`` is none's."""
+    return _find_folder_with(SOAK, name, runs)
+
+
+def _find_folder_with(file: str, name: str, runs: Path) -> Path | None:
+    return next((path.resolve() for path in (Path(name), runs / name) if (path / file).is_file()), None)
 
 
 def _make_new(runs: Path, name: str) -> Path:

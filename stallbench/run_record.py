@@ -55,6 +55,7 @@ class RunRecord:
             "phases": _plan(scenario.phases),
             "longrunners": [],
             "faults": [],
+            "maintenance": [],
             "processes": [],
             "notes": [],
         }

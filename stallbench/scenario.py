@@ -48,6 +48,10 @@ class Database(Section):
         default=True,
         description="whether clients prepare statements by name on PostgreSQL; a pooler by the transaction breaks that",
     )
+    small_disk: Literal["wal", "tables"] | None = Field(
+        default=None, description="what of the primary is on a small disk of its own, for the fault full_disk"
+    )
+    small_disk_mb: int = Field(default=128, ge=16, le=4096)
     settings: dict[SettingName, SettingValue] = Field(default_factory=dict, description="server settings of all servers")
     replica_settings: dict[SettingName, SettingValue] = Field(default_factory=dict, description="settings of the replicas only")
 
@@ -66,8 +70,9 @@ class QueueChoice(BaseModel):
 
 
 class Producers(Section):
-    """Open-loop load."""
+    """What puts jobs into the queue."""
 
+    kind: Literal["open_loop", "locust"] = "open_loop"
     count: int = Field(default=1, ge=1, le=64)
     rate: float = Field(ge=0, le=1_000_000, description="jobs a second, of all producers together", examples=[500])
     backlog: int = Field(
@@ -80,6 +85,8 @@ class Producers(Section):
     max_batch: int = Field(
         default=1, ge=1, le=10_000, description="jobs that are due may share one enqueue call, up to this many"
     )
+    users: int = Field(default=50, ge=1, le=5_000, description="of each Locust process: that many connections share its rate")
+    max_failure_ratio: float = Field(default=0, ge=0, le=1, description="enqueues that may fail before Locust fails")
 
 
 class Workers(Section):
@@ -118,6 +125,20 @@ class FaultChoice(BaseModel):
     @property
     def options(self) -> dict[str, Any]:
         """The fault's options as the scenario gives them."""
+        return dict(self.model_extra or {})
+
+
+class MaintenanceChoice(BaseModel):
+    """What looks after a server for as long as there is load; every other key is an option of that kind."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    kind: str = Field(examples=["watchdog"])
+    on: Name = Field(default="primary", description="a server")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options as the scenario gives them."""
         return dict(self.model_extra or {})
 
 
@@ -200,6 +221,9 @@ class ScenarioContent(Section):
     workers: Workers = Field(default_factory=Workers)
     outside: bool = Field(default=False, description="whether workers, producers and longrunners that others start may take part")
     collectors: Collectors = Field(default_factory=Collectors)
+    maintenance: tuple[MaintenanceChoice, ...] = Field(
+        default=(), strict=False, description="while there is load, on its servers"
+    )
     phases: tuple[Phase, ...] = Field(min_length=1, strict=False)
     expect: tuple[Expectation, ...] = Field(default=(), strict=False)
     comparison: ComparisonChoice | None = None

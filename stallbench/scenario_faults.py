@@ -17,6 +17,7 @@ from stallbench.expectation_faults import WHOLE_RUN, find_expectation_faults
 from stallbench.fault import Fault, show_value
 from stallbench.injection_faults import find_injection_faults
 from stallbench.longrunner_faults import find_longrunner_faults
+from stallbench.maintenance_faults import find_maintenance_faults
 from stallbench.model_faults import find_model_faults
 from stallbench.queues import NoQueueError, find_queue, find_queues
 from stallbench.queues.elsewhere import is_elsewhere
@@ -33,6 +34,7 @@ _ENGINES_OF_KEY: Mapping[str, tuple[Engine, ...]] = {
     "replication_slot": ("postgres",),
     "hot_standby_feedback": ("postgres",),
     "synchronous": ("postgres", "mariadb"),
+    "small_disk": ("postgres",),
 }
 """What not every engine has, by its key in ``database``."""
 
@@ -57,12 +59,14 @@ def find_faults(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
         *unusable,
         *(fault for fault in of_models if fault.path not in places),
         *_find_phase_faults(phases, _table(content, "producers").get("rate", 0)),
+        *_find_producer_faults(_table(content, "producers")),
         *_find_database_faults(database),
         *_find_connection_faults(content, database),
         *find_expectation_faults(_items(content, "expect"), measured),
         *find_comparison_faults(_table(content, "comparison"), measured, variants),
         *([] if unusable else _find_longrunner_faults(phases, database)),
         *_find_injection_faults(content, phases, database),
+        *_find_maintenance_faults(content, database),
     ]
 
 
@@ -90,11 +94,30 @@ def _find_injection_faults(
     if of_servers and workers and producers:  # else it is not clear where they could strike
         yield from find_injection_faults(
             phases,
+            database,
             engine=of_servers.engine,
             replicas=of_servers.replicas,
             workers=workers.count,
             producers=producers.count if producers.rate else 0,
+            has_scheduler=_has_scheduler(_sound(QueueChoice, content.get("queue"))),
         )
+
+
+def _has_scheduler(choice: QueueChoice | None) -> bool:
+    """Whether the queue has one; no, if it is not clear which queue it is."""
+    try:
+        queue = find_queue(choice.kind) if choice else None
+    except NoQueueError:
+        return False
+    options = _sound(queue.options_type, choice.options) if queue and choice else None
+    return bool(queue and options and queue.has_scheduler(options))
+
+
+def _find_maintenance_faults(content: Mapping[str, Any], database: Mapping[str, Any]) -> Iterator[Fault]:
+    of_servers = _sound(Database, {key: database[key] for key in ("engine", "replicas") if key in database})
+    if of_servers:
+        items = _items(content, "maintenance")
+        yield from find_maintenance_faults(items, engine=of_servers.engine, replicas=of_servers.replicas)
 
 
 def _table(content: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -156,6 +179,17 @@ def _find_phase_faults(phases: list[dict[str, Any]], rate: object) -> Iterator[F
         yield Fault(("phases",), f" take {together_s:,.0f} s together; expected at most {LONGEST_S:,} s, a day")
 
 
+def _find_producer_faults(producers: Mapping[str, Any]) -> Iterator[Fault]:
+    """Find what Locust cannot do, and what only Locust can."""
+    if producers.get("kind") == "locust":
+        if producers.get("max_batch", 1) != 1:
+            yield Fault(("producers", "max_batch"), " is given, but a user of Locust enqueues one job a request; leave it out")
+        return
+    for key in ("users", "max_failure_ratio"):
+        if key in producers:
+            yield Fault(("producers", key), ' is for Locust; it needs producers.kind = "locust"')
+
+
 def _find_connection_faults(content: Mapping[str, Any], database: Mapping[str, Any]) -> Iterator[Fault]:
     """Find more processes than the server takes connections; the bench's own, and a longrunner's, need some besides."""
     workers, producers = _sound(Workers, _table(content, "workers")), _sound(Producers, content.get("producers"))
@@ -163,7 +197,8 @@ def _find_connection_faults(content: Mapping[str, Any], database: Mapping[str, A
     if workers and producers and traits and traits.connection_limit:
         setting, default = traits.connection_limit
         limit = _table(database, "settings").get(setting, default)
-        needed = workers.count + producers.count + _CONNECTIONS_BESIDES
+        each = producers.users if producers.kind == "locust" else 1
+        needed = workers.count + producers.count * each + _CONNECTIONS_BESIDES
         if isinstance(limit, int) and needed > limit:
             yield Fault(
                 ("workers", "count"),
@@ -193,6 +228,8 @@ def _find_database_faults(database: Mapping[str, Any]) -> Iterator[Fault]:
         for key in ("replication_slot", "hot_standby_feedback", "synchronous", "replica_settings"):
             if database.get(key):
                 yield Fault(("database", key), " is given, but database.replicas is 0; it needs at least 1")
+    if database.get("small_disk") and database.get("replicas"):
+        yield Fault(("database", "small_disk"), f" is given, but database.replicas is {database['replicas']}; expected 0 with it")
     for key in ("settings", "replica_settings"):
         names = _table(database, key)
         if names and not traits.has_settings:

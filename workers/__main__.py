@@ -9,14 +9,15 @@ import sys
 
 from stallbench.exposition import EventFigures, serve
 from stallbench.records.events import EventLog
-from stallbench.role import Go, Stop, run_role, say
+from stallbench.role import Rest, Stop, run_role, say
 from stallbench.role_document import role_document
 from workers.worker import Worker, WorkerDocument
 
 
 def main() -> None:
     """Run one worker until it is asked to stop."""
-    stop, go = Stop(), Go()
+    stop = Stop()
+    rest = Rest(stop)
     with role_document(WorkerDocument, "worker", sys.argv[1:], stop) as document:
         if document is None:
             return
@@ -25,8 +26,14 @@ def main() -> None:
             worker = Worker(document, log, stop)
             say(ready=serve(document.expose, figures))
             if document.wait_for_go:
-                go.wait(stop)
+                rest.wait_for_go()
             worker.run()
+            while rest.asked:
+                log.close()
+                if not rest.take():
+                    return
+                log.open()
+                worker.run()
 
 
 if __name__ == "__main__":

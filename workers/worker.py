@@ -7,15 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from stallbench.conditions import Conditions
-from stallbench.drivers import driver_of
-from stallbench.exposition import Exposure
-from stallbench.open_queue import open_queue
+from stallbench.queue_client import ClientDocument, QueueClient
 from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, Queue
-from stallbench.reconnection import reconnect
-from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event, EventLog
 from stallbench.role import Stop
 from workers.work import Work, WorkFailedError
@@ -25,17 +21,9 @@ _FAILURES_WITHOUT_PAUSE = 5
 that refuses everything is not to be asked, nor the event log to be filled, as fast as this machine can."""
 
 
-class WorkerDocument(BaseModel):
+class WorkerDocument(ClientDocument):
     """The JSON document that a worker is started with."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(description="names the process in the records and to the server")
-    endpoint: Endpoint
-    queue: str = Field(description="kind of the queue under test")
-    queue_options: dict[str, object] = {}
-    events: Path = Field(description="the event log to append to; its folder exists")
-    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
     work_s: float = Field(default=0.001, ge=0, description="how long a job takes")
     poll_s: float = Field(
         default=0.02,
@@ -55,7 +43,6 @@ class Worker:
     def __init__(self, document: WorkerDocument, log: EventLog, stop: Stop) -> None:
         """Connect; raises an error of the engine's driver when the server cannot be reached."""
         self._document = document
-        self._driver = driver_of(document.endpoint.engine)
         self._log = log
         self._stop = stop
         self._random = random.Random(document.seed)
@@ -63,14 +50,12 @@ class Worker:
         self._conditions = Conditions(document.conditions, document.name)
         self._clock_offset_s = 0.0
         self._work = Work(document.work_s, self._conditions, self._random)
-        self._queue: Queue[Any] = self._open()
+        self._client = QueueClient(document, log, stop, prepare=self._prepare)
 
     def run(self) -> None:
         """Work until asked to stop; the job in hand is finished first.
 
-        After an error of the driver the queue may make its connection fit again, as its own policy says. If it does not, the
-        connection is given up and opened anew, so that no transaction and no lock of the broken move lives on. Raises
-        `CannotGoOnError` when the server stays away.
+        After an error of the driver it goes on as `QueueClient.make_fit_again` says. Raises `CannotGoOnError` when the server stays away.
         """
         failures = 0
         while not self._stop.asked:
@@ -80,8 +65,8 @@ class Worker:
                 if self._in_hand is not None:
                     self._finish(self._in_hand)
                 failures = 0
-            except self._driver.errors as error:
-                self._make_fit_again(error)
+            except self._client.errors as error:
+                self._client.make_fit_again(error)
                 failures += 1
                 if failures > _FAILURES_WITHOUT_PAUSE:
                     self._pause()
@@ -89,28 +74,16 @@ class Worker:
                 self._in_hand = None
         self._leave()
 
-    def _make_fit_again(self, error: Exception) -> None:
-        try:
-            if self._queue.recover(error):
-                return
-        except self._driver.errors as further:
-            self._record_error(further, "recover", None, 0)
-        self._driver.close(self._queue.connection)
-        self._queue = reconnect(self._open, self._stop, self._record_refusal)
-
     def _leave(self) -> None:
         try:
-            self._queue.leave()
-        except self._driver.errors as error:
+            self._client.queue.leave()
+        except self._client.errors as error:
             self._record_error(error, "leave", None, 0)
 
-    def _open(self) -> Queue[Any]:
-        document = self._document
-        queue = open_queue(document.queue, document.queue_options, document.endpoint, document.name)
+    def _prepare(self, queue: Queue[Any]) -> None:
         queue.random = self._random
         queue.on_retry = self._record_retry
         queue.clock = lambda: time.time() + self._clock_offset_s
-        return queue
 
     def _set_clock(self) -> None:
         wrong = {name: condition for name, condition in self._conditions.look().items() if condition.clock_offset_s}
@@ -120,11 +93,11 @@ class Worker:
     def _claim(self) -> Claim | None:
         began_ns = time.monotonic_ns()
         try:
-            claims = self._queue.claim()
+            claims = self._client.queue.claim()
         except LostRaceError as lost:
             self._log.write(Event.LOST_RACE, job_id=lost.job_id, duration_ns=time.monotonic_ns() - began_ns)
             return None
-        except self._driver.errors as error:
+        except self._client.errors as error:
             self._record_error(error, "claim", None, time.monotonic_ns() - began_ns)
             raise
         duration_ns = time.monotonic_ns() - began_ns
@@ -150,11 +123,11 @@ class Worker:
         self._log.write(Event.WORKED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=ended_ns - began_ns)
         began_ns = time.monotonic_ns()
         try:
-            self._queue.complete(claim)
+            self._client.queue.complete(claim)
         except ClaimExpiredError:
             self._log.write(Event.EXPIRED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=time.monotonic_ns() - began_ns)
             return
-        except self._driver.errors as error:
+        except self._client.errors as error:
             self._record_error(error, "complete", claim, time.monotonic_ns() - began_ns)
             raise
         duration_ns = time.monotonic_ns() - began_ns
@@ -163,8 +136,8 @@ class Worker:
     def _fail(self, claim: Claim, failure: WorkFailedError) -> None:
         began_ns = time.monotonic_ns()
         try:
-            self._queue.fail(claim, str(failure))
-        except self._driver.errors as error:
+            self._client.queue.fail(claim, str(failure))
+        except self._client.errors as error:
             self._record_error(error, "fail", claim, time.monotonic_ns() - began_ns)
             raise
         duration_ns = time.monotonic_ns() - began_ns
@@ -173,16 +146,9 @@ class Worker:
         )
 
     def _record_error(self, error: Exception, move: str, claim: Claim | None, duration_ns: int) -> None:
-        self._log.write(
-            Event.ERROR,
-            job_id=claim.job_id if claim else None,
-            attempt=claim.attempt if claim else None,
-            duration_ns=duration_ns,
-            detail=self._tell(error, move),
+        self._client.record_error(
+            error, move, job_id=claim.job_id if claim else None, attempt=claim.attempt if claim else None, duration_ns=duration_ns
         )
-
-    def _record_refusal(self, error: Exception) -> None:
-        self._record_error(error, "connect", None, 0)
 
     def _record_retry(self, error: Exception) -> None:
         """Record what the queue answers by trying again: with a job in hand that is in its completion."""
@@ -191,8 +157,5 @@ class Worker:
             Event.RETRIED,
             job_id=claim.job_id if claim else None,
             attempt=claim.attempt if claim else None,
-            detail=self._tell(error, "complete" if claim else "claim"),
+            detail=self._client.tell(error, "complete" if claim else "claim"),
         )
-
-    def _tell(self, error: Exception, move: str) -> str:
-        return f"{self._driver.code(error)} in {move}: {self._driver.tell(error)}"

@@ -47,7 +47,13 @@ const stallbenchCharts = (function () {
     ctx.restore();
   };
 
-  // chart: title, log, series; a series: label, hue (the name of a colour), dash, and values, one for each of data.t_s.
+  // What changes little would be a straight line on an axis that begins at 0.
+  const closeRange = (low, high) => {
+    const margin = Math.max((high - low) * 0.1, Math.abs(high) * 0.02, 1e-9);
+    return [Math.max(0, low - margin), high + margin];
+  };
+
+  // chart: title, log, close (the axis begins near the lowest value), series; a series: label, hue (the name of a colour), dash, and values, one for each of data.t_s.
   const draw = (box, charts, data) => {
     const plots = [];
     const end = endOf(data);
@@ -84,9 +90,9 @@ const stallbenchCharts = (function () {
         height: (chart.height || 118) + (last ? 32 : 0),
         padding: [6, 8, 0, 0],
         cursor: { sync: { key: sync.key }, points: { size: 6 }, drag: { x: true, y: false } },
-        scales: { x: { time: false, range: () => [0, end] }, y: chart.log ? { distr: 3 } : { range: (u, low, high) => [0, Math.max(high * 1.08, 1e-9)] } },
+        scales: { x: { time: false, range: () => [0, end] }, y: chart.log ? { distr: 3 } : { range: (u, low, high) => (chart.close ? closeRange(low, high) : [0, Math.max(high * 1.08, 1e-9)]) } },
         axes: [
-          { ...axis, size: last ? 34 : 10, values: (u, ticks) => ticks.map((t) => (last ? t + " s" : "")) },
+          { ...axis, size: last ? 34 : 10, values: (u, ticks) => ticks.map((t) => (last ? t + " " + (data.unit || "s") : "")) },
           {
             ...axis,
             size: LEFT,

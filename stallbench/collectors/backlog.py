@@ -23,7 +23,7 @@ class BacklogCollector(ServerCollector):
 
     def sample_server(self, server: WatchedServer, connection: Any) -> Iterator[Sample]:
         """Yield depth and age of the oldest job; an empty queue's oldest job is 0 s old."""
-        backlog = self._queue.on(connection).backlog()
+        backlog = self._queue.on(connection, server.endpoint).backlog()
         yield from samples_of(
             server.name, "queue", {"depth": backlog.depth, "oldest_job_s": max(backlog.oldest_job_s or 0.0, 0.0)}
         )

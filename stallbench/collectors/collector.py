@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from stallbench.collectors.connections import Connections, NotMeasuredError
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
-from stallbench.drivers import driver_of
+from stallbench.drivers import driver_of, loaded_errors
 from stallbench.records.samples import Sample
 
 
@@ -57,7 +57,7 @@ class ServerCollector(Collector):
                 yield from self.sample_server(server, self.connections.to(server))
             except NotMeasuredError as error:
                 failures.append(str(error))
-            except driver.errors as error:
+            except loaded_errors() as error:
                 failures.append(f"{server.name}: {driver.tell(error)}")
         if failures:
             raise NotMeasuredError("; ".join(failures))

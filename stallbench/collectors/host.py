@@ -41,8 +41,9 @@ class HostCollector(Collector):
         samples = list(samples_of("host", "host", values))
         self._read_names()
         usage = self._add_up()
-        for name, (cpu_percent, memory_bytes) in sorted(usage.items()):
-            samples += samples_of("host", f"process:{name}", {"cpu_percent": round(cpu_percent, 2), "memory_bytes": memory_bytes})
+        for name, (cpu_percent, memory_bytes, private_bytes) in sorted(usage.items()):
+            figures = {"cpu_percent": round(cpu_percent, 2), "memory_bytes": memory_bytes, "private_bytes": private_bytes}
+            samples += samples_of("host", f"process:{name}", figures)
         return samples
 
     def _read_names(self) -> None:
@@ -55,20 +56,24 @@ class HostCollector(Collector):
         except FileNotFoundError:
             self._names = {}
 
-    def _add_up(self) -> dict[str, tuple[float, int]]:
-        """Sum processor share and memory by the name of the process or of its parent."""
-        usage: dict[str, tuple[float, int]] = {}
+    def _add_up(self) -> dict[str, tuple[float, int, int]]:
+        """Sum processor share, memory (resident), and what of that is not shared, by the name of the process or of its parent.
+
+        The resident sets of a server's processes hold its shared memory again and again, as far as each has touched it.
+        """
+        usage: dict[str, tuple[float, int, int]] = {}
         alive: dict[int, psutil.Process] = {}
         for pid, name in self._own_pids():
             try:
                 process = self._processes.get(pid) or psutil.Process(pid)
                 cpu_percent = process.cpu_percent()
-                memory_bytes = process.memory_info().rss
+                memory = process.memory_info()
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
             alive[pid] = process
-            cpu_before, memory_before = usage.get(name, (0.0, 0))
-            usage[name] = (cpu_before + cpu_percent, memory_before + memory_bytes)
+            cpu_before, memory_before, private_before = usage.get(name, (0.0, 0, 0))
+            private_bytes = memory.rss - memory.shared
+            usage[name] = (cpu_before + cpu_percent, memory_before + memory.rss, private_before + private_bytes)
         self._processes = alive
         return usage
 

@@ -24,4 +24,4 @@ class PlanCollector(ServerCollector):
 
     def sample_server(self, server: WatchedServer, connection: Any) -> Iterator[Sample]:
         """Yield the plan in one line; nothing for a queue that cannot say."""
-        yield from samples_of(server.name, "claim", {"plan": self._queue.on(connection).explain()})
+        yield from samples_of(server.name, "claim", {"plan": self._queue.on(connection, server.endpoint).explain()})

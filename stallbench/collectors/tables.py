@@ -9,17 +9,23 @@ from stallbench.collectors.document import WatchedServer
 from stallbench.drivers.postgres import Connection
 from stallbench.records.samples import Sample
 
-_WATCHED = "SELECT name, to_regclass(name) AS id FROM unnest(%s::text[]) AS name"
+_WATCHED = """
+SELECT name, coalesce(inhrelid, parent) AS id
+FROM unnest(%s::text[]) AS name
+CROSS JOIN to_regclass(name) AS parent
+LEFT JOIN pg_inherits ON inhparent = parent
+WHERE parent IS NOT NULL
+"""
 _STATISTICS = f"""
 SELECT name,
-  pg_stat_get_dead_tuples(id), pg_stat_get_live_tuples(id), pg_stat_get_tuples_inserted(id),
-  pg_stat_get_tuples_updated(id), pg_stat_get_tuples_hot_updated(id), pg_stat_get_tuples_deleted(id)
+  sum(pg_stat_get_dead_tuples(id))::bigint, sum(pg_stat_get_live_tuples(id))::bigint, sum(pg_stat_get_tuples_inserted(id))::bigint,
+  sum(pg_stat_get_tuples_updated(id))::bigint, sum(pg_stat_get_tuples_hot_updated(id))::bigint, sum(pg_stat_get_tuples_deleted(id))::bigint
 FROM ({_WATCHED}) AS watched
-WHERE id IS NOT NULL
+GROUP BY name
 """
 _SIZES = f"""
 WITH watched AS ({_WATCHED})
-SELECT 'table:' || name, 'table_bytes', pg_relation_size(id) FROM watched WHERE id IS NOT NULL
+SELECT 'table:' || name, 'table_bytes', sum(pg_relation_size(id))::bigint FROM watched GROUP BY name
 UNION ALL
 SELECT 'index:' || relname, 'index_bytes', pg_relation_size(pg_class.oid)
 FROM watched
@@ -29,7 +35,7 @@ JOIN pg_class ON pg_class.oid = indexrelid
 
 
 class TablesCollector(ServerCollector):
-    """Reads the statistics of the queue's tables, and the size of these and of every index on them.
+    """Reads the statistics of the queue's tables, and the size of these and of every index on them; of a partitioned table, of its partitions.
 
     Row operations reach the statistics up to a second after the transaction that made them.
     """

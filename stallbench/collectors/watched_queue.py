@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from stallbench.collectors.document import WatchedQueue
+from stallbench.drivers import driver_of
 from stallbench.queues import Queue, find_queue
+from stallbench.records.endpoint import Endpoint
 
 
 class QueueOnConnection:
@@ -15,10 +17,14 @@ class QueueOnConnection:
         """Remember which queue it is; it is made when it is first needed."""
         self._watched = watched
         self._queue: Queue[Any] | None = None
+        self._second: Any = None
 
-    def on(self, connection: Any) -> Queue[Any]:
-        """Return the queue on ``connection``."""
+    def on(self, connection: Any, endpoint: Endpoint) -> Queue[Any]:
+        """Return the queue on ``connection``, which is to ``endpoint``; the second server's connection, if it has one, is opened once."""
         if self._queue is None or self._queue.connection is not connection:
             queue_type = find_queue(self._watched.kind)
             self._queue = queue_type(connection, queue_type.options_type.model_validate(self._watched.options))
+            if queue_type.second_engine is not None and endpoint.second is not None:
+                self._second = self._second or driver_of(queue_type.second_engine).connect_to_watch(endpoint.second, "collector")
+                self._queue.attach(self._second)
         return self._queue

@@ -19,6 +19,8 @@ class Driver(ABC):
 
     errors: ClassVar[tuple[type[Exception], ...]]
     """Everything that its library raises when the server refuses or is gone."""
+    gives_way: ClassVar[bool] = True
+    """Whether greenlets of the same thread (gevent's) have their turn while one waits for the server: its library waits in Python."""
 
     @abstractmethod
     def connect(self, endpoint: Endpoint, name: str) -> Any:

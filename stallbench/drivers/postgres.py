@@ -43,8 +43,6 @@ def connect(endpoint: Endpoint, name: str) -> Connection:
     )
     if not endpoint.prepared_statements:
         connection.prepare_threshold = None
-    if not endpoint.prepared_statements:
-        connection.prepare_threshold = None
     for kind in ("json", "jsonb"):
         connection.adapters.register_loader(kind, TextLoader)
     return connection

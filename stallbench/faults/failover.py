@@ -38,6 +38,7 @@ class Promote(InjectedFault[PromoteOptions]):
     source = "asynchronous replication; PostgreSQL's documentation of failover, GitHub's post-incident analysis of October 2018"
     places = ("replica",)
     on_joined = "never"
+    ends_server = True
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = PromoteOptions
 

@@ -17,10 +17,10 @@ from stallbench.processes import Processes
 from stallbench.run_folder import RunFolder
 from stallbench.servers.cluster import Cluster
 
-Place = Literal["server", "primary", "replica", "link", "worker", "producer"]
+Place = Literal["server", "primary", "replica", "link", "worker", "producer", "scheduler"]
 """Where a fault strikes. ``server``: one, by its name, or the way of clients to it. ``primary``, ``replica``: a server that is one.
 ``link``: the replication to a replica, ``replication-<replica>``. ``worker``, ``producer``: one process, by its name,
-or with ``workers``, ``producers`` all of them."""
+or with ``workers``, ``producers`` all of them. ``scheduler``: the queue's, if it has one."""
 
 
 class FaultOptions(BaseModel):
@@ -67,6 +67,10 @@ class InjectedFault(ABC, Generic[OptionsT]):
     engines: ClassVar[frozenset[Engine]] = frozenset(ENGINES)
     on_joined: ClassVar[Literal["always", "if allowed", "never"]] = "always"
     """Whether it may strike servers that the bench did not start. ``if allowed``: others on the same server feel it."""
+    ends_server: ClassVar[bool] = False
+    """Whether a server does not live through it: what is looked at over many faults, as in a soak, would begin anew each time."""
+    needs_of_database: ClassVar[tuple[str, str] | None] = None
+    """A key of ``database`` without which it cannot strike, and what it may be, in words."""
     options_type: ClassVar[type[FaultOptions]] = FaultOptions
 
     def __init__(self, name: str, on: str, options: OptionsT, ground: Ground) -> None:

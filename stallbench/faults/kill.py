@@ -37,9 +37,11 @@ class Kill(InjectedFault[KillOptions]):
     """
 
     kind = "kill"
-    summary = "kills a worker or a producer (SIGKILL), one by its name or one drawn at random, once or every so often"
+    summary = (
+        "kills a worker, a producer or the scheduler (SIGKILL), one by its name or one drawn at random, once or every so often"
+    )
     source = "OOM killers, spot instances, orchestrators whose grace period is over; seed 003, of workers that die with a token"
-    places = ("worker", "producer")
+    places = ("worker", "producer", "scheduler")
     options_type = KillOptions
 
     @property

@@ -38,6 +38,7 @@ class Outage(InjectedFault[OutageOptions]):
 
     places = ("server",)
     on_joined = "never"
+    ends_server = True
     engines = OVER_A_NETWORK
     options_type = OutageOptions
 

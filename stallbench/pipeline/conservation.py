@@ -29,12 +29,13 @@ def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int 
     """Return a row for each state and each origin that jobs have, with the lowest `EXAMPLES` of their ids.
 
     A job is of one state (see `stallbench.pipeline.jobs.make_jobs`) and of one origin: ``enqueued``, by a producer's record; without one,
-    ``enqueue_unrecorded`` if a producer may have enqueued it without being able to say so, else ``unexpected``, for nobody enqueued it.
+    ``left_over`` if it was in the queue before the run, ``enqueue_unrecorded`` if a producer may have enqueued it without being able to
+    say so, else ``unexpected``, for nobody enqueued it.
     Beside both, ``held_after_completion``: the queue had confirmed its completion and still held it at the end. Those that were ``refused``
     have a row too; they have no id, and so no example, no state and no origin.
     """
     without_record = "enqueue_unrecorded" if may_miss_enqueues else "unexpected"
-    origin = F.when(F.col("enqueue_recorded"), "enqueued").otherwise(without_record)
+    origin = F.when(F.col("enqueue_recorded"), "enqueued").when(F.col("left_over"), "left_over").otherwise(without_record)
     held = F.when(F.col("held_after_completion"), F.lit("held_after_completion"))
     accounted = (
         jobs.select("job_id", F.explode(F.array_compact(F.array(F.col("state"), origin, held))).alias("state"))

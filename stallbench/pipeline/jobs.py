@@ -14,10 +14,11 @@ from stallbench.pipeline.run_facts import RunFacts
 from stallbench.records.events import Event
 
 _IN_CENSUS = "in_census"
+_LEFT_OVER = "left_over"
 
 
-def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts) -> DataFrame:
-    """Return a row for each job that an event or the census names.
+def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts, left_over: DataFrame | None = None) -> DataFrame:
+    """Return a row for each job that an event or the census names, or that was ``left_over`` in the queue from before.
 
     The state of a job is the first of these that holds. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the census
     found it so. ``unknown``: there was no census. ``completed_unrecorded``: its work was done and the completion asked for, but nobody
@@ -35,6 +36,9 @@ def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts) -> D
     )
     if census is not None:
         moves = moves.unionByName(census.withColumn("event", F.lit(_IN_CENSUS)), allowMissingColumns=True)
+    if left_over is not None:
+        before = left_over.select("job_id").withColumn("event", F.lit(_LEFT_OVER))
+        moves = moves.unionByName(before, allowMissingColumns=True)
     told = moves.groupBy("job_id").agg(
         F.min(_when(Event.ENQUEUED, "intended_ns")).alias("intended_ns"),
         F.min(_when(Event.ENQUEUED, "began_ns")).alias("enqueue_began_ns"),
@@ -52,6 +56,7 @@ def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts) -> D
         F.max_by("process", "t_ns").alias("last_process"),
         F.bool_or(F.col("held") == "queued").alias("is_queued"),
         F.bool_or(F.col("held") == "claimed").alias("is_claimed"),
+        (F.lit(False) if left_over is None else F.bool_or(F.col("event") == _LEFT_OVER)).alias("left_over"),
     )
     ended = F.col("completions") + F.col("failures")
     return told.select(

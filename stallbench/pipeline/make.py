@@ -82,7 +82,9 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
 
         seen = Observation("jobs")
         writing_jobs = writing.start(
-            "jobs", lambda: _observe(make_jobs(events, records.census, facts), seen), rows=records.event_count // 4
+            "jobs",
+            lambda: _observe(make_jobs(events, records.census, facts, records.left_over), seen),
+            rows=records.event_count // 4,
         )
         writing.start("torn", lambda: make_torn(spark, records))
         writing.start("faults", lambda: make_faults(spark, facts, axis))
@@ -122,7 +124,15 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         rounds = (make_rounds(events, jobs, window) if window else spark.createDataFrame([], TABLES["rounds"])).persist()
         writing.start("rounds", lambda: rounds)
         writing.start("waiting", lambda: make_waiting(spark, conditions, events, jobs))
-        recoveries = make_recoveries(spark, facts, axis, jobs=jobs, windows=windows, second_completions=again).persist()
+        recoveries = make_recoveries(
+            spark,
+            facts,
+            axis,
+            jobs=jobs,
+            windows=windows,
+            second_completions=again,
+            executions_again=executions_again(executions),
+        ).persist()
         writing.start("recoveries", lambda: recoveries)
         phases = make_phases(measured, axis).persist()
         of_phases = (

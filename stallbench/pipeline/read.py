@@ -21,10 +21,12 @@ _NUMBERS = ("t_ns", "mono_ns", "job_id", "attempt", "intended_ns", "duration_ns"
 EVENTS = Layout(kind="events", columns=EVENT_COLUMNS, numbers=_NUMBERS)
 SAMPLES = Layout(kind="samples", columns=SAMPLE_COLUMNS, numbers=("t_ns",))
 CENSUS = Layout(kind="census.csv", columns=("key", "word"), numbers=())
+LEFT_OVER = Layout(kind="left_over.csv", columns=CENSUS.columns, numbers=())
 _KEPT = {
     EVENTS: "t_ns long, process string, event string, job_id long, intended_ns long, duration_ns long, detail string",
     SAMPLES: "t_ns long, source string, subject string, metric string, value string, number double",
     CENSUS: "job_id long, held string",
+    LEFT_OVER: "job_id long, held string",
 }
 
 
@@ -38,6 +40,8 @@ class Records:
     """``t_ns, source, subject, metric, value`` as text, and ``number``: the value if it is one."""
     census: DataFrame | None
     """``job_id, held`` (``queued`` or ``claimed``); none if no whole census was taken."""
+    left_over: DataFrame | None
+    """The same, as it was before the run; none if the queue was new."""
     files: tuple[RecordFile, ...]
     """The files that have lines, by name."""
 
@@ -62,7 +66,7 @@ def read_records(spark: SparkSession, folder: str) -> Records:
 
     ``folder``: as `stallbench.pipeline.places.name_folder` gives it. What is missing in it is as good as empty.
     """
-    lines = {layout: read_lines_of(spark, f"{folder}/{layout.kind}") for layout in (EVENTS, SAMPLES, CENSUS)}
+    lines = {layout: read_lines_of(spark, f"{folder}/{layout.kind}") for layout in (EVENTS, SAMPLES, CENSUS, LEFT_OVER)}
     parsed = {layout: _parse(found, layout).persist() for layout, found in lines.items() if found is not None}
     files = survey(parsed.items())
 
@@ -80,6 +84,7 @@ def read_records(spark: SparkSession, folder: str) -> Records:
         events=records_of(EVENTS),
         samples=records_of(SAMPLES),
         census=records_of(CENSUS).filter("job_id IS NOT NULL") if _is_whole_census(files) else None,
+        left_over=records_of(LEFT_OVER).filter("job_id IS NOT NULL") if LEFT_OVER in parsed else None,
         files=tuple(files),
     )
 

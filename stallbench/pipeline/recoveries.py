@@ -38,14 +38,22 @@ class _Ended:
 
 
 def make_recoveries(
-    spark: SparkSession, facts: RunFacts, axis: TimeAxis, *, jobs: DataFrame, windows: DataFrame, second_completions: DataFrame
+    spark: SparkSession,
+    facts: RunFacts,
+    axis: TimeAxis,
+    *,
+    jobs: DataFrame,
+    windows: DataFrame,
+    second_completions: DataFrame,
+    executions_again: DataFrame,
 ) -> DataFrame:
     """Return a row for each fault that was injected and is over.
 
     ``to_first_completion_s``: from the fault's end to the next first completion of a job. ``to_rate_s``: to the first of three seconds
     that together reach `OF_BASELINE` of the first measured phase's completions; ``to_empty_backlog_s``: to the end of the first second
     after which no more jobs are open than at most in that phase. These two are counted in whole seconds, are null if it did not come to
-    that, and if the fault is in that phase itself. ``lost``, ``duplicated``, ``errors``: until the next fault began.
+    that, and if the fault is in that phase itself. ``lost``, ``duplicated`` (completed twice),
+    ``executed_again`` (executions of jobs that had been executed before), ``errors``: until the next fault began.
     """
     ended = _list_ended(facts, axis)
     if not ended:
@@ -55,6 +63,12 @@ def make_recoveries(
     again = second_completions.agg(
         *(
             F.count_if(_between("t_ns", fault.start_ns, fault.until_ns)).alias(f"again_{index}")
+            for index, fault in enumerate(ended)
+        )
+    )
+    repeats = executions_again.agg(
+        *(
+            F.count_if(_between("claimed_ns", fault.start_ns, fault.until_ns)).alias(f"repeats_{index}")
             for index, fault in enumerate(ended)
         )
     )
@@ -80,11 +94,12 @@ def make_recoveries(
             F.col(f"seconds_{index}.to_empty_backlog_s"),
             F.col(f"jobs_{index}.lost"),
             F.col(f"again_{index}").alias("duplicated"),
+            F.col(f"repeats_{index}").alias("executed_again"),
             F.col(f"seconds_{index}.errors"),
         )
         for index, fault in enumerate(ended)
     ]
-    return of_jobs.crossJoin(again).crossJoin(of_seconds).select(F.inline(F.array(*rows)))
+    return of_jobs.crossJoin(again).crossJoin(repeats).crossJoin(of_seconds).select(F.inline(F.array(*rows)))
 
 
 def make_recovery_metrics(recoveries: DataFrame) -> DataFrame:

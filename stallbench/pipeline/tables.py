@@ -19,7 +19,7 @@ TABLES = {
     "jobs": (
         "job_id long, intended_ns long, enqueue_began_ns long, enqueued_ns long, first_claim_began_ns long, first_claimed_ns long, "
         "first_completed_ns long, claims long, executions long, completions long, failures long, last_process string, "
-        "latency_ms double, state string, enqueue_recorded boolean, held_after_completion boolean"
+        "latency_ms double, state string, enqueue_recorded boolean, left_over boolean, held_after_completion boolean"
     ),
     "windows": (
         "t_s int, t_ns long, phase string, "
@@ -59,7 +59,7 @@ TABLES = {
     ),
     "recoveries": (
         "fault string, phase string, end_s double, to_first_completion_s double, to_rate_s double, to_empty_backlog_s double, "
-        "lost long, duplicated long, errors long"
+        "lost long, duplicated long, executed_again long, errors long"
     ),
     "errors": "phase string, process string, event string, kind string, move string, count long",
     "torn": "file string, lines long, torn_lines long",

@@ -71,6 +71,15 @@ class LaravelRedisOptions(QueueOptions):
     retry_after_s: int = Field(default=90, ge=1, alias="retry_after", description="seconds after which a reservation has expired")
 
 
+class StoredJob(NamedTuple):
+    """A job that has its id already."""
+
+    job_id: int
+    payload: str
+    at_s: float
+    """When it was enqueued, in seconds since 1970."""
+
+
 class _Reservation(NamedTuple):
     """What a worker must know to give its job up again."""
 
@@ -116,16 +125,24 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Append the jobs to the list, by one command."""
         ids = self._ids.take(len(jobs))
-        pushed_at = f"{self.clock():.4f}"
+        at_s = self.clock()
+        self.push([StoredJob(job_id, job.payload, at_s) for job_id, job in zip(ids, jobs, strict=True)])
+        return ids
+
+    def push(self, jobs: Sequence[StoredJob]) -> None:
+        """Append jobs that have their ids to the list, by one command."""
         self.connection.rpush(
             _WAITING,
             *(
                 # A script's numbers are cut to 14 digits when they are written, which an id may have more of: it is text.
-                json.dumps({"id": str(job_id), "attempts": 0, "data": job.payload, "pushedAt": pushed_at})
-                for job_id, job in zip(ids, jobs, strict=True)
+                json.dumps({"id": str(job.job_id), "attempts": 0, "data": job.payload, "pushedAt": f"{job.at_s:.4f}"})
+                for job in jobs
             ),
         )
-        return ids
+
+    def count_waiting(self) -> int:
+        """Count what is in the list."""
+        return int(self.connection.llen(_WAITING))
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Move back what is due, then reserve the first job, as Laravel does whatever ``limit`` is."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
-from psycopg import RawCursor
+from psycopg import RawCursor, errors
 from psycopg.pq.abc import PGresult
 
 from stallbench.queues.postgres_session import PostgresSession
-from stallbench.queues.queue import Backlog, OptionsT, Queue
+from stallbench.queues.queue import Backlog, OptionsT, Queue, RefusedError
 
 
 class PostgresQueue(Queue[OptionsT]):
@@ -31,9 +31,17 @@ class PostgresQueue(Queue[OptionsT]):
         return self.session.execute(self.statements[name], parameters)
 
     def insert(self, name: str, rows: Sequence[Sequence[bytes | None]]) -> Sequence[int]:
-        """Run what returns one id first, like ``INSERT .. RETURNING``, for each of ``rows``; several share one transaction and one round trip."""
-        if len(rows) == 1:
-            return [read_int(self.execute(name, *rows[0]), 0)]
+        """Run what returns one id first, like ``INSERT .. RETURNING``, for each of ``rows``; several share one transaction and one round trip.
+
+        Raises `RefusedError` if the server's disk is full.
+        """
+        try:
+            return [read_int(self.execute(name, *rows[0]), 0)] if len(rows) == 1 else self._insert_many(name, rows)
+        except errors.DiskFull as error:
+            self.session.prepare_anew()
+            raise RefusedError(f"the server's disk is full: {error.diag.message_primary}") from error
+
+    def _insert_many(self, name: str, rows: Sequence[Sequence[bytes | None]]) -> Sequence[int]:
         with self.connection.transaction(), RawCursor(self.connection) as cursor:
             texts = [[None if value is None else value.decode() for value in row] for row in rows]
             cursor.executemany(self.statements[name], texts, returning=True)

@@ -7,7 +7,8 @@ the queue's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import select
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -33,6 +34,7 @@ class PostgresSession(SqlSession):
         """Serve ``connection``."""
         super().__init__(connection)
         self._prepared: dict[str, bytes] = {}
+        self._gives_way = _is_select_patched()
 
     def execute(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
         """Run a statement with ``$1``.. for its parameters, which are in text format, and wait for its result.
@@ -41,9 +43,15 @@ class PostgresSession(SqlSession):
         """
         pgconn = self.connection.pgconn
         if self._prepares:
-            result = pgconn.exec_prepared(self._prepare(statement), parameters)  # type: ignore[arg-type] # None is SQL's null
-        else:
-            result = pgconn.exec_params(statement.encode(), parameters)
+            return self._run_one(pgconn.exec_prepared, pgconn.send_query_prepared, self._prepare(statement), parameters)
+        return self._run_one(pgconn.exec_params, pgconn.send_query_params, statement.encode(), parameters)
+
+    def _run_one(self, run: Callable[..., PGresult], send: Callable[..., None], *arguments: object) -> PGresult:
+        """Make one call of libpq: by ``run``, or by ``send`` and a wait where others of this thread have their turn meanwhile."""
+        if self._gives_way:
+            send(*arguments)
+            return _take_only_result(self.connection.pgconn)
+        result = run(*arguments)
         _check(result)
         return result
 
@@ -61,8 +69,9 @@ class PostgresSession(SqlSession):
             else:
                 pgconn.send_query_params(statement.encode(), parameters)
         pgconn.pipeline_sync()
-        results = [_take_result(pgconn, is_last=False) for _ in calls]
-        _take_result(pgconn, is_last=True)
+        wait = _wait_giving_way if self._gives_way else _leave_it_to_libpq
+        results = [_take_result(pgconn, is_last=False, wait=wait) for _ in calls]
+        _take_result(pgconn, is_last=True, wait=wait)
         pgconn.exit_pipeline_mode()
         for result in results:
             _check(result)
@@ -78,9 +87,15 @@ class PostgresSession(SqlSession):
         name = self._prepared.get(statement)
         if name is None:
             name = b"stallbench_%d" % len(self._prepared)
-            _check(self.connection.pgconn.prepare(name, statement.encode()))
+            pgconn = self.connection.pgconn
+            self._run_one(pgconn.prepare, pgconn.send_prepare, name, statement.encode())
             self._prepared[statement] = name
         return name
+
+    def prepare_anew(self) -> None:
+        """Prepare all statements again when they are next used: psycopg deallocates them after it has rolled a transaction of its own back."""
+        self.connection.execute("DEALLOCATE ALL")
+        self._prepared.clear()
 
     def run(self, statement: str, *parameters: Value) -> Outcome:
         """Run a statement; see the base class. All values are text."""
@@ -150,12 +165,48 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode()
 
 
-def _take_result(pgconn: PGconn, *, is_last: bool) -> PGresult:
+def _is_select_patched() -> bool:
+    """Whether a library of greenlets (gevent, under Locust) has put its own in the place of Python's ways to wait.
+
+    libpq would wait in C, and with it every other greenlet of the thread.
+    """
+    return select.select.__module__ != "select"
+
+
+def _wait_giving_way(pgconn: PGconn) -> None:
+    while pgconn.is_busy():
+        select.select([pgconn.socket], [], [])
+        pgconn.consume_input()
+
+
+def _leave_it_to_libpq(pgconn: PGconn) -> None:
+    """Do not wait: `PGconn.get_result` does."""
+
+
+def _take_only_result(pgconn: PGconn) -> PGresult:
+    """Wait for the result of what was sent outside of a pipeline; raises what `_check` raises."""
+    _wait_giving_way(pgconn)
+    result = pgconn.get_result()
+    if result is None:
+        raise psycopg.OperationalError(pgconn.get_error_message())
+    try:
+        _wait_giving_way(pgconn)
+        pgconn.get_result()
+    except psycopg.OperationalError:
+        _check(result)  # why the server has hung up, if it said so
+        raise
+    _check(result)
+    return result
+
+
+def _take_result(pgconn: PGconn, *, is_last: bool, wait: Callable[[PGconn], None]) -> PGresult:
     """Wait for the next result of a pipeline; behind each but that of the synchronisation point, libpq says that there is no other."""
+    wait(pgconn)
     result = pgconn.get_result()
     if result is None or pgconn.status == ConnStatus.BAD:
         raise psycopg.OperationalError(pgconn.get_error_message())
     if not is_last:
+        wait(pgconn)
         pgconn.get_result()
     return result
 

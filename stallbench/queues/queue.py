@@ -126,6 +126,10 @@ class Queue(ABC, Generic[OptionsT]):
     """Whether a job that failed has to wait before it is offered again."""
     needs_scheduler: ClassVar[bool] = False
     """Whether a process of its own calls `schedule`, again and again, for as long as there is load."""
+    claims_after_schedule: ClassVar[bool] = False
+    """Whether a job that was enqueued may be claimed only after a turn of the scheduler."""
+    second_engine: ClassVar[str | None] = None
+    """The engine of another server that it needs beside its own; its connection to that comes by `attach`."""
     tables: ClassVar[tuple[str, ...]]
     """Tables that collectors watch; the first is the one jobs wait in."""
     indexes: ClassVar[tuple[str, ...]]
@@ -133,6 +137,8 @@ class Queue(ABC, Generic[OptionsT]):
     def __init__(self, connection: Any, options: OptionsT) -> None:
         """Serve ``connection`` (the engine's driver connection, in autocommit)."""
         self.connection = connection
+        self.second: Any = None
+        """The connection to the second server, if it needs one."""
         self.options = options
         self.random = random.Random()
         """Where the queue takes its random choices from; a worker seeds it."""
@@ -140,6 +146,10 @@ class Queue(ABC, Generic[OptionsT]):
         """Called with an error of the driver that the queue's own policy answers by trying again, before it does."""
         self.clock: Callable[[], float] = time.time
         """What the process takes for the time, in seconds since 1970, for queues that do not ask the server for it."""
+
+    def attach(self, second: Any) -> None:
+        """Take the connection to the server of `second_engine`, before any move."""
+        self.second = second
 
     @classmethod
     def resolve_options(cls, options: OptionsT, *, workers: int) -> OptionsT:

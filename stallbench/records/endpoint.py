@@ -19,8 +19,10 @@ class Endpoint(BaseModel):
     database: str
     user: str
     prepared_statements: bool = Field(default=True, description="whether clients prepare statements by name, where queues do")
+    second: Endpoint | None = Field(default=None, description="the server beside it, for queues that need two")
     password: SecretStr = Field(default=SecretStr(""), description="never printed: `str` and `repr` show asterisks")
 
     def with_password(self) -> dict[str, object]:
         """Return the document with the password readable, for a process's standard input and nothing else."""
-        return {**self.model_dump(), "password": self.password.get_secret_value()}
+        second = self.second.with_password() if self.second else None
+        return {**self.model_dump(), "second": second, "password": self.password.get_secret_value()}

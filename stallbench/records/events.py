@@ -77,7 +77,13 @@ class EventLog:
         """Open ``path`` for appending, creating it; the folder must exist. ``observe`` is told of each record when it is written."""
         self._process = process
         self._observe = observe
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._path = path
+        self._fd: int | None = None
+        self.open()
+
+    def open(self) -> None:
+        """Open the file again after `close`: the one that its path leads to now."""
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
     def write(
         self,
@@ -121,13 +127,16 @@ class EventLog:
                 self._observe(Event.ENQUEUED, duration_ns, "")
 
     def _append(self, lines: bytes) -> None:
+        assert self._fd is not None, "the log is closed"
         written = os.write(self._fd, lines)
         if written != len(lines):
             raise OSError(f"only {written} of {len(lines)} bytes of events were written; is the disk full?")
 
     def close(self) -> None:
-        """Close the file; the log cannot be written afterwards."""
-        os.close(self._fd)
+        """Close the file; nothing can be written until it is opened again. Done again, it does nothing."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
     def __enter__(self) -> Self:
         return self

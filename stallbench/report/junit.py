@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
@@ -14,16 +15,23 @@ def write_junit(path: Path, run: RunTables, verdict: Verdict) -> None:
     """Write a run's verdict to ``path``: a check that fails is a failure, one that is unknown and a run that did not end are errors."""
     suite = TestSuite(f"stallbench.{run.record['scenario']['name']}")
     for finding in verdict.findings:
-        case = TestCase(finding.subject, classname=f"{run.record['id']}.{finding.check}")
-        if finding.result == "fail":
-            case.result = [Failure(finding.reason)]
-        elif finding.result == "unknown":
-            case.result = [Error(finding.reason)]
-        suite.add_testcase(case)
+        suite.add_testcase(make_case(finding.subject, f"{run.record['id']}.{finding.check}", finding.result, finding.reason))
     if verdict.status != "completed":
-        case = TestCase("the run is carried out", classname=f"{run.record['id']}.status")
-        case.result = [Error(verdict.reason)]
-        suite.add_testcase(case)
+        suite.add_testcase(make_case("the run is carried out", f"{run.record['id']}.status", "unknown", verdict.reason))
+    write_suites(path, [suite])
+
+
+def make_case(name: str, classname: str, result: str, reason: str) -> TestCase:
+    """Return a case that passes, fails, or (``unknown``) is an error, with its ``reason``."""
+    case = TestCase(name, classname=classname)
+    if result != "pass":
+        case.result = [Failure(reason) if result == "fail" else Error(reason)]
+    return case
+
+
+def write_suites(path: Path, suites: Iterable[TestSuite]) -> None:
+    """Replace ``path`` by the XML of ``suites``."""
     xml = JUnitXml()
-    xml.add_testsuite(suite)
+    for suite in suites:
+        xml.add_testsuite(suite)
     replace_file(path, xml.tostring().decode())  # type: ignore[no-untyped-call]

@@ -21,8 +21,8 @@ from stallbench.servers.ports import require_free
 from stallbench.servers.starter import Daemon, Ground, Starter
 from stallbench.servers.toxiproxy import ToxiproxyServer, start_toxiproxy
 
-Role = Literal["primary", "replica", "fenced"]
-"""``fenced``: it was the primary, is dead, and another has taken its place."""
+Role = Literal["primary", "replica", "fenced", "second"]
+"""``second``: another engine's, beside the primary. ``fenced``: it was the primary, is dead, and another has taken its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,8 @@ class Cluster:
         """Begin with none; an engine without a network has no proxy either."""
         self._toxiproxy = toxiproxy
         self.servers: list[Server] = []
+        self.second: Server | None = None
+        """Another engine's, for a queue that needs two; the primary's endpoints lead to it."""
 
     @property
     def toxiproxy(self) -> ToxiproxyServer:
@@ -108,13 +110,18 @@ class Cluster:
         self.toxiproxy.set_upstream("primary", f"{promoted.direct.host}:{promoted.direct.port}")
         parts: dict[str, Server] = {
             dead.name: replace(dead, role="fenced"),
-            promoted.name: replace(promoted, role="primary", proxied=dead.proxied),
+            promoted.name: replace(
+                promoted,
+                role="primary",
+                proxied=dead.proxied,
+                direct=promoted.direct.model_copy(update={"second": dead.direct.second}),
+            ),
         }
         self.servers = [parts.get(server.name, server) for server in self.servers]
 
     def check(self) -> None:
         """Raise `NotCarriedOutError` if a server, or the proxy before it, has died uninvited."""
-        for server in self.servers:
+        for server in self._all:
             server.daemon.check()
         proxy = self._toxiproxy.process if self._toxiproxy else None
         if proxy and proxy.ended_uninvited():
@@ -122,7 +129,11 @@ class Cluster:
 
     def records(self) -> list[dict[str, Any]]:
         """Return all of them for ``run.json``."""
-        return [server.record() for server in self.servers]
+        return [server.record() for server in self._all]
+
+    @property
+    def _all(self) -> list[Server]:
+        return [*self.servers, *([self.second] if self.second else [])]
 
     def stop(self) -> None:
         """Stop the replicas, then the primary."""
@@ -131,11 +142,19 @@ class Cluster:
 
 
 def start_cluster(
-    database: Database, *, scratch: Path, logs: Path, processes: Processes, progress: Callable[[str], None]
+    database: Database,
+    *,
+    scratch: Path,
+    logs: Path,
+    processes: Processes,
+    progress: Callable[[str], None],
+    second_engine: str | None = None,
 ) -> Cluster:
     """Bring up what ``database`` asks for, with data folders below ``scratch``, and return it proven to answer and to replicate.
 
-    ``progress`` is told, in a sentence, what has been reached. Raises `NotCarriedOutError` when a part is missing, a port is
+    ``progress`` is told, in a sentence, what has been reached. ``second_engine``: of a server beside the primary.
+
+    Raises `NotCarriedOutError` when a part is missing, a port is
     taken, a setting is refused, or a server does not come up.
     """
     if database.port is not None:
@@ -149,6 +168,8 @@ def start_cluster(
         name = f"replica-{number}"
         proxy_port = cluster.toxiproxy.add_proxy(f"replication-{name}", primary.endpoint.port)
         _take_in(cluster, starter.replica(name, primary, proxy_port), "replica", starter, progress)
+    if second_engine is not None:
+        _put_beside(cluster, second_engine, ground, progress)
     if database.synchronous:
         starter.wait_for_replicas(primary, [server.name for server in cluster.servers[1:]])
         progress("a commit waits until a replica has it")
@@ -166,3 +187,19 @@ def _take_in(cluster: Cluster, daemon: Daemon, role: Role, starter: Starter, pro
         Server(name=daemon.name, role=role, direct=direct, proxied=proxied, daemon=daemon, start_ns=time.time_ns())
     )
     progress(f"{daemon.name} is up: {ENGINES[starter.database.engine].title} {daemon.version}{behind}")
+
+
+def _put_beside(cluster: Cluster, engine: str, ground: Ground, progress: Callable[[str], None]) -> None:
+    """Start another engine's server behind a proxy of its own, and let the primary's endpoints lead to it."""
+    starter = find_starters()[engine](ground, Database.model_validate({"engine": engine}))
+    daemon = starter.beside(engine)
+    direct = daemon.endpoint
+    proxied = direct.model_copy(update={"port": cluster.toxiproxy.add_proxy(engine, direct.port)})
+    cluster.second = Server(name=engine, role="second", direct=direct, proxied=proxied, daemon=daemon, start_ns=time.time_ns())
+    primary = cluster.servers[0]
+    cluster.servers[0] = replace(
+        primary,
+        direct=primary.direct.model_copy(update={"second": direct}),
+        proxied=primary.proxied.model_copy(update={"second": proxied}),
+    )
+    progress(f"{ENGINES[starter.database.engine].title} {daemon.version} is up beside it")

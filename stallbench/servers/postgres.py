@@ -23,12 +23,15 @@ from stallbench.processes import Process, Processes, unprivileged_user
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
+from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import check_daemon, wait_until_it_answers
 
 USER = "stallbench"
 DATABASE = "stallbench"
 _START_S = 30.0
 _PORT_TRIES = 5
+_DEATH_SIGNAL = signal.SIGQUIT
+_SMALL_TABLESPACE = "small"
 _NOT_TOLD = re.compile("password|conninfo|director|_file$")
 """Settings that are secret, or places in a folder that is gone with the run."""
 
@@ -50,12 +53,17 @@ class PostgresInstallation:
     part: PostgresPart
     user: str | None
     """Unprivileged user that servers run as; none if the bench is not root."""
+    disk: SmallDisk | None = None
+    """A small one that they see beside everything else, if any."""
 
     def run(self, program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         """Run one of PostgreSQL's programs to its end; raises `NotCarriedOutError` with what it printed if it fails."""
         owner: dict[str, Any] = {"user": self.user, "group": _group_of(self.user), "extra_groups": []} if self.user else {}
+        argv = [str(self.part.bin_dir / program), *arguments]
+        if self.disk:
+            argv, owner = self.disk.enter(argv, signal.SIGKILL), {}
         ended = subprocess.run(
-            [str(self.part.bin_dir / program), *arguments],
+            argv,
             cwd="/",
             env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", **(environment or {})},
             stdin=subprocess.DEVNULL,
@@ -99,6 +107,7 @@ class PostgresServer:
     ) -> None:
         """Prepare to serve ``data``; nothing is started. ``port``: a free one if none is given."""
         self.name = name
+        self.disk = installation.disk
         self._installation = installation
         self._data = data
         self._password = password
@@ -171,15 +180,16 @@ class PostgresServer:
         sockets = self._installation.own(_make(self._data.parent / f"{self.name}-socket"), 0o700)
         settings = {**self._settings, "port": self.port, "unix_socket_directories": str(sockets)}
         arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={setting_text(value)}")]
+        argv = [str(self._installation.part.bin_dir / "postgres"), "-D", str(self._data), *arguments]
         return self._processes.start(
             self.name,
             "server",
-            [str(self._installation.part.bin_dir / "postgres"), "-D", str(self._data), *arguments],
+            self.disk.enter(argv, _DEATH_SIGNAL) if self.disk else argv,
             log=self.log,
-            user=self._installation.user,
+            user=None if self.disk else self._installation.user,
             environment={"LC_ALL": "C.UTF-8"},
             stop_signal=signal.SIGINT,
-            death_signal=signal.SIGQUIT,
+            death_signal=_DEATH_SIGNAL,
         )
 
     def _read_facts(self, endpoint_of: Mapping[str, str]) -> None:
@@ -196,8 +206,8 @@ def read_changed_settings(connection: Connection) -> dict[str, str]:
     return {name: value for name, value in rows if not _NOT_TOLD.search(name)}
 
 
-def create_data_folder(installation: PostgresInstallation, data: Path, password: SecretStr) -> None:
-    """Initialise a data folder with the superuser `USER`; loopback connections need the password."""
+def create_data_folder(installation: PostgresInstallation, data: Path, password: SecretStr, *arguments: str) -> None:
+    """Initialise a data folder with the superuser `USER`; loopback connections need the password. ``arguments``: more of initdb's."""
     installation.own(_make(data), 0o700)
     password_file = data.parent / "password"
     password_file.touch(mode=0o600)
@@ -213,6 +223,7 @@ def create_data_folder(installation: PostgresInstallation, data: Path, password:
             "--encoding=UTF8",
             "--locale=C.UTF-8",
             "--no-sync",
+            *arguments,
         )
     finally:
         password_file.unlink()
@@ -222,6 +233,13 @@ def create_database(endpoint: Endpoint) -> None:
     """Create `DATABASE` on a fresh server, over its ``postgres`` database."""
     with connect(endpoint.model_copy(update={"database": "postgres"}), "start") as connection:
         connection.execute(f'CREATE DATABASE "{DATABASE}"')
+
+
+def keep_tables_on(disk: SmallDisk, endpoint: Endpoint) -> None:
+    """Let every table and index that is created in `DATABASE` from now on lie on ``disk``."""
+    with connect(endpoint, "start") as connection:
+        connection.execute(f"CREATE TABLESPACE {_SMALL_TABLESPACE} LOCATION '{disk.path}'")
+        connection.execute(f'ALTER DATABASE "{DATABASE}" SET default_tablespace = {_SMALL_TABLESPACE}')
 
 
 def choose_installation(part: PostgresPart) -> PostgresInstallation:

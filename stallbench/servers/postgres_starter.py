@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.parts import find_postgres, require_postgres
 from stallbench.scenario import Database, SettingValue
-from stallbench.servers.postgres import PostgresServer, choose_installation, create_data_folder, create_database
+from stallbench.servers.postgres import PostgresServer, choose_installation, create_data_folder, create_database, keep_tables_on
 from stallbench.servers.replica import copy_primary, make_synchronous, replica_settings, standby_names, wait_until_streaming
+from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import Daemon, Ground, Starter
 
 _SINCE = {"transaction_timeout": 17}
@@ -42,10 +44,26 @@ class PostgresStarter(Starter):
     def primary(self) -> PostgresServer:
         """Start the primary and create the bench's database."""
         data = self.ground.scratch / "primary"
-        create_data_folder(self._installation, data, self.ground.password)
+        disk = self._make_small_disk() if self.database.small_disk else None
+        on_disk = [f"--waldir={disk.path / 'wal'}", "--wal-segsize=1"] if disk and self.database.small_disk == "wal" else []
+        create_data_folder(self._installation, data, self.ground.password, *on_disk)
         server = self._serve("primary", data, dict(self.database.settings), self.database.port, first_database="postgres")
         create_database(server.endpoint)
+        if disk and self.database.small_disk == "tables":
+            keep_tables_on(disk, server.endpoint)
         return server
+
+    def _make_small_disk(self) -> SmallDisk:
+        """Make one that this installation's servers see from now on."""
+        disk = SmallDisk(
+            self.ground.scratch / "small-disk",
+            megabytes=self.database.small_disk_mb,
+            user=self._installation.user,
+            logs=self.ground.logs,
+            processes=self.ground.processes,
+        )
+        self._installation = replace(self._installation, disk=disk)
+        return disk
 
     def replica(self, name: str, primary: Daemon, proxy_port: int) -> PostgresServer:
         """Copy the primary and stream from it."""

@@ -21,8 +21,12 @@ class RedisStarter(Starter):
         self._part = require_server("redis", "Redis")
 
     def primary(self) -> SingleServer:
+        """Start it as the server that the queue lives on."""
+        return self.beside("primary")
+
+    def beside(self, name: str) -> SingleServer:
         """Start it on an empty folder; its password is in a file of its own, not on its command line."""
-        data = self.ground.scratch / "primary"
+        data = self.ground.scratch / name
         data.mkdir()
         configuration = data / "redis.conf"
         configuration.touch(mode=0o600)
@@ -36,7 +40,7 @@ class RedisStarter(Starter):
             **self.database.settings,
         }
         configuration.write_text("".join(f"{key} {_text(value)}\n" for key, value in settings.items()))
-        server = SingleServer("primary", "redis", self._part, self.ground, port=self.database.port, password=self.ground.password)
+        server = SingleServer(name, "redis", self._part, self.ground, port=self.database.port, password=self.ground.password)
         server.start(lambda port: [str(configuration), "--port", str(port)])
         client = driver_of("redis").connect(server.endpoint, "start")
         server.version = str(client.info("server")["redis_version"])

@@ -83,6 +83,10 @@ class Starter(ABC):
     def primary(self) -> Daemon:
         """Start the server that the queue will live on, with an empty database; raises `NotCarriedOutError` if it does not come up."""
 
+    def beside(self, name: str) -> Daemon:
+        """Start a server that stands beside another engine's primary, and is called ``name``."""
+        raise NotCarriedOutError(f"{self.database.engine} stands beside no other server")
+
     def replica(self, name: str, primary: Daemon, proxy_port: int) -> Daemon:
         """Start a replica that follows ``primary`` through the proxy on ``proxy_port``, and return it proven to follow."""
         raise NotCarriedOutError(f"{self.database.engine} has no replicas")

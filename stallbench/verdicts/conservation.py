@@ -34,6 +34,7 @@ class Conservation(Check):
             (count("unknown"), "of which nobody looked what became"),
         ]
         refused = count("refused")
+        left_over = f" and {count('left_over'):,} left over from before" if count("left_over") else ""
         turned_away = f"; {refused:,} more refused by a full queue" if refused else ""
         found = ", ".join(f"{jobs:,} {what}" for jobs, what in told if jobs) + turned_away
         # How many may be lost the scenario may say itself; then that expectation is the judge, and the ids are told all the same.
@@ -49,7 +50,7 @@ class Conservation(Check):
                 check=self.name,
                 subject="every job is accounted for",
                 result="fail" if bad else "unknown" if unknown else "pass",
-                reason=f"of {count('enqueued'):,} jobs enqueued: {found}",
+                reason=f"of {count('enqueued'):,} jobs enqueued{left_over}: {found}",
                 expected="0 held after completion, 0 unexpected, 0 unknown; an expectation says how many lost"
                 if is_judged
                 else "0 lost, 0 held after completion, 0 unexpected, 0 unknown",

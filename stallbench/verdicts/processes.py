@@ -39,7 +39,7 @@ def _ended_uninvited(process: dict[str, Any], status: str) -> bool:
         # Of the bench's own processes one without an end is at its end with the bench; of others' it was killed, or lost its folder.
         return status != "completed" or process.get("outside", False)
     return process["intended"] == "running" or (
-        process["intended"] == "stopped" and not is_orderly(process["role"], process["exit_code"])
+        process["intended"] == "stopped" and not is_orderly(process["role"], process["exit_code"], process.get("orderly", (0,)))
     )
 
 

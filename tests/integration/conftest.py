@@ -53,14 +53,21 @@ class TestDatabase:
 
 
 @contextmanager
-def running_cluster(database: Database, logs: Path) -> Iterator[StartedCluster]:
+def running_cluster(database: Database, logs: Path, second_engine: str | None = None) -> Iterator[StartedCluster]:
     """Start a cluster and take it down, also when the test process is killed."""
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=logs / "run.json", scratch=scratch):
         processes = Processes(token)
         try:
-            cluster = start_cluster(database, scratch=scratch, logs=logs, processes=processes, progress=lambda _: None)
+            cluster = start_cluster(
+                database,
+                scratch=scratch,
+                logs=logs,
+                processes=processes,
+                progress=lambda _: None,
+                second_engine=second_engine,
+            )
             yield StartedCluster(cluster, processes, scratch)
         finally:
             processes.stop_all()

@@ -32,6 +32,7 @@ replicas = {replicas}
 synchronous = {synchronous}
 settings = {settings}
 prepared_statements = {prepared_statements}
+{database}
 [queue]
 kind = "{queue}"
 {queue_options}
@@ -80,6 +81,7 @@ class FaultyRun:
             note=self.notes.append,
         )
         self.faults = Faults(ground, say=lambda _: None)
+        self.load.start_scheduler()
         self.load.start_workers()
         self.load.start_producers()
 
@@ -146,18 +148,19 @@ def faulty_run(
     settings: str = "{}",
     queue_options: str = "",
     prepared_statements: bool = True,
+    database: str = "",
 ) -> Iterator[FaultyRun]:
     """Bring one up in ``path``, and take it down, whatever the test did to it.
 
-    ``settings``: of the server, as TOML. ``queue_options``: of the queue, a line of TOML each.
+    ``settings``: of the server, as TOML. ``queue_options``: of the queue, a line of TOML each; ``database``: more of that table's.
     """
     file = path / "small.toml"
     values = {"queue": queue, "queue_options": queue_options, "workers": workers, "work": work, "settings": settings}
     switches = {"prepared_statements": str(prepared_statements).lower(), "synchronous": str(synchronous).lower()}
-    file.write_text(SCENARIO.format(**switches, engine=engine, replicas=replicas, **values))
+    file.write_text(SCENARIO.format(**switches, engine=engine, replicas=replicas, database=database, **values))
     scenario = read_scenario(str(file))
     folder = create_run_folder(scenario, path / "runs")
-    with running_cluster(scenario.database, folder.logs) as started:
+    with running_cluster(scenario.database, folder.logs, find_queue(scenario.queue.kind).second_engine) as started:
         run = FaultyRun(scenario, started, folder)
         try:
             yield run

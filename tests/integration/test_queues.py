@@ -4,14 +4,14 @@ by being there; where queues promise different things, its own attributes say wh
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 import pytest
 
-from stallbench.drivers import driver_of
 from stallbench.drivers.postgres import connect
-from stallbench.open_queue import open_queue
+from stallbench.engines import Engine
+from stallbench.open_queue import close_queue, open_queue
 from stallbench.queues import Claim, LostRaceError, NewJob, Queue, find_queues
 from stallbench.queues.que import Que, QueOptions
 from stallbench.records.endpoint import Endpoint
@@ -25,6 +25,7 @@ JOBS = [NewJob(payload=f'{{"n":{n}}}') for n in range(5)]
 
 WITH_OPTIONS: dict[str, list[dict[str, object]]] = {
     "que": [{"claim_after_last": True}],
+    "redis_batches": [{"batch": 2, "hand_over": "delete_first"}],
     "status_column": [{"finish": "delete"}, {"finish": "delete", "index": "none", "fillfactor": 50}],
 }
 """Options that change how a queue moves a job, but nothing of what it must do."""
@@ -54,16 +55,37 @@ def open_one(request: pytest.FixtureRequest, empty_on: EmptyOn) -> Iterator[Open
     """Opens the queue under test, installed on an empty database."""
     kind, engine, always = request.param
     endpoint = empty_on(engine)
+    second = find_queues()[kind].second_engine
+    if second is not None:
+        endpoint = endpoint.model_copy(update={"second": empty_on(cast("Engine", second))})
     opened: list[Queue[Any]] = []
 
     def open_another(**options: object) -> Queue[Any]:
         opened.append(open_queue(kind, {**always, **options}, endpoint, f"test-{len(opened)}"))
+        if opened[-1].claims_after_schedule:
+            take_turns(opened[-1])
         return opened[-1]
 
     open_another().install()
     yield open_another
     for queue in opened:
-        driver_of(engine).close(queue.connection)
+        close_queue(queue, engine)
+
+
+def take_turns(queue: Queue[Any]) -> None:
+    """Let the scheduler have its turns after each enqueue, as in a run it has by itself."""
+
+    def and_schedule(add: Callable[[Sequence[NewJob]], Sequence[int]]) -> Callable[[Sequence[NewJob]], Sequence[int]]:
+        def add_and_schedule(jobs: Sequence[NewJob]) -> Sequence[int]:
+            ids = add(jobs)
+            while queue.schedule() == 0:
+                pass
+            return ids
+
+        return add_and_schedule
+
+    queue.enqueue = and_schedule(queue.enqueue)  # type: ignore[method-assign, assignment]
+    queue.load = and_schedule(queue.load)  # type: ignore[method-assign, assignment]
 
 
 def expiring_after_1_s(open_one: OpenQueue) -> Queue[Any]:

@@ -11,6 +11,7 @@ from tests.synthetic_run import PRODUCER, SyntheticRun, at_ns
 
 COMPLETED, QUEUED, CLAIMED, DIED_BEFORE_WORK, DIED_AFTER_WORK, RAISED_AFTER_WORK = range(1, 7)
 RETRIED, RELEASED, LOST_RACE, ONLY_IN_CENSUS, NOBODY_ENQUEUED, FAILED_AND_GONE, COMPLETED_YET_QUEUED = range(7, 14)
+LEFT_OVER, LEFT_OVER_AND_GONE = range(14, 16)
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,7 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
     run.execute(NOBODY_ENQUEUED, at_s=5)
     run.claim(FAILED_AND_GONE, at_s=5).event(Event.FAILED, at_s=5.1, by="worker-1", job=FAILED_AND_GONE)
     run.execute(COMPLETED_YET_QUEUED, at_s=6)
+    run.execute(LEFT_OVER, at_s=7).garble("left_over.csv", f"{LEFT_OVER},queued\n{LEFT_OVER_AND_GONE},claimed\nend,2\n".encode())
     census = {QUEUED: "queued", CLAIMED: "claimed", ONLY_IN_CENSUS: "queued", COMPLETED_YET_QUEUED: "queued"}
     return make(run.write(census=census))
 
@@ -52,6 +54,8 @@ def jobs(tables: Tables) -> pd.DataFrame:
         pytest.param(CLAIMED, "claimed", id="claimed to the end"),
         pytest.param(DIED_BEFORE_WORK, "lost", id="gone with a worker that died before the work"),
         pytest.param(FAILED_AND_GONE, "lost", id="failed, and dropped by the queue"),
+        pytest.param(LEFT_OVER, "completed", id="left over from before, and completed"),
+        pytest.param(LEFT_OVER_AND_GONE, "lost", id="left over from before, and never seen again"),
         pytest.param(DIED_AFTER_WORK, "completed_unrecorded", id="worked by a worker that died before it could say so"),
         pytest.param(RAISED_AFTER_WORK, "completed_unrecorded", id="worked, and the call that completed it raised"),
     ],
@@ -97,16 +101,17 @@ def test_a_lost_race_is_no_claim(jobs: pd.DataFrame) -> None:
 def test_conservation_counts_every_job_once_by_state_and_once_by_origin(tables: Tables) -> None:
     conservation = tables("conservation").set_index("state")
     assert conservation.jobs.to_dict() == {
-        "completed": 6,
+        "completed": 7,
         "queued": 2,
         "claimed": 1,
         "completed_unrecorded": 2,
-        "lost": 2,
+        "lost": 3,
         "enqueued": 11,
+        "left_over": 2,
         "unexpected": 2,
         "held_after_completion": 1,
     }
-    assert list(conservation.examples["lost"]) == [DIED_BEFORE_WORK, FAILED_AND_GONE]
+    assert list(conservation.examples["lost"]) == [DIED_BEFORE_WORK, FAILED_AND_GONE, LEFT_OVER_AND_GONE]
     assert list(conservation.examples["held_after_completion"]) == [COMPLETED_YET_QUEUED]
     assert list(conservation.examples["unexpected"]) == [ONLY_IN_CENSUS, NOBODY_ENQUEUED]
 

@@ -144,6 +144,7 @@ EMPTY = {
         "to_empty_backlog_s",
         "lost",
         "duplicated",
+        "executed_again",
         "errors",
     ],
     "rounds": ["round", "jobs"],

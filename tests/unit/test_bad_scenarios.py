@@ -19,6 +19,9 @@ DURATION = 'a number with us, ms, s, m or h, like "90s"'
 IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
 LONGRUNNER = "phases[2].longrunners[0]"
 WINDOW = 'a whole number of at least 1, "N/2", "N" or "2N"'
+ALL_KEYS = (
+    "summary, seed, database, queue, producers, workers, outside, collectors, maintenance, phases, expect, comparison, mitigation"
+)
 ALL_QUEUES = ", ".join(find_queues())
 
 KEYS_AND_TYPES = [
@@ -33,14 +36,12 @@ KEYS_AND_TYPES = [
     (
         'one."\n',
         'one."\nname = "x"\n',
-        "name: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, phases, expect, comparison, mitigation;"
-        ' did you mean "phases.name"?',
+        f'name: unknown key; allowed are {ALL_KEYS}; did you mean "phases.name"?',
     ),
     (
         "[workers]",
         "[wokers]",
-        "wokers: unknown key; allowed are summary, seed, database, queue, producers, workers, outside, collectors, phases, expect, comparison, mitigation;"
-        ' did you mean "workers"?',
+        f'wokers: unknown key; allowed are {ALL_KEYS}; did you mean "workers"?',
     ),
     ("count = 2", "counts = 2", 'workers.counts: unknown key; allowed are count, work, poll; did you mean "count"?'),
     ("count = 2", "rate = 2", 'workers.rate: unknown key; allowed are count, work, poll; did you mean "producers.rate"?'),
@@ -70,6 +71,12 @@ DATABASE = [
         'database.engine is "oracle"; expected one of postgres, mariadb, mysql, sqlite, redis, beanstalkd, aerospike',
     ),
     ("replicas = 1", "replicas = 9", "database.replicas is 9; expected at most 3"),
+    (
+        "replicas = 1",
+        'replicas = 1\nsmall_disk = "wal"',
+        "database.small_disk is given, but database.replicas is 1; expected 0 with it",
+    ),
+    ("replicas = 1", 'small_disk = "data"', 'database.small_disk is "data"; expected "wal" or "tables"'),
     ("replicas = 1", "version = 14", "database.version is 14; expected at least 15"),
     ("replicas = 1", "port = 80", "database.port is 80; expected at least 1,024"),
     (
@@ -336,10 +343,30 @@ FAULTS: list[Any] = [
     ),
     with_fault('{ kind = "latency", toxicity = 1.5 }', f"{FAULT}.toxicity is 1.5; expected at most 1"),
     with_fault('{ kind = "latency", latency = "2m" }', f'{FAULT}.latency is "2m"; expected at most 1m'),
+    with_fault('{ kind = "full_disk" }', 'database.small_disk is missing, and full_disk needs it; expected "wal" or "tables"'),
     with_fault('{ kind = "latency", stream = "up" }', f'{FAULT}.stream is "up"; expected "upstream" or "downstream"'),
 ]
 
-TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *FAULTS, *EXPECTATIONS]
+
+def with_maintenance(task: str, line: str) -> tuple[str, str, str]:
+    return 'one."\n', f'one."\nmaintenance = [{task}]\n', f"maintenance[0].{line}"
+
+
+MAINTENANCE = [
+    with_maintenance('{ kind = "watchdg" }', 'kind is "watchdg"; expected one of reindex, watchdog; did you mean "watchdog"?'),
+    with_maintenance('{ on = "primary" }', 'kind is missing; write it like kind = "watchdog"'),
+    with_maintenance(
+        '{ kind = "watchdog", on = "replica-2" }',
+        'on is "replica-2"; expected one of primary, replica-1; did you mean "replica-1"?',
+    ),
+    with_maintenance('{ kind = "reindex", on = "replica-1" }', 'on is "replica-1"; expected one of primary'),
+    with_maintenance('{ kind = "watchdog", every = 1 }', f"every is 1; expected {DURATION}"),
+    with_maintenance(
+        '{ kind = "reindex", older_than = "1s" }', "older_than: unknown key of reindex; allowed are kind, on, every"
+    ),
+]
+
+TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *FAULTS, *MAINTENANCE, *EXPECTATIONS]
 
 
 @pytest.mark.parametrize(

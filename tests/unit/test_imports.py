@@ -15,6 +15,7 @@ BESIDE_THE_PROCESSES = {
     "stallbench.exposition",
     "stallbench.duration",
     "stallbench.open_queue",
+    "stallbench.queue_client",
     "stallbench.queues",
     "stallbench.reconnection",
     "stallbench.records",
@@ -50,7 +51,16 @@ MAY_IMPORT = {
         "stallbench.whole_file",
     },
     "workers": BESIDE_THE_PROCESSES | {"workers"},
-    "producers": BESIDE_THE_PROCESSES | {"producers"},
+    "producers": BESIDE_THE_PROCESSES
+    | {
+        "producers",
+        "stallbench.errors",
+        "stallbench.invitation",
+        "stallbench.joined",
+        "stallbench.locust_bounds",
+        "stallbench.scenario",
+        "stallbench.scenario_file",
+    },
     "schedulers": BESIDE_THE_PROCESSES | {"schedulers"},
     "longrunners": BESIDE_THE_PROCESSES | {"longrunners"},
     "dashboards": {"dashboards"},
@@ -58,7 +68,15 @@ MAY_IMPORT = {
 """What each room may import of this project; rooms that are not named may import anything of the library but `stallbench.run`."""
 
 ROOT_PACKAGES = {"dashboards", "producers", "workers", "schedulers", "longrunners"}
-ABOVE_RUN = {"stallbench/cli.py", "stallbench/compare.py", "stallbench/run.py"}
+ABOVE_RUN = {
+    "stallbench/cli.py",
+    "stallbench/commands/run.py",
+    "stallbench/commands/compare.py",
+    "stallbench/commands/soak.py",
+    "stallbench/compare.py",
+    "stallbench/run.py",
+    "stallbench/soak/cycle.py",
+}
 
 
 def imported_by(path: Path) -> set[str]:

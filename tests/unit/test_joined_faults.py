@@ -45,3 +45,14 @@ def test_how_the_bench_starts_servers_is_no_matter_of_joined_ones() -> None:
     with pytest.raises(BadInputError) as told:
         require_fit_for_joined(scenario, ALLOWED)
     assert [line.partition(":")[0] for line in str(told.value).splitlines()] == ["database.version", "database.replication_slot"]
+
+
+def test_nobody_elses_sessions_are_ended() -> None:
+    with pytest.raises(BadInputError, match=r"maintenance\[0\]: watchdog ends sessions of others"):
+        require_fit_for_joined(read_scenario("longtx", variant="watchdog"), ALLOWED)
+    require_fit_for_joined(read_scenario("longtx", variant="reindex"), JOINED)
+
+
+def test_a_second_server_is_not_joined() -> None:
+    with pytest.raises(BadInputError, match=r"queue\.kind: redis_batches needs a redis beside its server"):
+        require_fit_for_joined(read_scenario("longtx", variant="redis_batches"), ALLOWED)

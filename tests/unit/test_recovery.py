@@ -16,6 +16,7 @@ from producers.producer import Producer, ProducerDocument
 from stallbench.queues import Backlog, Claim, ClaimExpiredError, NewJob, Promise, Queue, QueueOptions
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import EVENT_COLUMNS, EventLog
+from stallbench.role import Stop
 from workers.worker import Worker, WorkerDocument
 
 BROKEN = sqlite3.OperationalError("broken")
@@ -68,20 +69,6 @@ class FailingQueue(Queue[QueueOptions]):
         yield from ()
 
 
-class ToldToStop:
-    """Stands for `stallbench.role.Stop`, without signals."""
-
-    def __init__(self) -> None:
-        self.event = threading.Event()
-
-    @property
-    def asked(self) -> bool:
-        return self.event.is_set()
-
-    def wait(self, timeout_s: float | None = None) -> bool:
-        return self.event.wait(timeout_s)
-
-
 Run = Callable[..., list[tuple[str, str]]]
 """Runs a process for a moment on a queue that fails by a plan; returns its first events and their details."""
 
@@ -95,8 +82,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[FailingQueue]:
         queues.append(FailingQueue())
         return queues[-1]
 
-    monkeypatch.setattr("workers.worker.open_queue", open_another)
-    monkeypatch.setattr("producers.producer.open_queue", open_another)
+    monkeypatch.setattr("stallbench.queue_client.open_queue", open_another)
     return queues
 
 
@@ -106,7 +92,7 @@ def run(opened: list[FailingQueue], tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(FailingQueue, "fail_in", plan, raising=False)
         monkeypatch.setattr(FailingQueue, "is_fit", is_fit)
         path = tmp_path / "events.csv"
-        stop: Any = ToldToStop()
+        stop = Stop(by=())
         told: dict[str, Any] = {"name": process, "endpoint": ENDPOINT, "queue": "failing", "events": path}
         with EventLog(path, process) as log:
             role = (

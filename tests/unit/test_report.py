@@ -74,13 +74,15 @@ def test_the_summary_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
 
 def test_a_fault_is_shown_with_how_the_queue_came_back(tmp_path: Path) -> None:
     faults = pd.DataFrame([["timeout-1", "timeout", "primary", "longtx", 10.0, 15.0]], columns=EMPTY["faults"])
-    recoveries = pd.DataFrame([["timeout-1", "longtx", 15.0, 0.25, 2.0, None, 0, 3, 7]], columns=EMPTY["recoveries"])
+    recoveries = pd.DataFrame([["timeout-1", "longtx", 15.0, 0.25, 2.0, None, 0, 3, 4, 7]], columns=EMPTY["recoveries"])
     run = make_run(tmp_path, make_record(faults=[make_fault("longtx")]), faults=faults, recoveries=recoveries)
     verdict = judge(run)
     assert (
         "timeout-1 was in force on primary from 10 s to 15 s; then came the next completion after 0.2 s, the baseline's rate after 2.0 s, "
-        "an empty backlog not within this run; 3 jobs were done twice, 7 calls raised."
+        "an empty backlog not within this run; 3 jobs were done twice, 4 executions were of jobs that had been executed before, 7 calls raised."
     ) in verdict.attribution.sentence
     make_report(run, verdict)
-    assert "| timeout-1 | primary | 10 | 15 | 0.25 | 2 | not in this run | 0 | 3 | 7 |" in (tmp_path / "summary.md").read_text()
+    assert (
+        "| timeout-1 | primary | 10 | 15 | 0.25 | 2 | not in this run | 0 | 3 | 4 | 7 |" in (tmp_path / "summary.md").read_text()
+    )
     assert "how the queue came back" in (tmp_path / "report.html").read_text()

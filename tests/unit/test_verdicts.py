@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,12 @@ def test_a_sound_run_passes(tmp_path: Path) -> None:
         "expectations",
         "faults",
         "longrunners",
+        "maintenance",
         "deadlocks",
         "advisory locks",
         "waiting",
         "clocks",
+        "locust",
     }
     assert (tmp_path / "verdict.json").exists()
 
@@ -212,11 +215,17 @@ def test_what_the_queue_tried_again_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("intended", "exit_code", "result"),
-    [("stopped", 0, "pass"), ("stopped", 3, "fail"), ("running", -9, "fail"), ("killed", -9, "pass")],
+    ("role", "intended", "exit_code", "result"),
+    [
+        ("worker", "stopped", 0, "pass"),
+        ("worker", "stopped", 3, "fail"),
+        ("worker", "running", -9, "fail"),
+        ("worker", "killed", -9, "pass"),
+        ("watch", "running", -9, "pass"),  # who looks on has no part in the run
+    ],
 )
-def test_a_process_must_end_as_intended(tmp_path: Path, intended: str, exit_code: int, result: str) -> None:
-    process = {"name": "worker-1", "role": "worker", "end_ns": START_NS, "intended": intended, "exit_code": exit_code}
+def test_a_process_must_end_as_intended(tmp_path: Path, role: str, intended: str, exit_code: int, result: str) -> None:
+    process = {"name": "one", "role": role, "end_ns": START_NS, "intended": intended, "exit_code": exit_code}
     assert result_of(judge(make_run(tmp_path, make_record(processes=[process]))), "processes")[0] == result
 
 
@@ -275,3 +284,34 @@ def test_a_check_that_breaks_is_unknown_and_stops_no_other(tmp_path: Path, monke
     assert result_of(verdict, "order") == ("unknown", "the check broke: ZeroDivisionError: by zero")
     assert result_of(verdict, "conservation")[0] == "pass"
     assert verdict.verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("intended", "exit_code", "said", "result"),
+    [
+        ("stopped", 0, "pass", ("pass", "producer-1: all bounds of Locust hold")),
+        ("stopped", 1, "fail", ("fail", "producer-1: response time p95 is 7 ms; expected at most 5")),
+        ("stopped", 1, None, ("unknown", "producer-1: Locust did not say whether its test passed")),
+        ("killed", -9, None, None),
+    ],
+)
+def test_where_locusts_own_test_fails_the_verdict_does(
+    tmp_path: Path, intended: str, exit_code: int, said: str | None, result: tuple[str, str] | None
+) -> None:
+    process = {"name": "producer-1", "role": "producer", "pid": 1, "start_ns": START_NS, "end_ns": START_NS + 1}
+    process |= {"intended": intended, "exit_code": exit_code, "orderly": [0, 1]}
+    tables = make_run(tmp_path, record=make_record(processes=[process]))
+    if said:
+        (tables.folder / "locust").mkdir()
+        judgement = {
+            "result": said,
+            "requests": 100,
+            "failures": 0,
+            "response_ms": {"p95": 7},
+            "bounds": {"max_failure_ratio": 0, "at_most_ms": {"p95": 5}},
+            "reasons": ["response time p95 is 7 ms; expected at most 5"] if said == "fail" else [],
+        }
+        (tables.folder / "locust" / "producer-1.json").write_text(json.dumps(judgement))
+    verdict = judge(tables)
+    assert result_of(verdict, "processes")[0] == "pass"
+    assert [(one.result, one.reason) for one in verdict.findings if one.check == "locust"] == ([result] if result else [])

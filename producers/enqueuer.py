@@ -1,0 +1,82 @@
+"""What every producer does with a job that is wanted, whoever says when: enqueue it, and record it with the time at which it was wanted."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from stallbench.queue_client import ClientDocument, QueueClient
+from stallbench.queues import NewJob, Queue, RefusedError
+from stallbench.records.events import Event, EventLog
+from stallbench.role import Stop
+
+Move = Callable[[Sequence[NewJob]], Sequence[int]]
+
+
+class EnqueuerDocument(ClientDocument):
+    """What the documents of all producers have."""
+
+    payload_bytes: int = Field(default=256, ge=16)
+    seed: int = Field(default=1, description="of the payload's filling, and of the queue's own choices")
+    mark: str | None = Field(default=None, description="what a fault knows these jobs by")
+
+
+class Enqueuer:
+    """Enqueues and records, on one connection."""
+
+    def __init__(self, document: EnqueuerDocument, log: EventLog, stop: Stop) -> None:
+        """Connect; raises an error of the engine's driver when the server cannot be reached."""
+        self._log = log
+        self._mark = f'"mark":"{document.mark}",' if document.mark else ""
+        self._payload_bytes = document.payload_bytes
+        self._random = random.Random(document.seed)
+        self._filling = self._random.randbytes(document.payload_bytes).hex()
+        self.client = QueueClient(document, log, stop, prepare=self._prepare)
+        """The connection, and what can be done about its errors."""
+        self.duration_ns = 0
+        """How long the last call took, whether it raised or not."""
+
+    def enqueue(
+        self, numbers: range, wanted_ns: Sequence[int], *, by: Callable[[Move, Sequence[NewJob]], Sequence[int]] | None = None
+    ) -> None:
+        """Enqueue the jobs of ``numbers`` in one call, made by ``by`` if given, and record them.
+
+        A job whose enqueue raised is recorded as an error and not tried again: whether it got in is not known, and a second
+        copy would be a duplicate of the bench's making. One that the queue refused, being full, is recorded as refused: that it did not
+        get in is known. Raises what the queue raised, once that is recorded.
+        """
+        jobs = self.make_jobs(numbers)
+        queue = self.client.queue
+        began_ns = time.monotonic_ns()
+        try:
+            ids = by(queue.enqueue, jobs) if by else queue.enqueue(jobs)
+        except RefusedError as refused:
+            self.duration_ns = duration_ns = time.monotonic_ns() - began_ns
+            for intended_ns in wanted_ns:
+                self._log.write(Event.REFUSED, intended_ns=intended_ns, duration_ns=duration_ns, detail=str(refused))
+            raise
+        except BaseException as error:
+            self.duration_ns = duration_ns = time.monotonic_ns() - began_ns
+            for intended_ns in wanted_ns:
+                self.client.record_error(error, "enqueue", intended_ns=intended_ns, duration_ns=duration_ns)
+            raise
+        self.duration_ns = duration_ns = time.monotonic_ns() - began_ns
+        conditions = queue.conditions
+        for intended_ns, job_id in zip(wanted_ns, ids, strict=True):
+            detail = str(conditions.get(job_id, ""))
+            self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns, detail=detail)
+
+    def make_jobs(self, numbers: range) -> list[NewJob]:
+        """Return the jobs of ``numbers``, each with a payload of the wanted size."""
+        return [NewJob(payload=self._payload(n)) for n in numbers]
+
+    def _payload(self, n: int) -> str:
+        opening = f'{{"n":{n},{self._mark}"filling":"'
+        return f'{opening}{self._filling[: max(0, self._payload_bytes - len(opening) - 2)]}"}}'
+
+    def _prepare(self, queue: Queue[Any]) -> None:
+        queue.random = self._random

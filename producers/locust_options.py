@@ -1,0 +1,144 @@
+"""The options that ``locust -f producers/locustfile.py`` has besides Locust's own, and the target that they name."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from producers.locust_target import GivenDocument, JoinedRun, LocustDocument, ScenarioAlone, Target
+from stallbench.errors import BadInputError
+from stallbench.invitation import wait_for_invitation
+from stallbench.joined import read_joined_servers
+from stallbench.locust_bounds import LocustBounds
+from stallbench.role import Stop, read_document
+from stallbench.scenario_file import read_scenario
+
+_WAYS = "expected one of --join DIR (a run that invites), --scenario NAME with --dsn and --database (its queue, without a run)"
+_OF_SCENARIO = ("variant", "set", "dsn", "database", "install")
+
+
+def add_options(parser: Any) -> None:
+    """Add the project's options to Locust's parser."""
+    for name, form, text in (
+        ("--join", "DIR", "take part in the run in DIR, or in the newest run in DIR, that has outside = true"),
+        ("--scenario", "NAME", "follow the phases of a scenario: its name, or its file"),
+        ("--variant", "NAME", "of the scenario"),
+        ("--dsn", "URL", "the scenario's database, like postgresql://me@db.test/queues; password in STALLBENCH_PASSWORD"),
+        ("--database", "NAME", "repeats the name of the database: Locust writes into it"),
+        ("--document", "FILE", "how the bench starts it: a JSON document; - is standard input"),
+    ):
+        parser.add_argument(name, metavar=form, default=None, help=text, include_in_web_ui=False)
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="change the scenario, like queue.kind=que",
+        include_in_web_ui=False,
+    )
+    parser.add_argument(
+        "--install",
+        action="store_true",
+        default=False,
+        help="make the queue's tables in the database first",
+        include_in_web_ui=False,
+    )
+    parser.add_argument(
+        "--rate", metavar="JOBS", default="", help="jobs a second of all users together; the scenario's if not given"
+    )
+    parser.add_argument(
+        "--max-failure-ratio",
+        metavar="R",
+        type=float,
+        default=None,
+        help="fail if more requests fail; 0 if not given",
+        include_in_web_ui=False,
+    )
+    parser.add_argument(
+        "--max-ms",
+        metavar="STATISTIC=MS",
+        action="append",
+        default=[],
+        help="fail if a response time is longer: p50, p95, p99, max or mean, like p95=20",
+        include_in_web_ui=False,
+    )
+
+
+def find_target(options: argparse.Namespace, stop: Stop) -> Target | None:
+    """Return what the options name; none if asked to stop while there was no run to join. Raises `BadInputError`."""
+    given = [f"--{name}" for name in ("join", "scenario", "document") if getattr(options, name)]
+    if len(given) != 1:
+        raise BadInputError(f"{' and '.join(given) + ' exclude each other' if given else 'there is no queue'}; {_WAYS}")
+    misplaced = [f"--{name}" for name in _OF_SCENARIO if getattr(options, name)]
+    if not options.scenario and misplaced:
+        raise BadInputError(f"{', '.join(misplaced)} goes with --scenario: {given[0]} says all that")
+    if options.document:
+        return _read_given(options)
+    if options.join:
+        return _find_run(options, stop)
+    return _read_alone(options)
+
+
+def _read_given(options: argparse.Namespace) -> GivenDocument:
+    if options.master or options.worker or options.processes:
+        raise BadInputError("--document is of one process; a scenario has more with producers.count")
+    return GivenDocument(read_document(LocustDocument, [options.document]))
+
+
+def _find_run(options: argparse.Namespace, stop: Stop) -> JoinedRun | None:
+    place = Path(options.join)
+    if not place.is_dir():
+        raise BadInputError(f"--join {place}: expected one folder: a run's, or that of all runs")
+    folder = wait_for_invitation(place, stop)
+    return None if folder is None else JoinedRun(folder)
+
+
+def _read_alone(options: argparse.Namespace) -> ScenarioAlone:
+    scenario = read_scenario(options.scenario, variant=options.variant, overrides=options.set)
+    if not scenario.producers.rate and not options.rate:
+        raise BadInputError(f"{scenario.file}: producers.rate is 0: there is nothing for Locust to do; expected --rate JOBS")
+    if options.run_time and options.run_time > scenario.duration_s:
+        raise BadInputError(f"--run-time {options.run_time}s: the phases of {scenario.file} end after {scenario.duration_s:g} s")
+    servers = read_joined_servers(
+        [options.dsn] if options.dsn else [],
+        database=options.database,
+        toxiproxy=None,
+        may_change_servers=False,
+        wanted=scenario.database.model_copy(update={"replicas": 0}),
+    )
+    if servers is None:
+        raise BadInputError("--scenario goes with --dsn and --database: where its queue is")
+    return ScenarioAlone(scenario, servers.servers["primary"])
+
+
+def read_rate(text: str | float, usual: float) -> float:
+    """Return the rate that is asked for, or the usual one. Raises `BadInputError`."""
+    if text == "":
+        return usual
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 < rate <= 1_000_000:
+        raise BadInputError(f"--rate {text}: expected jobs a second, more than 0 and at most 1000000")
+    return rate
+
+
+def read_bounds(options: argparse.Namespace, of_target: LocustBounds) -> LocustBounds:
+    """Return the target's bounds with those of the options laid over. Raises `BadInputError`."""
+    told: dict[str, Any] = of_target.model_dump()
+    if options.max_failure_ratio is not None:
+        told["max_failure_ratio"] = options.max_failure_ratio
+    for bound in options.max_ms:
+        statistic, _, value = bound.partition("=")
+        told["at_most_ms"][statistic] = value
+    try:
+        return LocustBounds.model_validate(told)
+    except ValidationError as error:
+        fault = error.errors(include_input=True, include_url=False)[0]
+        option = "--max-failure-ratio" if fault["loc"][0] == "max_failure_ratio" else "--max-ms"
+        raise BadInputError(f"{option}: {fault['input']!r} is not one: {fault['msg'].lower()}") from error

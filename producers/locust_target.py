@@ -1,0 +1,148 @@
+"""What Locust enqueues into, and how many jobs a second are wanted when: told by the bench, by a run that it joins, or by a scenario."""
+
+from __future__ import annotations
+
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from pydantic import Field
+
+from producers.enqueuer import EnqueuerDocument
+from stallbench.invitation import follow, read_invitation, sit_down
+from stallbench.locust_bounds import LocustBounds, bounds_of
+from stallbench.open_queue import opened_queue
+from stallbench.queues import find_queue
+from stallbench.records.endpoint import Endpoint
+from stallbench.role import Stop
+from stallbench.scenario import Scenario
+
+
+class LocustDocument(EnqueuerDocument):
+    """The JSON document that the bench starts a Locust process with."""
+
+    rate: float = Field(gt=0, description="jobs a second, of all users of this process together")
+    users: int = Field(ge=1, description="that share the rate, a connection each")
+    bounds: LocustBounds = LocustBounds()
+    result: Path = Field(description="file to leave Locust's own pass or fail in; its folder exists")
+
+
+class Target(ABC):
+    """A queue, and the load that is meant for it."""
+
+    rate: float
+    """Jobs a second that are usual."""
+    users: int | None = None
+    """Connections that share the usual rate, if the target says."""
+    bounds: LocustBounds = LocustBounds()
+    result: Path | None = None
+    """Where Locust's own pass or fail is left, if it is part of a run."""
+
+    @abstractmethod
+    def taken_part(self, stop: Stop) -> AbstractContextManager[EnqueuerDocument]:
+        """Give the block what a process that enqueues must know, for as long as it does."""
+
+    def on_top_at(self, elapsed_s: float) -> float | None:
+        """Return how many jobs a second are wanted on top of the usual rate; none if the test is over."""
+        return 0.0
+
+    @abstractmethod
+    def lead(self, stop: Stop) -> None:
+        """Prepare a process that only leads others: they enqueue."""
+
+
+class GivenDocument(Target):
+    """As one process of a run; the bench starts another for a burst, and ends each."""
+
+    def __init__(self, document: LocustDocument) -> None:
+        """Do as ``document`` says."""
+        self._document = document
+        self.rate = document.rate
+        self.users = document.users
+        self.bounds = document.bounds
+        self.result = document.result
+
+    @contextmanager
+    def taken_part(self, stop: Stop) -> Iterator[EnqueuerDocument]:
+        """Give the document itself."""
+        yield self._document
+
+    def lead(self, stop: Stop) -> None:
+        """Do nothing: the bench starts no process that leads."""
+
+
+class JoinedRun(Target):
+    """A run that invites processes of others; its load lasts until the run ends it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the invitation in ``folder``; raises `CannotGoOnError` if it cannot be read."""
+        self._folder = folder
+        self.rate = float(str(read_invitation(folder).producer["rate"]))
+        self.result = folder.parent / "locust" / f"master-{socket.gethostname()}.json"
+
+    @contextmanager
+    def taken_part(self, stop: Stop) -> Iterator[EnqueuerDocument]:
+        """Sit down as a producer."""
+        with sit_down("producer", self._folder, stop) as told:
+            self.result = self._folder.parent / "locust" / f"{told['name']}.json"
+            yield EnqueuerDocument.model_validate({key: value for key, value in told.items() if key not in ("rate", "max_batch")})
+
+    def lead(self, stop: Stop) -> None:
+        """Let ``stop`` be asked when the run ends the load; those that enqueue sit down by themselves."""
+        follow("producer", self._folder, stop)
+
+
+class ScenarioAlone(Target):
+    """The queue and the phases of a scenario, without the bench: bursts are followed, what else goes wrong there does not happen."""
+
+    def __init__(self, scenario: Scenario, endpoint: Endpoint) -> None:
+        """Enqueue into the scenario's queue at ``endpoint``."""
+        self._scenario = scenario
+        self._endpoint = endpoint
+        self.rate = scenario.producers.rate
+        self.bounds = bounds_of(scenario)
+        self._bursts: list[tuple[float, float, float]] = []
+        begin_s = 0.0
+        for phase in scenario.phases:
+            for fault in phase.faults:
+                if fault.kind == "burst":
+                    for_s = phase.duration_s - fault.after_s if fault.for_s is None else fault.for_s
+                    from_s = begin_s + fault.after_s
+                    self._bursts.append((from_s, from_s + for_s, float(fault.options.get("rate", 0))))
+            begin_s += phase.duration_s
+
+    @contextmanager
+    def taken_part(self, stop: Stop) -> Iterator[EnqueuerDocument]:
+        """Enqueue without a job log: there is no run that it could be part of."""
+        queue = find_queue(self._scenario.queue.kind)
+        options = queue.options_type.model_validate(self._scenario.queue.options)
+        yield EnqueuerDocument(
+            name="locust",
+            endpoint=self._endpoint,
+            queue=self._scenario.queue.kind,
+            queue_options=queue.resolve_options(options, workers=self._scenario.workers.count).model_dump(),
+            events=Path("/dev/null"),
+            payload_bytes=self._scenario.producers.payload_bytes,
+            seed=self._scenario.seed,
+        )
+
+    def lead(self, stop: Stop) -> None:
+        """See that the queue is there."""
+        with self.taken_part(stop) as document:
+            require_queue(document)
+
+    def on_top_at(self, elapsed_s: float) -> float | None:
+        """Return the rates of the bursts that are due; none when all phases are over."""
+        if elapsed_s >= self._scenario.duration_s:
+            return None
+        return sum(rate for from_s, until_s, rate in self._bursts if from_s <= elapsed_s < until_s)
+
+
+def require_queue(document: EnqueuerDocument, *, install: bool = False) -> None:
+    """See that the queue is there, or make it; raises an error of the driver."""
+    with opened_queue(document.queue, document.queue_options, document.endpoint, document.name) as queue:
+        if install:
+            queue.install()
+        queue.depth()

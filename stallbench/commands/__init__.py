@@ -1,0 +1,1 @@
+"""The commands, one file each: what each takes, and what it prints; `stallbench.cli` has them all."""

@@ -1,0 +1,56 @@
+"""How commands end: what was recorded becomes a report, is told on the screen, and decides the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from stallbench.errors import (
+    EXIT_FAIL,
+    EXIT_INTERRUPTED,
+    EXIT_PASS,
+    NotCarriedOutError,
+)
+from stallbench.run_folder import RunFolder
+
+
+def conclude_and_exit(folder: Path, master: str = "local[*]") -> NoReturn:
+    """Make tables, verdict and report of a run, print the verdict, and end with its exit code."""
+    from stallbench.conclude import conclude
+    from stallbench.terminal import print_verdict
+
+    verdict = conclude(RunFolder(folder), master=master)
+    print_verdict(verdict, shorten(folder / "report.html"))
+    if verdict.status != "completed":
+        sys.exit(EXIT_INTERRUPTED if verdict.status == "aborted" else NotCarriedOutError.exit_code)
+    sys.exit(EXIT_PASS if verdict.verdict == "pass" else EXIT_FAIL)
+
+
+def conclude_comparison_and_exit(path: Path) -> NoReturn:
+    """Make the report of a comparison, print its ranking, and end with its exit code."""
+    from stallbench.comparison.conclusion import conclude_comparison
+    from stallbench.comparison.record import ComparisonFolder
+    from stallbench.comparison.screen import print_comparison
+
+    record, results = conclude_comparison(ComparisonFolder(path))
+    print_comparison(record, results, shorten(path / "report.html"))
+    sys.exit(record.exit_code)
+
+
+def conclude_soak_and_exit(path: Path) -> NoReturn:
+    """Make the report of a soak, print what drifts, and end with its exit code."""
+    from stallbench.soak.conclusion import conclude_soak
+    from stallbench.soak.folder import SoakFolder
+    from stallbench.soak.screen import print_soak
+
+    record, drifts = conclude_soak(SoakFolder(path))
+    print_soak(record, drifts, shorten(path / "report.html"))
+    sys.exit(record.exit_code)
+
+
+def shorten(path: Path) -> str:
+    """Return ``path`` as seen from here, if that is shorter."""
+    relative = os.path.relpath(path)
+    return relative if len(relative) < len(str(path)) else str(path)

@@ -1,0 +1,59 @@
+"""Says when a queue falls behind."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from stallbench.commands.options import (
+    RunsOption,
+)
+from stallbench.errors import (
+    BadInputError,
+)
+from stallbench.run_folder import RUNS, find_run_folder
+
+
+def forecast(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run in which a longrunner held the horizon; `latest` is the newest.")
+    ],
+    rate: Annotated[float | None, typer.Option("--rate", metavar="R", help="Jobs a second; the run's if not given.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="The run's if not given.")] = None,
+    work: Annotated[
+        str | None, typer.Option("--work", metavar="TIME", help="How long a job takes, like 10ms; the run's if not given.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="RUN", help="Another run: forecast its load, and say how far off the forecast was."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as JSON.")] = False,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Say when a queue falls behind while a transaction holds the horizon, from the cost of dead tuples in one short run.
+
+    Exit codes: 0 there is a forecast (also: it never falls behind), 2 bad input, or a run that cannot say.
+
+    Examples:
+        stallbench forecast latest
+
+        stallbench forecast latest --rate 50 --workers 8 --work 10ms
+    """
+    from stallbench.forecast.command import check_forecast, forecast_run
+    from stallbench.forecast.screen import print_check, print_forecast
+
+    folder = find_run_folder(run, runs).path
+    if against is None:
+        found, check = forecast_run(folder, rate=rate, workers=workers, work=work), None
+    elif (rate, workers, work) == (None, None, None):
+        found, check = check_forecast(folder, find_run_folder(against, runs).path)
+    else:
+        raise BadInputError("--against: the load is that run's; leave out --rate, --workers and --work")
+    if as_json:
+        print(json.dumps(found.as_json() | ({"against": check.as_json()} if check else {}), indent=2))
+        return
+    print_forecast(found)
+    if check:
+        print_check(check)

@@ -1,0 +1,35 @@
+"""Makes the report of a run, a comparison or a soak again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stallbench.commands.endings import conclude_and_exit, conclude_comparison_and_exit, conclude_soak_and_exit
+from stallbench.commands.options import (
+    RunsOption,
+)
+from stallbench.run_folder import RUNS, find_comparison_folder, find_run_folder, find_soak_folder
+
+
+def report(
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's or comparison's folder, or its name; `latest` is the newest run.")
+    ],
+    master: Annotated[str, typer.Option(help="Spark master to compute the tables on.")] = "local[*]",
+    runs: RunsOption = RUNS,
+) -> None:
+    """Make tables, verdict and report of a run again, from its folder alone; of a comparison its report, from its runs' tables.
+
+    Examples:
+        stallbench report latest
+
+        stallbench report reports/runs/20261120T101500Z-longtx
+    """
+    if (soaked := find_soak_folder(run, runs)) is not None:
+        conclude_soak_and_exit(soaked)
+    comparison = find_comparison_folder(run, runs)
+    if comparison is not None:
+        conclude_comparison_and_exit(comparison)
+    conclude_and_exit(find_run_folder(run, runs).path, master)

@@ -1,0 +1,122 @@
+"""Runs one scenario and judges it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from stallbench.commands.endings import conclude_and_exit, shorten
+from stallbench.commands.options import (
+    AllowServerChangesOption,
+    DatabaseOption,
+    DsnOption,
+    RunsOption,
+    ScenarioArgument,
+    SetOption,
+    ToxiproxyOption,
+    VariantOption,
+)
+from stallbench.errors import (
+    EXIT_INTERRUPTED,
+)
+from stallbench.run_folder import RUNS, RunFolder
+
+
+def run(
+    scenario: ScenarioArgument,
+    variant: VariantOption = None,
+    set_: SetOption = None,
+    keep_servers: Annotated[
+        bool, typer.Option("--keep-servers", help="Leave the servers up until Ctrl-C, to look at them.")
+    ] = False,
+    dsn: DsnOption = None,
+    database: DatabaseOption = None,
+    toxiproxy: ToxiproxyOption = None,
+    allow_server_changes: AllowServerChangesOption = False,
+    expose: Annotated[
+        str | None,
+        typer.Option(
+            "--expose",
+            metavar="ADDRESS",
+            help="Let every process answer Prometheus on this address, 127.0.0.1 or 0.0.0.0; targets/ beside the runs says where.",
+        ),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Start a Prometheus beside the run, which watches all of it and ends with it.")
+    ] = False,
+    watch_port: Annotated[
+        int | None,
+        typer.Option("--watch-port", metavar="PORT", min=1, max=65535, help="Where on 127.0.0.1 it listens; 9090 if not given."),
+    ] = None,
+    annotate: Annotated[
+        str | None,
+        typer.Option(
+            "--annotate",
+            metavar="URL",
+            help="Write phases and faults into this Grafana as they happen. The token comes by STALLBENCH_GRAFANA_TOKEN.",
+        ),
+    ] = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Run a scenario on servers of its own, or on servers that it is told to join, and judge it.
+
+    Exit codes: 0 every expectation holds, 1 one fails (or could not be decided), 2 bad input, 3 the run could not be carried
+    out, 130 interrupted.
+
+    Examples:
+        stallbench run longtx
+
+        stallbench run longtx --variant skip_locked
+
+        stallbench run longtx --set workers.count=4 --set phases.longtx.duration=30s
+
+        stallbench run longtx --watch
+
+        stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
+    """
+    from stallbench.joined import read_joined_servers
+    from stallbench.joined_faults import require_fit_for_joined
+    from stallbench.onlookers import read_watching
+    from stallbench.run import open_run
+    from stallbench.scenario_file import read_scenario
+    from stallbench.terminal import RunView
+
+    chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
+    joined = read_joined_servers(
+        dsn or [],
+        database=database,
+        toxiproxy=toxiproxy,
+        may_change_servers=allow_server_changes,
+        wanted=chosen.database,
+    )
+    if joined:
+        require_fit_for_joined(chosen, joined)
+    watching = read_watching(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
+    folder: RunFolder | None = None
+    with RunView() as view:
+        view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
+        view.say(f"{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
+        try:
+            with open_run(chosen, runs, view, joined, watching) as started:
+                folder = started.folder
+                view.say(f"records are in {shorten(folder.path)}")
+                started.carry_out()
+                if keep_servers:
+                    _keep_servers(started.describe_servers())
+        except KeyboardInterrupt:
+            kept = f"; what was recorded is kept: stallbench report {shorten(folder.path)}" if folder else ""
+            print(f"interrupted{kept}", file=sys.stderr)
+            sys.exit(EXIT_INTERRUPTED)
+        view.say(f"{'the joined servers are left' if joined else 'servers are down'}; making tables, verdict and report")
+    conclude_and_exit(folder.path)
+
+
+def _keep_servers(lines: list[str]) -> None:
+    print("the servers stay up until Ctrl-C:", *lines, sep="\n  ", flush=True)
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        print("stopping the servers")

@@ -1,0 +1,77 @@
+"""Repeats a scenario for hours."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stallbench.commands.endings import conclude_soak_and_exit
+from stallbench.commands.options import (
+    AllowServerChangesOption,
+    DatabaseOption,
+    DsnOption,
+    RunsOption,
+    SetOption,
+    ToxiproxyOption,
+    VariantOption,
+)
+from stallbench.run_folder import RUNS
+
+
+def soak(
+    scenario: Annotated[
+        str | None,
+        typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path; left out with --resume."),
+    ] = None,
+    for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="How long, like 8h.")] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="SOAK", help="Go on with a soak that broke off: its folder, or its name.")
+    ] = None,
+    variant: VariantOption = None,
+    set_: SetOption = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            "--keep",
+            metavar="N",
+            min=0,
+            max=1000,
+            help="Keep the records of the last N passed cycles, and of the first N others; 3 if not given.",
+        ),
+    ] = None,
+    dsn: DsnOption = None,
+    database: DatabaseOption = None,
+    toxiproxy: ToxiproxyOption = None,
+    allow_server_changes: AllowServerChangesOption = False,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Repeat a scenario's cycle for hours on the same servers; judge each cycle, and say what drifts.
+
+    It goes on without its terminal. Exit codes: 0 every cycle passes, 1 one does not, 2 bad input, 3 a cycle could not be carried out,
+    130 interrupted (what was done until then is reported, and --resume goes on from there).
+
+    Examples:
+        stallbench soak longtx --for 8h
+
+        stallbench soak baseline --for 20m --set phases.baseline.duration=60s
+
+        stallbench soak --resume 20261120T220000Z-soak-longtx
+    """
+    from stallbench.soak.command import begin_or_resume, carry_out
+
+    begun = begin_or_resume(
+        scenario,
+        for_=for_,
+        resume_=resume,
+        variant=variant,
+        overrides=set_ or [],
+        keep=keep,
+        dsn=dsn or [],
+        database=database,
+        toxiproxy=toxiproxy,
+        may_change_servers=allow_server_changes,
+        runs=runs,
+    )
+    carry_out(begun)
+    conclude_soak_and_exit(begun.folder.path)

@@ -1,0 +1,64 @@
+"""What every kind of maintenance is: a turn, again and again, and what each turn did."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stallbench.duration import Duration
+from stallbench.engines import Engine
+from stallbench.exposition import Exposure
+from stallbench.records.endpoint import Endpoint
+
+
+class TaskOptions(BaseModel):
+    """Options of a kind, as the scenario gives them. Subclass, with a description on every field."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    every_s: Duration = Field(default=5.0, alias="every", gt=0, le=86_400, description="pause between two turns")
+
+
+class TaskDocument(BaseModel):
+    """The JSON document that a process of maintenance is started with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="names the process in the records and to the server")
+    kind: str
+    endpoint: Endpoint
+    options: dict[str, object] = {}
+    tables: tuple[str, ...] = Field(default=(), description="the queue's")
+    expose: Exposure | None = Field(default=None, description="taken as every process takes it; there is nothing to expose")
+
+
+OptionsT = TypeVar("OptionsT", bound=TaskOptions)
+
+
+class Task(ABC, Generic[OptionsT]):
+    """Something that is done every so often on one server, on a connection of its own past the proxy."""
+
+    kind: ClassVar[str]
+    """Its name in scenarios."""
+    summary: ClassVar[str]
+    """One sentence on what it does."""
+    source: ClassVar[str]
+    """Who proposes it."""
+    engines: ClassVar[frozenset[Engine]]
+    roles: ClassVar[tuple[str, ...]] = ("primary",)
+    """Roles of the servers that it can be done on: ``primary``, ``replica``."""
+    on_joined: ClassVar[Literal["always", "never"]] = "always"
+    """Whether it may be done on servers that the bench did not start."""
+    options_type: ClassVar[type[TaskOptions]] = TaskOptions
+
+    def __init__(self, document: TaskDocument, options: OptionsT) -> None:
+        """Prepare; nothing is done."""
+        self.document = document
+        self.options = options
+
+    @abstractmethod
+    def turn(self, connection: Any) -> Iterator[str]:
+        """Do it once; yields, as soon as each is done, what was done, in words. Raises an error of the engine's driver."""

@@ -1,0 +1,63 @@
+"""Ends transactions that have been open for too long, whatever they do: what the server's own time-outs do, for those who cannot set them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field
+
+from stallbench.duration import Duration
+from stallbench.maintenance.task import Task, TaskOptions
+
+# Its own kind of process is spared: a REINDEX, say, may take as long as it must.
+_OF_POSTGRES = """
+SELECT pid, application_name, coalesce(state, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8
+FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND application_name NOT LIKE 'stallbench:maintenance:%%'
+AND xact_start < clock_timestamp() - make_interval(secs => %s)
+ORDER BY xact_start
+"""
+_END_ON_POSTGRES = "SELECT pg_terminate_backend(%s)"
+_OF_INNODB = """
+SELECT trx_mysql_thread_id, user, command, timestampdiff(MICROSECOND, trx_started, now(6)) / 1e6
+FROM information_schema.innodb_trx JOIN information_schema.processlist ON id = trx_mysql_thread_id
+WHERE trx_started < now(6) - INTERVAL %s SECOND AND id <> connection_id()
+ORDER BY trx_started
+"""
+_END_ON_INNODB = "KILL %s"
+
+
+class WatchdogOptions(TaskOptions):
+    """Options of `Watchdog`."""
+
+    every_s: Duration = Field(default=1.0, alias="every", gt=0, le=3600, description="pause between two looks")
+    older_than_s: Duration = Field(
+        default=10.0, alias="older_than", gt=0, le=86_400, description="how long a transaction may be open"
+    )
+
+
+class Watchdog(Task[WatchdogOptions]):
+    """Ends the session of each transaction that is older than a limit.
+
+    It cannot end what holds the horizon without a session: a prepared transaction, a replication slot, on a primary a replica's feedback; for
+    the last of these it belongs on the replica.
+    """
+
+    kind = "watchdog"
+    summary = "ends the session of each transaction that is older than a limit"
+    source = "usual practice: pg_terminate_backend from cron, or pt-kill; the only way where others own the server's settings"
+    engines = frozenset({"postgres", "mariadb", "mysql"})
+    roles = ("primary", "replica")
+    on_joined = "never"
+    options_type = WatchdogOptions
+
+    def turn(self, connection: Any) -> Iterator[str]:
+        """Look once, and end what is too old."""
+        is_postgres = self.document.endpoint.engine == "postgres"
+        look, end = (_OF_POSTGRES, _END_ON_POSTGRES) if is_postgres else (_OF_INNODB, _END_ON_INNODB)
+        with connection.cursor() as cursor:
+            cursor.execute(look, (self.options.older_than_s,))
+            for pid, name, state, age_s in cursor.fetchall():
+                cursor.execute(end, (pid,))
+                yield f"ended session {pid} ({name}, {state}), its transaction {age_s:.1f} s old"

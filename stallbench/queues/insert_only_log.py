@@ -1,0 +1,155 @@
+"""A log that is only inserted into: consumers take ranges of it, and what they have done is how far their cursor has come.
+
+No row is ever updated or deleted, so none dies; partitions that have been worked off are dropped, which asks no horizon. A transaction
+that has read the queue's own tables keeps a partition from being dropped, as it would anybody's; until then the log only grows.
+
+What it promises. A range is worked in its order by one consumer, and ranges are handed out in theirs; so a slow job holds up those behind it
+in its range, and no other. A range whose consumer died is given, from its cursor on, to the next one: only the job that was being worked is
+executed again. A job that failed comes again at the end of the log. What it costs: appends commit one after the other, so that no id becomes
+visible after a greater one that a cursor has passed already.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from psycopg import errors
+from pydantic import Field
+
+from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_int, read_row
+from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Promise, QueueOptions, RefusedError
+from stallbench.queues.statements import read_statements
+
+_TURN_S = 1.0
+
+
+class InsertOnlyLogOptions(QueueOptions):
+    """What can be chosen about the log."""
+
+    jobs_a_range: int = Field(
+        default=1, ge=1, le=10_000, alias="range", description="jobs that a consumer takes at once, at most"
+    )
+    jobs_a_partition: int = Field(default=10_000, ge=100, alias="partition", description="jobs in each partition")
+    partitions_ahead: int = Field(
+        default=4, ge=1, le=100, alias="ahead", description="partitions that are kept ready; without one, jobs are refused"
+    )
+
+
+class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
+    """Ranges of a partitioned log. A range belongs to the session that holds its advisory lock."""
+
+    kind = "insert_only_log"
+    statements = read_statements(Path(__file__).with_suffix(".sql"))
+    summary = "a log that is only inserted into: consumers take ranges of it and insert how far they have come; old partitions are dropped"
+    source = "PgQ's event log with a position for each consumer (pgq.github.io), and Kafka's offsets; ranges instead of ticks"
+    options_type = InsertOnlyLogOptions
+    promise = Promise.AT_LEAST_ONCE
+    ordered = True
+    puts_off_failed = False
+    needs_scheduler = True
+    tables = ("log_entries", "log_ranges", "log_positions")
+    indexes = ("log_entries_pkey", "log_ranges_pkey", "log_positions_pkey")
+
+    def __init__(self, connection: Any, options: InsertOnlyLogOptions) -> None:
+        """Serve ``connection``, with no range taken."""
+        super().__init__(connection, options)
+        self._range: deque[Claim] = deque()
+        self._unfinished = 0
+        """No range that begins before this entry is unfinished."""
+
+    @classmethod
+    def count_advisory_locks(cls, options: InsertOnlyLogOptions) -> int:
+        """One for its range, and one while it takes it."""
+        return 2
+
+    def install(self) -> None:
+        """Create the tables, their functions, and the first partitions."""
+        for name in self.statements:
+            if name.startswith("install"):
+                self.execute(name)
+        self._add_partitions()
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Append the jobs; several share one transaction and one round trip. Without a partition for them they are refused."""
+        try:
+            return self.insert("append", [(job.payload.encode(),) for job in jobs])
+        except errors.CheckViolation as error:
+            self.session.prepare_anew()
+            raise RefusedError(f"there is no partition ready: {error.diag.message_primary}") from error
+
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the jobs to the end, and make what partitions they need: the scheduler may not have begun yet."""
+        with self.connection.transaction():
+            self.execute("wait_for_turn")
+            ids = self.take_ids(len(jobs))
+            self._add_partitions()
+            self.copy("load", ((job_id, job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
+        return ids
+
+    def claim(self, limit: int = 1) -> Sequence[Claim]:
+        """Return the next job of the range, whatever ``limit`` is; take another range if it has none."""
+        if not self._range:
+            self._range.extend(self._take_range())
+        return [self._range.popleft()] if self._range else []
+
+    def _take_range(self) -> Iterator[Claim]:
+        result = self.execute("claim", b"%d" % self.options.jobs_a_range, b"%d" % self._unfinished)
+        for row in range(result.ntuples):
+            unfinished, first, last, entry_id, job_id, attempts, payload = read_row(result, row, 7)
+            self._unfinished = int(unfinished)
+            handle = (entry_id, first if entry_id == last else None)
+            yield Claim(job_id=int(job_id), attempt=int(attempts) + 1, payload=payload.decode(), handle=handle)
+
+    def complete(self, claim: Claim) -> None:
+        """Move the cursor past the job; after the last of the range, let go of that."""
+        entry_id, finished_range = claim.handle
+        if not self.execute("move", entry_id).command_tuples:
+            raise ClaimExpiredError(claim.job_id)
+        self._let_go(finished_range)
+
+    def fail(self, claim: Claim, error: str) -> None:
+        """Move the cursor past the job, and append it again."""
+        entry_id, finished_range = claim.handle
+        self.execute("append_again", error.encode(), entry_id)
+        self._let_go(finished_range)
+
+    def _let_go(self, finished_range: bytes | None) -> None:
+        # Only now, when it is committed that the range is finished: who gets the lock looks at that again.
+        if finished_range is not None:
+            self.execute("let_go", finished_range)
+
+    def schedule(self) -> float:
+        """Drop the partitions that have been worked off, if nobody uses the tables for longer than a moment, and keep others ready."""
+        before = read_int(self.execute("finished_before"), 0)
+        for since in self._find_partitions():
+            if since + self.options.jobs_a_partition > before:
+                break
+            try:
+                self.execute("drop_partition", b"%d" % since)
+            except errors.LockNotAvailable:
+                break
+        self._add_partitions()
+        return _TURN_S
+
+    def _find_partitions(self) -> list[int]:
+        found = self.execute("partitions")
+        return [int(read_row(found, row, 1)[0]) for row in range(found.ntuples)]
+
+    def _add_partitions(self) -> None:
+        size, there = self.options.jobs_a_partition, self._find_partitions()
+        last = read_int(self.execute("last_place"), 0) // size + self.options.partitions_ahead
+        for since in range(there[0] if there else 0, (last + 1) * size, size):
+            if since not in there:
+                self.execute("add_partition", b"%d" % since, b"%d" % size)
+
+    def backlog(self) -> Backlog:
+        """Count what nobody has taken."""
+        return read_backlog(self.execute("backlog"))
+
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        """Go through the log, its cursors, and the advisory locks."""
+        for job_id, claimed in self.stream("job_ids"):
+            yield int(job_id), bool(claimed)

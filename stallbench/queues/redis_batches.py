@@ -1,0 +1,136 @@
+"""Jobs are enqueued in a table, in the transaction of whoever has something to be done; a mover drains it into Redis, where workers claim.
+
+The walk over dead rows is made once for a batch, and by nobody who works. What it costs is a second store, and no transaction spans the two:
+a mover that dies between them leaves a batch in both, and its jobs are executed twice (``hand_over = "push_first"``), or in neither, and they
+are lost (``"delete_first"``). What Redis holds is as durable as Redis is: ``most_in_redis`` bounds what its crash can lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import redis
+from psycopg.pq import TransactionStatus
+from pydantic import Field
+
+from stallbench.queues.laravel_redis import LaravelRedis, LaravelRedisOptions, StoredJob
+from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_row
+from stallbench.queues.queue import Backlog, Claim, NewJob, Promise, QueueOptions
+from stallbench.queues.statements import read_statements
+
+_NOTHING_TO_MOVE_S = 0.02
+
+
+class RedisBatchesOptions(QueueOptions):
+    """What can be chosen about the mover and about Redis."""
+
+    batch: int = Field(default=100, ge=1, le=10_000, description="jobs that the mover takes at once, at most")
+    most_in_redis: int = Field(default=1000, ge=1, le=10_000_000, description="jobs that wait in Redis, at most")
+    hand_over: Literal["push_first", "delete_first"] = Field(
+        default="push_first",
+        description="whether the mover pushes a batch before it commits that it has taken it from the table, or after",
+    )
+    retry_after_s: int = Field(
+        default=90, ge=1, alias="retry_after", description="seconds after which a worker's reservation has expired"
+    )
+
+
+class RedisBatches(PostgresQueue[RedisBatchesOptions]):
+    """A table before Laravel's queue on Redis. The scheduler is the mover."""
+
+    kind = "redis_batches"
+    statements = read_statements(Path(__file__).with_suffix(".sql"))
+    summary = "a mover takes jobs from a table in batches and pushes them into Redis, where workers claim them"
+    source = "'Postgres job queues and failure by MVCC' (2015), section Batch Jobs to Redis; the claim is Laravel's"
+    options_type = RedisBatchesOptions
+    promise = Promise.AT_LEAST_ONCE
+    ordered = True
+    outlives_connection = True
+    puts_off_failed = False
+    expiry_option = "retry_after_s"
+    needs_scheduler = True
+    claims_after_schedule = True
+    second_engine = "redis"
+    tables = ("redis_batches_jobs",)
+    indexes = ("redis_batches_jobs_pkey",)
+
+    _redis: LaravelRedis
+
+    def attach(self, second: Any) -> None:
+        """Use Redis."""
+        super().attach(second)
+        self._redis = LaravelRedis(second, LaravelRedisOptions(retry_after_s=self.options.retry_after_s))
+        self._redis.clock = self._now_s
+
+    def _now_s(self) -> float:
+        """Ask the clock that the process has by then, not the one that it began with."""
+        return self.clock()
+
+    def install(self) -> None:
+        """Create the table; in Redis there is nothing to create."""
+        self.execute("install")
+
+    def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Insert the jobs; several share one transaction and one round trip."""
+        return self.insert("enqueue", [(job.payload.encode(),) for job in jobs])
+
+    def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        """Copy the jobs into the table."""
+        ids = self.take_ids(len(jobs))
+        self.copy("load", ((job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
+        return ids
+
+    def schedule(self) -> float:
+        """Move one batch, if Redis has room for it."""
+        room = self.options.most_in_redis - self._redis.count_waiting()
+        moved = self._move(min(self.options.batch, room)) if room > 0 else 0
+        return 0.0 if moved else _NOTHING_TO_MOVE_S
+
+    def _move(self, most: int) -> int:
+        pushes_first = self.options.hand_over == "push_first"
+        self.execute("begin")
+        taken = self.execute("take_batch", b"%d" % most)
+        rows = [read_row(taken, row, 3) for row in range(taken.ntuples)]
+        jobs = sorted(StoredJob(int(job_id), payload.decode(), float(at_s)) for job_id, at_s, payload in rows)
+        if jobs and pushes_first:
+            self._redis.push(jobs)
+        self.execute("commit")
+        if jobs and not pushes_first:
+            self._redis.push(jobs)
+        return len(jobs)
+
+    def claim(self, limit: int = 1) -> Sequence[Claim]:
+        """Reserve a job in Redis."""
+        return self._redis.claim(limit)
+
+    def complete(self, claim: Claim) -> None:
+        """Remove the reservation."""
+        self._redis.complete(claim)
+
+    def fail(self, claim: Claim, error: str) -> None:
+        """Put the job at the end of the list in Redis."""
+        self._redis.fail(claim, error)
+
+    def recover(self, error: Exception) -> bool:
+        """Go on after what Redis refused outside of a transaction; whatever else it is, both connections are opened anew."""
+        return isinstance(error, redis.ResponseError) and self.connection.info.transaction_status == TransactionStatus.IDLE
+
+    def backlog(self) -> Backlog:
+        """Count what waits in either store."""
+        parts = [read_backlog(self.execute("backlog")), self._redis.backlog()]
+        ages_s = [part.oldest_job_s for part in parts if part.oldest_job_s is not None]
+        return Backlog(depth=sum(part.depth for part in parts), oldest_job_s=max(ages_s, default=None))
+
+    def is_drained(self) -> bool:
+        """Whether both are empty."""
+        return read_backlog(self.execute("backlog")).depth == 0 and self._redis.is_drained()
+
+    def job_ids(self) -> Iterator[tuple[int, bool]]:
+        """Go through the table, then through Redis, in the order in which a job is moved; one that is in both is told once."""
+        in_table = {int(job_id) for (job_id,) in self.stream("job_ids")}
+        for job_id, claimed in self._redis.job_ids():
+            in_table.discard(job_id)
+            yield job_id, claimed
+        yield from ((job_id, False) for job_id in sorted(in_table))

@@ -1,0 +1,98 @@
+"""What the command line asks for becomes a soak that is begun or resumed, and carried out."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.joined import JoinedServers, read_joined_servers
+from stallbench.joined_faults import require_fit_for_joined
+from stallbench.run_folder import find_soak_folder
+from stallbench.scenario import Scenario
+from stallbench.scenario_file import read_scenario
+from stallbench.soak.carry_out import Soak, begin, resume
+from stallbench.soak.folder import SoakFolder
+from stallbench.soak.plan import read_duration_s, read_scenario_again, require_fit_for_soak
+from stallbench.soak.record import SoakRecord
+from stallbench.soak.view import SoakView
+
+_KEEP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A soak whose folder is there, with what it takes to carry it out."""
+
+    folder: SoakFolder
+    record: SoakRecord
+    scenario: Scenario
+    joined: JoinedServers | None
+
+
+def begin_or_resume(
+    scenario: str | None,
+    *,
+    for_: str | None,
+    resume_: str | None,
+    variant: str | None,
+    overrides: Sequence[str],
+    keep: int | None,
+    dsn: Sequence[str],
+    database: str | None,
+    toxiproxy: str | None,
+    may_change_servers: bool,
+    runs: Path,
+) -> Begun:
+    """Check everything that was asked for, then make or take up the soak's folder; raises `BadInputError`."""
+    folder: SoakFolder | None = None
+    if resume_ is not None:
+        if scenario is not None or for_ is not None or variant is not None or overrides:
+            raise BadInputError(
+                "--resume goes on with what the soak was begun with; leave out SCENARIO, --for, --variant and --set"
+            )
+        folder = _find(resume_, runs)
+        chosen = read_scenario_again(folder.read().scenario)
+    elif scenario is None or for_ is None:
+        raise BadInputError("soak needs a SCENARIO and how long, like: stallbench soak longtx --for 8h; or --resume SOAK")
+    else:
+        chosen = read_scenario(scenario, variant=variant, overrides=list(overrides))
+    require_fit_for_soak(chosen)
+    joined = read_joined_servers(
+        list(dsn), database=database, toxiproxy=toxiproxy, may_change_servers=may_change_servers, wanted=chosen.database
+    )
+    if joined:
+        require_fit_for_joined(chosen, joined)
+    if folder is not None:
+        return Begun(folder, resume(folder, keep, is_joined=joined is not None), chosen, joined)
+    assert for_ is not None
+    return Begun(*begin(chosen, read_duration_s(for_, chosen), _KEEP if keep is None else keep, runs, joined), chosen, joined)
+
+
+def carry_out(begun: Begun) -> None:
+    """Carry the soak out. What ends it early is told here and stands in its record: there is a report all the same."""
+    # Ignored, and by whatever is started from here, too: the terminal may go, and everything goes on.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    view = SoakView(begun.folder.log)
+    soak = Soak(begun.folder, begun.record, begun.scenario, view, begun.joined)
+    view.say(soak.tell_plan())
+    try:
+        soak.carry_out()
+    except KeyboardInterrupt:
+        view.say(f"interrupted; go on by: stallbench soak --resume {begun.folder.path}")
+    except NotCarriedOutError as error:
+        view.say(str(error))
+        print(error, file=sys.stderr)
+
+
+def _find(name: str, runs: Path) -> SoakFolder:
+    path = find_soak_folder(name, runs)
+    if path is None:
+        known = sorted((each.parent.name for each in runs.glob("*/soak.json")), reverse=True)
+        there_are = f"; there are {', '.join(known[:3])}" if known else f"; there is none below {runs}"
+        what = "is not a soak's folder: it has no soak.json" if Path(name).is_dir() or (runs / name).is_dir() else "no such soak"
+        raise BadInputError(f"--resume {name}: {what}{there_are}")
+    return SoakFolder(path)

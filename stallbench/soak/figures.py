@@ -1,0 +1,68 @@
+"""What is looked at from cycle to cycle: claim time, the size of the tables, and the memory of every process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pandas as pd
+import psutil
+
+from stallbench.records.samples import SAMPLE_COLUMNS
+from stallbench.soak.record import Figure
+from stallbench.verdicts import RunTables
+
+_IN_EACH_PHASE = ("claim_ms.p50", "claim_ms.p95")
+_AT_FIRST = ("latency_ms.p95", "completed.rate", "cpu_percent.mean")
+"""Of the first measured phase: the baseline."""
+_AT_LAST = (
+    "table_bytes.last",
+    "index_bytes.last",
+    "dead_tuples.last",
+    "live_tuples.last",
+    "history_list_length.last",
+    "depth.last",
+)
+"""Of the last measured phase: what the cycle leaves to the next one."""
+_MEMORY = {"memory_bytes": "memory", "private_bytes": "private memory"}
+"""By the collector's name: in words. Memory is the resident set; private, without what is shared with other processes."""
+_MIB = 1024 * 1024
+BENCH = "stallbench"
+"""What the bench's own process is called among the others."""
+
+
+def read_figures(run: RunTables) -> dict[str, Figure]:
+    """Return the figures of a cycle whose tables were made, by name; one for which there are no data is left out."""
+    measured = [phase["name"] for phase in run.record["phases"] if phase["measured"] and phase["start_ns"]]
+    figures: dict[str, Figure] = {}
+    if measured:
+        wanted = [
+            *((metric, phase) for phase in measured for metric in _IN_EACH_PHASE),
+            *((metric, measured[0]) for metric in _AT_FIRST),
+            *((metric, measured[-1]) for metric in _AT_LAST),
+        ]
+        for metric, phase in wanted:
+            measure, _, statistic = metric.partition(".")
+            value = run.metric(measure, statistic, phase)
+            if value is not None:
+                figures[f"{metric} in {phase}"] = Figure(value=value)
+    return figures | dict(_read_memory(run))
+
+
+def _read_memory(run: RunTables) -> Iterator[tuple[str, Figure]]:
+    """Yield the median of each process's memory in this cycle, in MiB, with its pid: another process is another line."""
+    pids = {process["name"]: str(process["pid"]) for process in run.record["processes"]}
+    path = run.folder / "samples" / "host.csv"
+    if path.exists() and path.stat().st_size:
+        samples = pd.read_csv(path, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
+        samples = samples[samples["metric"].isin(_MEMORY) & samples["subject"].astype(str).str.startswith("process:")]
+        values = samples.assign(value=pd.to_numeric(samples["value"], errors="coerce"))
+        for subject, of_process in values.groupby("subject"):
+            name = str(subject).removeprefix("process:")
+            for metric, label in _MEMORY.items():
+                median = of_process.loc[of_process["metric"] == metric, "value"].median()
+                if pd.notna(median):
+                    yield f"{label} of {name}, MiB", Figure(value=float(median) / _MIB, of=pids.get(name, ""))
+    own = psutil.Process().memory_info()
+    yield f"memory of {BENCH}, MiB", Figure(value=own.rss / _MIB, of=str(os.getpid()))
+    yield f"private memory of {BENCH}, MiB", Figure(value=(own.rss - own.shared) / _MIB, of=str(os.getpid()))

@@ -1,0 +1,68 @@
+"""What is to be soaked, for how long; and why it cannot be, if it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stallbench.duration import format_duration, parse_duration_s
+from stallbench.errors import BadInputError
+from stallbench.faults import find_fault_kinds
+from stallbench.scenario import Scenario
+from stallbench.scenario_file import read_scenario
+
+
+def read_duration_s(text: str, scenario: Scenario) -> float:
+    """Return how long is soaked; raises `BadInputError` if that is no duration, or too short for one cycle of ``scenario``."""
+    try:
+        for_s = parse_duration_s(text)
+    except ValueError as error:
+        raise BadInputError(f'--for is "{text}"; {str(error).replace("90s", "8h")}') from None
+    if for_s < scenario.duration_s:
+        cycle = format_duration(scenario.duration_s)
+        raise BadInputError(f"--for is {text}, but one cycle of {scenario.name} takes {cycle}: expected at least so much")
+    return for_s
+
+
+def require_fit_for_soak(scenario: Scenario) -> None:
+    """Raise `BadInputError`, a line for each fault, if ``scenario`` does not leave its servers and processes to the next cycle."""
+    if faults := list(_find_faults(scenario)):
+        raise BadInputError("\n".join(faults))
+
+
+def _find_faults(scenario: Scenario) -> Iterator[str]:
+    kinds = find_fault_kinds()
+    for index, phase in enumerate(scenario.phases):
+        for place, choice in enumerate(phase.faults):
+            if kinds[choice.kind].ends_server:
+                yield (
+                    f"phases[{index}].faults[{place}]: {choice.kind} ends a server, but a soak looks at what becomes of servers that live on; "
+                    f"leave it out, like --set phases.{phase.name}.faults=[], or repeat single runs: stallbench compare {scenario.name}"
+                )
+    if scenario.outside:
+        yield "outside is true, but processes of others cannot be asked to rest between cycles; leave it out: --set outside=false"
+
+
+def read_scenario_again(recorded: Mapping[str, Any]) -> Scenario:
+    """Return the scenario that a soak was begun with; raises `BadInputError` if its file says something else by now."""
+    scenario = read_scenario(_name(recorded), variant=recorded["variant"], overrides=recorded["changes"])
+    now = scenario.model_dump(mode="json")
+    if changed := sorted(key for key in {*now, *recorded} if now.get(key) != recorded.get(key)):
+        raise BadInputError(
+            f"{recorded['file']}: {', '.join(changed)} changed since the soak began; a soak is of one scenario: put it back, or begin another"
+        )
+    return scenario
+
+
+def tell_command(recorded: Mapping[str, Any], for_s: float, keep: int) -> str:
+    """Return the command that does the soak again."""
+    return (
+        f"stallbench soak {_name(recorded)}"
+        + (f" --variant {recorded['variant']}" if recorded["variant"] else "")
+        + "".join(f" --set {change}" for change in recorded["changes"])
+        + f" --for {format_duration(for_s)} --keep {keep}"
+    )
+
+
+def _name(recorded: Mapping[str, Any]) -> str:
+    return str(recorded["name"] if recorded["file"].startswith("scenarios/") else recorded["file"])

@@ -1,0 +1,85 @@
+"""Whole runs under Locust's load: its jobs are conserved, and its own test and the verdict say the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stallbench.run_folder import PROJECT
+from tests.end_to_end.conftest import Bench
+
+pytestmark = pytest.mark.end_to_end
+
+SHORT = ("phases.warmup.duration=1s", "producers.rate=100", "producers.users=5")
+BOUND = "expect=[{{ metric = 'enqueue_ms.p95', at_most = {} }}]"
+
+
+def options(*changes: str) -> list[str]:
+    return [part for change in (*SHORT, *changes) for part in ("--set", change)]
+
+
+def findings(bench: Bench, check: str) -> list[dict[str, Any]]:
+    return [finding for finding in bench.verdict()["findings"] if finding["check"] == check]
+
+
+@pytest.fixture
+def joined(bench: Bench, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Locust with two workers, as somebody else would start it; killed when the test is over."""
+    bench.runs.mkdir()
+    command = [sys.executable, "-m", "locust", "-f", str(PROJECT / "producers" / "locustfile.py"), "--headless"]
+    with (tmp_path / "joined.log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, "--join", str(bench.runs), "--rate", "20", "--users", "4", "--processes", "2"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            text=True,
+        )
+        yield process
+        process.kill()
+        process.wait()
+
+
+def test_locust_and_the_verdict_pass_together(bench: Bench, joined: subprocess.Popen[str], tmp_path: Path) -> None:
+    ended = bench.run(
+        "run", "locust", *options("outside=true", "phases.steady.duration=12s", "producers.count=2", BOUND.format(10_000))
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert joined.wait(60) == 0, (tmp_path / "joined.log").read_text()
+    assert {finding["check"]: finding["result"] for finding in bench.verdict()["findings"]}["conservation"] == "pass"
+    said = {path.stem: json.loads(path.read_text()) for path in (bench.folder() / "locust").glob("*.json")}
+    assert len(said) == len(findings(bench, "locust")) == 3, "the run's own, that of the burst, and the master of the others"
+    assert all(one["result"] == "pass" and one["requests"] for one in said.values())
+    recorded = sum(path.read_text().count(",enqueued,") for path in (bench.folder() / "events").glob("producer-*.csv"))
+    assert recorded == sum(one["requests"] for one in said.values())
+    seats = [process for process in bench.record()["processes"] if process.get("outside")]
+    assert [process["exit_code"] for process in seats] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ((BOUND.format(0.001),), "expected at most 0.001"),
+        (
+            ("expect=[]", "phases.steady.faults=[{ kind = 'down', on = 'primary', after = '2s', for = '1s' }]"),
+            "of the requests failed",
+        ),
+    ],
+)
+def test_locust_and_the_verdict_fail_together(bench: Bench, changes: tuple[str, ...], reason: str) -> None:
+    ended = bench.run("run", "locust", *options("phases.steady.duration=6s", *changes))
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    (finding,) = findings(bench, "locust")
+    assert finding["result"] == "fail"
+    assert reason in finding["reason"]
+    (producer,) = [process for process in bench.record()["processes"] if process["role"] == "producer"]
+    assert producer["exit_code"] == 1
+    assert findings(bench, "processes")[0]["result"] == findings(bench, "conservation")[0]["result"] == "pass"
+    if "enqueue_ms" in changes[0]:
+        assert [one["result"] for one in findings(bench, "expectations")] == ["fail"]

@@ -1,0 +1,166 @@
+"""A soak as a user starts it: it loses its terminal, is killed in its third cycle, and is resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from junitparser import Error, Failure, JUnitXml
+
+from stallbench.pipeline.tables import read_table
+from tests.end_to_end.conftest import Bench, marked_with_folder, scratch_folders
+
+pytestmark = pytest.mark.end_to_end
+
+GROWS = """
+summary = "A queue that keeps what is done: the second cycle begins with more in its table than it may."
+[database]
+engine = "postgres"
+[queue]
+kind = "status_column"
+[producers]
+rate = 50
+max_batch = 200
+[workers]
+count = 1
+[[phases]]
+name = "baseline"
+duration = "4s"
+faults = [{ kind = "pause", on = "workers", after = "1s", for = "1s" }]
+[[expect]]
+metric = "live_tuples.first"
+phase = "baseline"
+at_most = 120
+because = "one cycle leaves 200"
+"""
+
+
+def read_soak(bench: Bench) -> tuple[Path, dict[str, Any]]:
+    (path,) = bench.runs.glob("*-soak-grows")
+    return path, json.loads((path / "soak.json").read_text())
+
+
+def wait_for_cycle(bench: Bench, number: int, within_s: float = 180) -> dict[str, Any]:
+    """Wait until the load of a cycle goes on, and return its ``run.json``."""
+    until_s = time.monotonic() + within_s
+    while time.monotonic() < until_s:
+        for path in bench.runs.glob(f"*-soak-grows/cycles/{number:04d}/run.json"):
+            record: dict[str, Any] = json.loads(path.read_text())
+            if record["phases"][0]["start_ns"] and any(path.parent.glob("events/worker-1.csv")):
+                return record
+        time.sleep(0.05)
+    raise AssertionError(f"cycle {number} did not begin within {within_s} s")
+
+
+def pids(record: dict[str, Any]) -> dict[str, int]:
+    """Return who lived in a cycle, but for collectors and longrunners, which are new in each."""
+    return {one["name"]: one["pid"] for one in record["processes"] if one["role"] not in ("collectors", "longrunner")}
+
+
+def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, tmp_path: Path) -> None:
+    scenario = tmp_path / "grows.toml"
+    scenario.write_text(GROWS)
+    running = bench.start("soak", str(scenario), "--for", "16s", "--keep", "1")
+    try:
+        path, left_over = lose_terminal_and_bench(bench, running)
+    finally:
+        running.kill()
+        running.wait()
+
+    ended = bench.run("soak", "--resume", path.name)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+    path, content = read_soak(bench)
+    assert content["status"] == "completed"
+    cycles = content["cycles"]
+    assert [cycle["status"] for cycle in cycles] == ["completed", "completed", "torn", "completed", "completed"]
+    assert [cycle["stretch"] for cycle in cycles] == [1, 1, 1, 2, 2]
+    assert [cycle["verdict"] for cycle in cycles] == ["pass", "fail", None, "pass", "fail"]
+    assert "Cycle 3 is torn (the bench was killed in it); it is kept and not counted." in content["notes"][0]
+    said = " ".join(ended.stdout.split())
+    assert "2 of 4 cycles pass; the first that does not is cycle 2 (fail): live_tuples.first in baseline is" in said
+
+    assert_every_job_of_the_cycle_before_is_known(path, left_over)
+    assert_drift_breaks_at_the_resumption(content)
+    assert_cases_for_ci(path)
+    assert_disk_is_bounded(path, content)
+
+    page = (path / "report.html").read_text()
+    assert 'href="cycles/0002/report.html"' in page
+    assert (path / "cycles" / "0002" / "report.html").is_file()
+    assert bench.run("report", path.name).returncode == 1
+    refused = bench.run("report", str(path / "cycles" / "0001"))
+    assert refused.returncode == 2
+    assert "its records were removed" in refused.stderr
+    assert bench.run("soak", "--resume", path.name).returncode == 2
+
+
+def lose_terminal_and_bench(bench: Bench, running: subprocess.Popen[str]) -> tuple[Path, int]:
+    """Take the terminal away in the first cycle, and kill the bench in the third; returns the soak's folder, and how many jobs the third began with."""
+    first = wait_for_cycle(bench, 1)
+    assert running.stdout
+    assert running.stderr
+    running.stdout.close()
+    running.stderr.close()
+    running.send_signal(signal.SIGHUP)
+
+    third = wait_for_cycle(bench, 3)
+    assert set(pids(first)) == {"primary", "toxiproxy", "worker-1", "producer-1"}
+    assert pids(third) == pids(first), "the same servers and processes live through all cycles"
+    path, content = read_soak(bench)
+    assert [cycle["verdict"] for cycle in content["cycles"]] == ["pass", "fail", None]
+    assert "cycle 2 begins; after it 2 to come" in (path / "soak.log").read_text()
+    running.kill()
+    running.wait()
+    until_s = time.monotonic() + 30
+    while marked_with_folder(path / "cycles" / "0003") or scratch_folders(first["bench"]["pid"]):
+        assert time.monotonic() < until_s, "the killed bench has left something behind"
+        time.sleep(0.1)
+    assert json.loads((path / "cycles" / "0003" / "run.json").read_text())["status"] == "aborted"
+    return path, int(content["cycles"][1]["left_over"])
+
+
+def assert_every_job_of_the_cycle_before_is_known(path: Path, left_over: int) -> None:
+    states = read_table(path / "cycles" / "0002", "conservation").set_index("state")["jobs"]
+    assert "unexpected" not in states
+    assert "lost" not in states
+    before = (path / "cycles" / "0003" / "left_over.csv").read_text().splitlines()
+    assert before[-1] == f"end,{left_over}"
+
+
+def assert_drift_breaks_at_the_resumption(content: dict[str, Any]) -> None:
+    drift = content["drift"]
+    rows = drift["live_tuples.last in baseline"]
+    assert rows["lines"] == 2
+    assert rows["slope"] > 0, "each line rises, although the second begins where the first had begun"
+    for name in ("primary", "worker-1", "producer-1", "toxiproxy", "stallbench"):
+        assert drift[f"memory of {name}, MiB"]["level"] > 1
+    assert drift["memory of collectors, MiB"] is None
+    assert drift["claim_ms.p95 in baseline"]["cycles"] == 4
+
+
+def assert_cases_for_ci(path: Path) -> None:
+    suites = {suite.name: list(suite) for suite in JUnitXml.fromfile(str(path / "junit.xml"))}
+    assert list(suites) == [f"grows.cycle-{number:04d}" for number in range(1, 6)]
+    for number, results in ((1, []), (2, [Failure]), (4, []), (5, [Failure])):
+        (case,) = [case for case in suites[f"grows.cycle-{number:04d}"] if case.name == "live_tuples.first in baseline"]
+        assert [type(result) for result in case.result] == results
+    (torn,) = suites["grows.cycle-0003"]
+    assert torn.name == "the cycle is carried out"
+    assert isinstance(torn.result[0], Error)
+
+
+def assert_disk_is_bounded(path: Path, content: dict[str, Any]) -> None:
+    """Of passed cycles the last keeps its records, of failed ones the first, and the last of all; a torn one has no tables, and keeps what it has."""
+    kept = {number for number in range(1, 6) if (path / f"cycles/{number:04d}/events").exists()}
+    assert kept == {2, 3, 4, 5}
+    assert [cycle["number"] for cycle in content["cycles"] if cycle["is_thinned"]] == [1]
+    assert (path / "cycles/0001/verdict.json").is_file()
+    used = sum(os.lstat(file).st_blocks * 512 for file in path.rglob("*") if not file.is_dir())
+    assert used < content["bound_bytes"]

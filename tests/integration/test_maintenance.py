@@ -1,0 +1,105 @@
+"""What looks after a server while the load goes on: it does what it should, says so, and leaves the others alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stallbench.drivers import driver_of
+from stallbench.maintenance import find_maintenance_kinds
+from stallbench.scenario import MaintenanceChoice
+from stallbench.upkeep import Upkeep
+from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = pytest.mark.integration
+
+
+def look_after(run: FaultyRun, **choice: object) -> Upkeep:
+    """Start one kind of maintenance."""
+    upkeep = Upkeep(run.cluster, run.queue, processes=run.processes, folder=run.folder)
+    upkeep.start((MaintenanceChoice.model_validate(choice),))
+    return upkeep
+
+
+def did(upkeep: Upkeep) -> list[str]:
+    return [each["what"] for each in upkeep.records()[0]["did"]]
+
+
+def connect(run: FaultyRun, name: str) -> Any:
+    endpoint = run.cluster.server("primary").direct
+    return driver_of(endpoint.engine).connect(endpoint, name)
+
+
+def test_every_kind_says_who_proposes_it() -> None:
+    assert list(find_maintenance_kinds()) == ["reindex", "watchdog"]
+    for kind in find_maintenance_kinds().values():
+        assert kind.summary
+        assert kind.source
+        assert all(field.description for field in kind.options_type.model_fields.values())
+
+
+@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+def test_the_watchdog_ends_an_old_transaction_and_nothing_else(tmp_path: Path, engine: str) -> None:
+    queue = "skip_locked" if engine == "postgres" else "laravel"
+    with faulty_run(tmp_path, engine=engine, queue=queue) as run:
+        driver = driver_of(engine)
+        holder, idle = connect(run, "holder"), connect(run, "idle")
+        with holder.cursor() as cursor:
+            cursor.execute("CREATE TABLE held (n integer)")
+            cursor.execute("BEGIN")
+            cursor.execute("INSERT INTO held VALUES (1)")
+        upkeep = look_after(run, kind="watchdog", every="200ms", older_than="3s")
+        run.wait_until(lambda: did(upkeep), "an ended session")
+        with pytest.raises(driver.errors), holder.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        with idle.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        run.wait_until_jobs_complete()
+        upkeep.stop()
+        assert len(did(upkeep)) == 1
+        (record,) = upkeep.records()
+        assert record["turns"] > 1
+        assert record["errors"] == []
+        assert record["end_ns"] is not None
+        assert all(process.poll() is None for process in run.load.running("worker"))
+        driver.close(idle)
+
+
+def test_reindexing_takes_dead_rows_out_of_the_index_that_vacuum_may_not_remove(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="que") as run:
+        holder, watch = connect(run, "holder"), connect(run, "watch")
+        holder.execute("CREATE TABLE held (n integer)")
+        holder.execute("BEGIN")
+        holder.execute("INSERT INTO held VALUES (1)")
+        watch.execute("INSERT INTO que_jobs (job_class, priority) SELECT 'Stallbench', 200 FROM generate_series(1, 20000)")
+        watch.execute("DELETE FROM que_jobs WHERE priority = 200")
+        watch.execute("CREATE INDEX que_jobs_pkey_ccnew ON que_jobs (job_id)")
+        watch.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'que_jobs_pkey_ccnew'::regclass")
+
+        def index_bytes() -> int:
+            return int(watch.execute("SELECT pg_relation_size('que_jobs_pkey')").fetchone()[0])
+
+        before = index_bytes()
+        upkeep = look_after(run, kind="reindex", every="1h")
+        run.wait_until(lambda: "reindexed que_jobs" in did(upkeep), "a rebuilt index")
+        assert index_bytes() < before / 4
+        assert did(upkeep)[0].startswith("removed que_jobs_pkey_ccnew")
+        run.wait_until_jobs_complete()
+        upkeep.stop()
+        holder.close()
+        watch.close()
+
+
+def test_it_says_what_failed_and_goes_on_after_the_server_was_gone(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        upkeep = look_after(run, kind="reindex", every="100ms")
+        run.wait_until(lambda: did(upkeep), "a turn")
+        run.strike("crash", down_for="1s")
+        run.wait_until(lambda: upkeep.records()[0]["errors"], "a turn that failed")
+        run.end_faults()
+        done = len(did(upkeep))
+        run.wait_until(lambda: len(did(upkeep)) > done + 1, "a turn after that")
+        upkeep.stop()
+        assert [process.exit_code for process in run.processes.of_role("maintenance")] == [0]

@@ -1,0 +1,110 @@
+"""What is wrong with what a user asks a soak for is told in one message, before anything is started."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from stallbench.errors import BadInputError
+from stallbench.run_record import describe_bench
+from stallbench.scenario_file import read_scenario
+from stallbench.soak.command import begin_or_resume
+from stallbench.soak.folder import SoakFolder
+from stallbench.soak.record import CycleRecord, SoakRecord
+
+DEAD = {"version": "0", "pid": os.getpid(), "process_started_s": 1.0}
+
+
+def ask(runs: Path, scenario: str | None = None, **changes: Any) -> str:
+    asked: dict[str, Any] = {
+        "for_": None,
+        "resume_": None,
+        "variant": None,
+        "overrides": [],
+        "keep": 3,
+        "dsn": [],
+        "database": None,
+        "toxiproxy": None,
+        "may_change_servers": False,
+        "runs": runs,
+    }
+    with pytest.raises(BadInputError) as caught:
+        begin_or_resume(scenario, **{**asked, **changes})
+    assert not list(runs.glob("*")) or "resume_" in changes, "a folder was made for nothing"
+    return str(caught.value)
+
+
+def make_soak(runs: Path, **changes: Any) -> Path:
+    record = SoakRecord(
+        id="soak-1",
+        bench=DEAD,
+        scenario=read_scenario("baseline").model_dump(mode="json"),
+        for_s=350,
+        keep=3,
+        is_joined=False,
+        cycles=(CycleRecord(number=1, stretch=1, status="completed", verdict="pass", start_ns=time.time_ns()),),
+    ).model_copy(update=changes)
+    folder = SoakFolder(runs / "soak-1")
+    folder.path.mkdir(parents=True)
+    folder.write(record)
+    return folder.path
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({}, "soak needs a SCENARIO and how long, like: stallbench soak longtx --for 8h; or --resume SOAK"),
+        ({"scenario": "baseline", "for_": "8 hours"}, '--for is "8 hours"; expected a number with us, ms, s, m or h, like "8h"'),
+        ({"scenario": "baseline", "for_": "30s"}, "--for is 30s, but one cycle of baseline takes 35s: expected at least so much"),
+        ({"scenario": "basline", "for_": "8h"}, "did you mean"),
+        (
+            {"scenario": "server-crash", "for_": "8h"},
+            "crash ends a server, but a soak looks at what becomes of servers that live on; leave it out, like --set phases.",
+        ),
+        (
+            {"scenario": "baseline", "for_": "8h", "overrides": ["outside=true"]},
+            "outside is true, but processes of others cannot be asked to rest between cycles; leave it out: --set outside=false",
+        ),
+        (
+            {"scenario": "baseline", "for_": "24h", "keep": 1000, "overrides": ["producers.rate=1000000"]},
+            "make room, soak for less (--for), keep fewer records (--keep), or choose another place",
+        ),
+        ({"resume_": "no-such-soak"}, "--resume no-such-soak: no such soak; there is none below"),
+        ({"resume_": "soak-1", "scenario": "baseline"}, "leave out SCENARIO, --for, --variant and --set"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(tmp_path: Path, asked: dict[str, Any], told: str) -> None:
+    assert told in ask(tmp_path / "runs", **asked)
+
+
+def test_a_folder_that_is_no_soak_is_told_beside_those_that_are(tmp_path: Path) -> None:
+    (tmp_path / "a-run").mkdir()
+    make_soak(tmp_path)
+    told = ask(tmp_path, resume_="a-run")
+    assert told == "--resume a-run: is not a soak's folder: it has no soak.json; there are soak-1"
+
+
+def test_a_record_that_is_broken_is_told(tmp_path: Path) -> None:
+    (make_soak(tmp_path) / "soak.json").write_text('{"format": 2}')
+    assert "soak.json: not a soak's record: format" in ask(tmp_path, resume_="soak-1")
+
+
+def test_a_soak_that_is_over_or_goes_on_is_not_resumed(tmp_path: Path) -> None:
+    make_soak(tmp_path / "over", status="completed")
+    assert "came to its end; there is nothing to resume" in ask(tmp_path / "over", resume_="soak-1")
+    alive = {**describe_bench(), "process_started_s": psutil.Process().create_time()}
+    make_soak(tmp_path / "alive", bench=alive)
+    assert f"goes on, under process {os.getpid()}" in ask(tmp_path / "alive", resume_="soak-1")
+
+
+def test_a_soak_is_resumed_with_what_it_was_begun_with(tmp_path: Path) -> None:
+    scenario = read_scenario("baseline").model_dump(mode="json")
+    make_soak(tmp_path / "changed", scenario={**scenario, "seed": 7})
+    assert "scenarios/baseline.toml: seed changed since the soak began" in ask(tmp_path / "changed", resume_="soak-1")
+    make_soak(tmp_path / "joined", is_joined=True)
+    assert "its servers were joined: give its --dsn and --database again" in ask(tmp_path / "joined", resume_="soak-1")
