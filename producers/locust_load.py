@@ -43,6 +43,7 @@ class LocustLoad:
         self._places = itertools.count()
         self._begin = Gate()
         self._waiting = 0
+        self._users = 0
         self._all_spawned = False
         self._gave_up = False
 
@@ -112,14 +113,26 @@ class LocustLoad:
         log = self.log
         assert log is not None, "nothing was opened"
         if self._begin.is_set():
-            return reconnect(lambda: Enqueuer(document, log, self.stop), self.stop, self._record_refusal), part
+            enqueuer = reconnect(lambda: Enqueuer(document, log, self.stop), self.stop, self._record_refusal)
+            self._users += 1
+            return enqueuer, part
         enqueuer = Enqueuer(document, log, self.stop)
         self._waiting += 1
         self._begin_if_all_are_there()
         self._begin.wait()
         if not self._all_spawned:
             raise StopUser  # there is to be no test
+        self._users += 1
         return enqueuer, part
+
+    def leave(self) -> None:
+        """Say that a user is done; a worker's last one reports to the master, which waits for no report once the users are gone."""
+        self._users -= 1
+        runner = self.environment.runner
+        if isinstance(runner, WorkerRunner) and self._users == 0:
+            report: dict[str, Any] = {}
+            self.environment.events.report_to_master.fire(client_id=runner.client_id, data=report)
+            runner.send_message("stats", report)
 
     def all_are_spawned(self) -> None:
         """Let the users begin as soon as each is connected."""
