@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from prometheus_client import Gauge
-
 from producers.producer import Producer, ProducerDocument
-from stallbench.exposition import EventFigures, serve
+from stallbench.exposition import EventFigures, offered_rate, serve
 from stallbench.records.events import EventLog
 from stallbench.role import Rest, Stop, run_role, say
 from stallbench.role_document import role_document
@@ -27,7 +25,7 @@ def main() -> None:
         with EventLog(document.events, document.name, figures.observe if document.expose else None) as log:
             producer = Producer(document, log, stop)
             producer.fill()
-            offered = Gauge("stallbench_offered_jobs_per_second", "Jobs that the schedule wants enqueued.", registry=None)
+            offered = offered_rate()
             offered.set(document.rate)
             say(ready=serve(document.expose, figures, offered))
             producer.run()

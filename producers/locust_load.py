@@ -19,7 +19,7 @@ from producers.enqueuer import Enqueuer, EnqueuerDocument
 from producers.locust_options import find_target, read_rate
 from producers.locust_target import GivenDocument, Target, require_queue
 from stallbench.drivers import driver_of
-from stallbench.exposition import EventFigures, serve
+from stallbench.exposition import EventFigures, offered_rate, serve
 from stallbench.reconnection import reconnect
 from stallbench.records.events import Event, EventLog
 from stallbench.role import EXIT_CANNOT_GO_ON, CannotGoOnError, Stop, say
@@ -43,8 +43,10 @@ class LocustLoad:
         self._places = itertools.count()
         self._begin = Gate()
         self._waiting = 0
+        self._users = 0
         self._all_spawned = False
         self._gave_up = False
+        self._offered = offered_rate()
 
     @property
     def options(self) -> Any:
@@ -72,6 +74,7 @@ class LocustLoad:
             return None
         rate = read_rate(self.options.rate, self.target.rate)
         each = rate / int(self.options.num_users)
+        self._offered.set(rate + on_top)
         self.options.jobs_a_second_each = each  # which goes from the master to the workers with all options
         return round((rate + on_top) / each)
 
@@ -85,7 +88,7 @@ class LocustLoad:
             figures = EventFigures()
             observe = figures.observe if document.expose else None
             self.log = stack.enter_context(EventLog(document.events, document.name, observe))
-            self._exposed = serve(document.expose, figures)
+            self._exposed = serve(document.expose, figures, self._offered)
             self._document = document
             self._stack = stack.pop_all()
 
@@ -112,14 +115,26 @@ class LocustLoad:
         log = self.log
         assert log is not None, "nothing was opened"
         if self._begin.is_set():
-            return reconnect(lambda: Enqueuer(document, log, self.stop), self.stop, self._record_refusal), part
+            enqueuer = reconnect(lambda: Enqueuer(document, log, self.stop), self.stop, self._record_refusal)
+            self._users += 1
+            return enqueuer, part
         enqueuer = Enqueuer(document, log, self.stop)
         self._waiting += 1
         self._begin_if_all_are_there()
         self._begin.wait()
         if not self._all_spawned:
             raise StopUser  # there is to be no test
+        self._users += 1
         return enqueuer, part
+
+    def leave(self) -> None:
+        """Say that a user is done; a worker's last one reports to the master, which waits for no report once the users are gone."""
+        self._users -= 1
+        runner = self.environment.runner
+        if isinstance(runner, WorkerRunner) and self._users == 0:
+            report: dict[str, Any] = {}
+            self.environment.events.report_to_master.fire(client_id=runner.client_id, data=report)
+            runner.send_message("stats", report)
 
     def all_are_spawned(self) -> None:
         """Let the users begin as soon as each is connected."""

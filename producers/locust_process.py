@@ -97,13 +97,8 @@ class LocustProcess:
 
     def _end(self, environment: Environment, **_: Any) -> None:
         runner = environment.runner
-        if isinstance(runner, MasterRunner):
-            return
-        self._load.close()
-        if isinstance(runner, WorkerRunner):  # before it says that it has stopped: the master waits for no later report
-            report: dict[str, Any] = {}
-            environment.events.report_to_master.fire(client_id=runner.client_id, data=report)
-            runner.send_message("stats", report)
+        if not isinstance(runner, MasterRunner):
+            self._load.close()
 
     def _judge(self, environment: Environment, **_: Any) -> None:
         """Stop the users, then say whether Locust's own bounds hold: by the exit code, and in the run's folder."""

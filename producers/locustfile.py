@@ -108,6 +108,7 @@ class EnqueueingUser(User):
         """Close the connection."""
         if hasattr(self, "_enqueuer"):
             self._enqueuer.client.close()
+            _load.leave()
 
 
 class PhasesShape(LoadTestShape):

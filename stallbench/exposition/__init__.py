@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stallbench.exposition.event_figures import EventFigures
+from stallbench.exposition.event_figures import EventFigures, offered_rate
 from stallbench.exposition.exposure import Exposure, serve
 from stallbench.exposition.sample_figures import SampleFigures
 
-__all__ = ["EventFigures", "Exposure", "SampleFigures", "serve"]
+__all__ = ["EventFigures", "Exposure", "SampleFigures", "offered_rate", "serve"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -30,6 +30,11 @@ _TIMED: Mapping[Event, tuple[str, str]] = {
     Event.CLAIMED: ("claim_seconds", "Claims that got a job, from the call to the claimed row."),
     Event.COMPLETED: ("complete_seconds", "Calls of complete."),
 }
+
+
+def offered_rate() -> Gauge:
+    """Return the figure of what a producer's schedule wants, to be set by whoever knows it, in jobs a second."""
+    return Gauge("stallbench_offered_jobs_per_second", "Jobs that the schedule wants enqueued.", registry=None)
 
 
 class EventFigures(Collector):

@@ -77,7 +77,6 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
         try:
             return self.insert("append", [(job.payload.encode(),) for job in jobs])
         except errors.CheckViolation as error:
-            self.session.prepare_anew()
             raise RefusedError(f"there is no partition ready: {error.diag.message_primary}") from error
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:

@@ -38,18 +38,22 @@ class PostgresQueue(Queue[OptionsT]):
         try:
             return [read_int(self.execute(name, *rows[0]), 0)] if len(rows) == 1 else self._insert_many(name, rows)
         except errors.DiskFull as error:
-            self.session.prepare_anew()
             raise RefusedError(f"the server's disk is full: {error.diag.message_primary}") from error
 
     def _insert_many(self, name: str, rows: Sequence[Sequence[bytes | None]]) -> Sequence[int]:
-        with self.connection.transaction(), RawCursor(self.connection) as cursor:
-            texts = [[None if value is None else value.decode() for value in row] for row in rows]
-            cursor.executemany(self.statements[name], texts, returning=True)
-            ids = []
-            for result in cursor.results():
-                row = result.fetchone()
-                assert row is not None, f"{name} returned no row"
-                ids.append(int(row[0]))
+        texts = [[None if value is None else value.decode() for value in row] for row in rows]
+        ids = []
+        try:
+            with self.connection.transaction(), RawCursor(self.connection) as cursor:
+                cursor.executemany(self.statements[name], texts, returning=True)
+                for result in cursor.results():
+                    row = result.fetchone()
+                    assert row is not None, f"{name} returned no row"
+                    ids.append(int(row[0]))
+        except psycopg.Error:
+            if not self.connection.closed:
+                self.session.prepare_anew()
+            raise
         return ids
 
     def copy(self, name: str, rows: Iterable[Sequence[Any]]) -> None:

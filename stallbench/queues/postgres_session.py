@@ -94,7 +94,7 @@ class PostgresSession(SqlSession):
 
     def prepare_anew(self) -> None:
         """Prepare all statements again when they are next used: psycopg deallocates them after it has rolled a transaction of its own back."""
-        self.connection.execute("DEALLOCATE ALL")
+        self.connection.execute("DEALLOCATE ALL", prepare=False)  # prepared, it would deallocate itself
         self._prepared.clear()
 
     def run(self, statement: str, *parameters: Value) -> Outcome:

@@ -32,11 +32,10 @@ class ScheduleKept(Check):
             if achieved is None or phase["end_ns"] is None:
                 findings.append(Finding.unknown(self.name, f"{subject}: the phase did not end, or nothing was enqueued", subject))
                 continue
-            # A phase is cut out of the schedule anywhere: up to one job more or less belongs to that, and to the batch in hand.
             length_s = (phase["end_ns"] - phase["start_ns"]) / 1e9
             on_top, at_edges = _find_bursts(run.record.get("faults", []), phase)
             intended = usual + on_top / length_s
-            edge = (run.record["scenario"]["producers"]["max_batch"] + at_edges) / length_s
+            edge = (_count_cut(run.record["scenario"]["producers"]) + at_edges) / length_s
             lag_p99_ms = run.metric("lag_ms", "p99", phase["name"]) or 0.0
             turned_away = f" and {refused:,.1f} refused" if refused else ""
             found = f"{achieved:,.1f} jobs/s{turned_away}, schedule lag p99 {lag_p99_ms:.1f} ms"
@@ -55,6 +54,16 @@ class ScheduleKept(Check):
                 )
             )
         return findings
+
+
+def _count_cut(producers: dict[str, Any]) -> int:
+    """Return how many jobs more or less there may be because a phase is cut out of the schedule anywhere.
+
+    That is the batch in hand, or of Locust, where each user has a schedule of its own, one job of each.
+    """
+    if producers.get("kind") == "locust":
+        return int(producers["users"] * producers["count"])
+    return int(producers["max_batch"])
 
 
 def _find_bursts(faults: list[dict[str, Any]], phase: dict[str, Any]) -> tuple[float, float]:

@@ -135,3 +135,12 @@ def test_a_verdict_that_fails_is_the_exit_code(ports: dict[str, str]) -> None:
     )
     assert ended.returncode == 1, ended.stdout[-3000:] + ended.stderr[-2000:]
     assert verdict() == "fail"
+
+
+def test_a_scenario_on_mariadb_brings_its_own_servers(ports: dict[str, str]) -> None:
+    service = "scenario-laravel-deadlock"
+    ended = docker(*compose("up", "--exit-code-from", service, service), **ports)
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-2000:]
+    assert verdict() == "pass"
+    servers = json.loads((newest_run() / "run.json").read_text())["servers"]
+    assert {server["engine"] for server in servers} == {"mariadb"}

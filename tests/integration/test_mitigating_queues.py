@@ -287,8 +287,9 @@ class TestInsertOnlyLog:
     def test_without_a_partition_jobs_are_refused(self, open_: Open) -> None:
         queue = open_("insert_only_log", partition=100, ahead=1)
         queue.enqueue(JOBS * 20)
-        with pytest.raises(RefusedError, match="no partition"):
-            queue.enqueue(JOBS * 20)
+        for _ in range(8):  # psycopg prepares by itself what it is given more than five times
+            with pytest.raises(RefusedError, match="no partition"):
+                queue.enqueue(JOBS * 20)
         queue.schedule()
         assert len(queue.enqueue(JOBS)) == len(JOBS)
         assert len(queue.load(JOBS * 100)) == 500  # a backlog makes its own: no scheduler has begun by then

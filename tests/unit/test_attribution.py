@@ -106,3 +106,8 @@ def test_nothing_is_said_of_an_effect_without_data(tmp_path: Path) -> None:
     attribution = attribute(make_run(tmp_path, windows=make_windows(lambda _: None, lambda _: None)))
     assert attribution.effect is None
     assert attribution.sentence == "Nobody held the horizon for longer than a second."
+
+
+def test_queries_that_replicas_cancelled_are_told(tmp_path: Path) -> None:
+    run = make_run(tmp_path, phases=make_phases({("run", "conflicts.count"): 22}))
+    assert "Recovery on replicas cancelled 22 queries that were in its way." in attribute(run).sentence
