@@ -48,13 +48,15 @@ def ask(endpoint: Endpoint, query: str) -> list[tuple[object, ...]]:
 def test_a_run_on_joined_servers_leaves_them_as_they_were(bench: Bench, servers: StartedCluster, tmp_path: Path) -> None:
     primary, toxiproxy = servers.cluster.server("primary"), servers.cluster.toxiproxy
     options = joining(servers, "--allow-server-changes", "--toxiproxy", f"http://127.0.0.1:{toxiproxy.port}")
-    ended = bench.start("run", "longtx", *short("phases.longtx.duration=8s"), *options, environment=password_of(servers))
+    ended = bench.start("run", "longtx", *short(), *options, environment=password_of(servers))
     bench.wait_for_phase("longtx")
     assert ask(primary.direct, "SHOW autovacuum_naptime") == [("5s",)]
     assert ("que_jobs",) in ask(primary.direct, OBJECTS)
 
+    ended.send_signal(signal.SIGSTOP)  # so that it cannot be over before the second run has looked; its workers go on
     second = Bench(tmp_path / "second").start("run", "longtx", *short(), *joining(servers), environment=password_of(servers))
     _, err = second.communicate(timeout=120)
+    ended.send_signal(signal.SIGCONT)
     assert second.returncode == 3
     assert "is in use by another run of the bench" in err
 

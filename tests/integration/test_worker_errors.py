@@ -221,7 +221,7 @@ class TestAConnectionThatIsKilled:
 
     def test_between_claim_and_completion(self, bench: Bench) -> None:
         (job,) = bench.install(1)
-        worker = bench.start_worker(work_s=0.3, retry_after=1)
+        worker = bench.start_worker(work_s=2, retry_after=3)
         worker.wait_for(Event.CLAIMED)
         bench.kill_connection_of("worker-1")
         worker.wait_for(Event.COMPLETED)
