@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from stallbench.clock_offset import ClockOffset
 from stallbench.verdicts.check import Check, Finding, Result, RunTables
 
@@ -17,7 +20,7 @@ class Clocks(Check):
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding, none if nobody took part from outside; a clock that nobody could hold against another is unknown."""
-        outside = [process for process in run.record["processes"] if process.get("outside")]
+        outside = [process for process in run.record["processes"] if process.get("outside") and _has_written(run, process)]
         if not outside:
             return []
         ahead_ms, unknown, wrong = [], [], []
@@ -41,6 +44,12 @@ class Clocks(Check):
             reason = f"clocks of {len(outside)} processes from outside are within {max(ahead_ms):.1f} ms of the bench's"
         result: Result = "fail" if wrong else "unknown" if unknown else "pass"
         return [Finding(check=self.name, subject="clocks agree", result=result, reason=reason, found=reason)]
+
+
+def _has_written(run: RunTables, process: Mapping[str, Any]) -> bool:
+    """Whether there are times of it at all: one that was killed as it came has none, and a longrunner has no log."""
+    log = run.folder / "events" / f"{process['name']}.csv"
+    return log.exists() and log.stat().st_size > 0
 
 
 def tell_ahead(there: ClockOffset, here: ClockOffset) -> tuple[int, int]:

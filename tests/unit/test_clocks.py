@@ -15,10 +15,12 @@ from stallbench.verdicts.clocks import Clocks, tell_ahead
 MS = 1_000_000
 
 
-def run_with(folder: Path, **clocks: Any) -> RunTables:
+def run_with(folder: Path, *, has_written: bool = True, **clocks: Any) -> RunTables:
     """Return a run in which one worker of host ``far`` took part."""
     process = {"name": "worker-far", "host": "far", "outside": True, **clocks}
     (folder / "run.json").write_text(json.dumps({"processes": [{"name": "worker-1"}, process]}))
+    (folder / "events").mkdir()
+    (folder / "events" / "worker-far.csv").write_text("what it has done" if has_written else "")
     return RunTables(folder)
 
 
@@ -52,3 +54,7 @@ def test_it_is_the_difference_that_counts_and_not_the_primarys_own_clock(
 def test_without_others_there_is_nothing_to_say(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"processes": [{"name": "worker-1"}]}))
     assert Clocks().judge(RunTables(tmp_path)) == []
+
+
+def test_whoever_was_killed_before_it_did_anything_has_no_times_to_be_compared(tmp_path: Path) -> None:
+    assert Clocks().judge(run_with(tmp_path, has_written=False)) == []
