@@ -15,8 +15,8 @@ from typing import Any
 
 from stallbench.census import take_census
 from stallbench.drained import DrainedLook
-from stallbench.drivers import driver_of, loaded_errors
-from stallbench.errors import NotCarriedOutError, StallbenchError
+from stallbench.drivers import driver_of
+from stallbench.errors import NotCarriedOutError
 from stallbench.faults import Ground
 from stallbench.held_horizon import Longrunners
 from stallbench.injection import Faults
@@ -30,6 +30,7 @@ from stallbench.outside import Outside
 from stallbench.processes import Process, Processes
 from stallbench.queues import Queue, find_queue
 from stallbench.reaper import start_reaper
+from stallbench.run_ending import ending_recorded
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
 from stallbench.sampling import Sampling
@@ -353,18 +354,8 @@ def open_run(
         processes = Processes(token, exposure.model_dump() if exposure else None)
         run = Run(scenario, folder, record, processes, scratch, view, joined, watching)
         record.follow("processes", run.process_records)
-        status, reason = "failed", "the bench itself broke off"
         try:
-            yield run
-            status, reason = "completed", ""
-        except KeyboardInterrupt:
-            status, reason = "aborted", "interrupted"
-            raise
-        except Exception as error:
-            if not isinstance(error, (StallbenchError, OSError, *loaded_errors())):
-                raise
-            reason = str(error).strip() or type(error).__name__
-            raise NotCarriedOutError(f"the run could not be carried out: {reason}\nits records: {folder.path}") from error
-        finally:
-            run.take_down()
-            record.end(status, reason)
+            with ending_recorded(record, run.take_down, also_if_whole=True):
+                yield run
+        except NotCarriedOutError as error:
+            raise NotCarriedOutError(f"the run could not be carried out: {error}\nits records: {folder.path}") from error

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stallbench.conclude import conclude
-from stallbench.drivers import loaded_errors
 from stallbench.duration import format_duration
 from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
 from stallbench.joined import JoinedServers
 from stallbench.processes import Processes
 from stallbench.reaper import is_bench_alive, start_reaper
+from stallbench.run_ending import ending_recorded
 from stallbench.run_folder import RunFolder
 from stallbench.run_record import RunRecord, describe_bench
 from stallbench.scenario import Scenario
@@ -130,7 +130,8 @@ class Soak:
         self._view.say(f"cycle {number} begins; after it {left - 1} to come")
         cycle = self._cycle = self._open_cycle(folder, processes, scratch, number)
         try:
-            _run_through(cycle)
+            with ending_recorded(cycle.record, cycle.take_down, also_if_whole=False):
+                cycle.carry_out()
             rested_s = time.monotonic()
             entry = self._judge(folder, entry.model_copy(update={"status": "completed", "left_over": cycle.left_over}))
         except KeyboardInterrupt:
@@ -175,26 +176,6 @@ class Soak:
     def _write(self, record: SoakRecord) -> None:
         self.record = record
         self.folder.write(record)
-
-
-def _run_through(cycle: Cycle) -> None:
-    """Carry a cycle out and say in its ``run.json`` how it ended; one that breaks off takes everything down."""
-    status, reason = "failed", "the bench itself broke off"
-    try:
-        cycle.carry_out()
-        status, reason = "completed", ""
-    except KeyboardInterrupt:
-        status, reason = "aborted", "interrupted"
-        raise
-    except Exception as error:
-        if not isinstance(error, (StallbenchError, OSError, *loaded_errors())):
-            raise
-        reason = str(error).strip() or type(error).__name__
-        raise NotCarriedOutError(reason) from error
-    finally:
-        if status != "completed":
-            cycle.take_down()
-        cycle.record.end(status, reason)
 
 
 def begin(scenario: Scenario, for_s: float, keep: int, runs: Path, joined: JoinedServers | None) -> tuple[SoakFolder, SoakRecord]:
