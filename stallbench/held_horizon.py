@@ -14,7 +14,8 @@ from typing import Any
 from stallbench.drivers import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.longrunner_proofs import find_on_innodb, find_on_postgres
-from stallbench.processes import Process, Processes
+from stallbench.process import Process
+from stallbench.processes import Processes
 from stallbench.run_folder import RunFolder
 from stallbench.scenario import LongrunnerChoice
 from stallbench.servers.cluster import Cluster

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.locust_bounds import LOCUST_FAILS, bounds_of
-from stallbench.processes import Process, Processes
+from stallbench.process import Process
+from stallbench.processes import Processes
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.run_folder import PROJECT, RunFolder

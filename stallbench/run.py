@@ -27,7 +27,8 @@ from stallbench.onlookers import Onlookers, Watching
 from stallbench.onlookers.stretches import Stretch, read_stretches
 from stallbench.open_queue import opened_queue
 from stallbench.outside import Outside
-from stallbench.processes import Process, Processes
+from stallbench.process import Process
+from stallbench.processes import Processes
 from stallbench.queues import Queue, find_queue
 from stallbench.reaper import start_reaper
 from stallbench.run_ending import ending_recorded

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from stallbench.processes import Process, Processes
+from stallbench.process import Process
+from stallbench.processes import Processes
 from stallbench.run_folder import RunFolder
 from stallbench.servers.cluster import Cluster
 

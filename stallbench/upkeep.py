@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stallbench.processes import Process, Processes
+from stallbench.process import Process
+from stallbench.processes import Processes
 from stallbench.run_folder import RunFolder
 from stallbench.scenario import MaintenanceChoice
 from stallbench.servers.cluster import Cluster

@@ -10,7 +10,7 @@ from pydantic import Field
 from stallbench.duration import Duration
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.injected_fault import FaultOptions, InjectedFault
-from stallbench.processes import Process
+from stallbench.process import Process
 
 
 class KillOptions(FaultOptions):

@@ -12,7 +12,7 @@ from stallbench.duration import Duration
 from stallbench.engines import ENGINES
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.injected_fault import FaultOptions, InjectedFault
-from stallbench.processes import Process
+from stallbench.process import Process
 from stallbench.servers.cluster import Server
 from stallbench.servers.starter import answers
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.injected_fault import FaultOptions, InjectedFault
-from stallbench.processes import Process
+from stallbench.process import Process
 
 _SEEN_WITHIN_S = 2.0
 _LOOK_AGAIN_S = 0.002

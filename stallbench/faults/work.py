@@ -15,7 +15,7 @@ from pydantic import Field
 from stallbench.conditions import Condition, impose, lift
 from stallbench.duration import Duration
 from stallbench.faults.injected_fault import FaultOptions, InjectedFault
-from stallbench.processes import Process
+from stallbench.process import Process
 
 WorkOptionsT = TypeVar("WorkOptionsT", bound=FaultOptions)
 

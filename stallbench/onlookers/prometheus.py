@@ -10,7 +10,8 @@ import requests
 from stallbench.errors import NotCarriedOutError
 from stallbench.onlookers.curves import curves_page
 from stallbench.parts import require_prometheus
-from stallbench.processes import Process, Processes
+from stallbench.process import Process
+from stallbench.processes import Processes
 from stallbench.servers.ports import LOOPBACK, is_free
 
 DEFAULT_PORT = 9090

@@ -15,7 +15,7 @@ from typing import Any
 from stallbench.drivers import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.parts import MissingPartError
-from stallbench.processes import Process
+from stallbench.process import Process
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.scenario import Database
 from stallbench.servers.starter import Ground, Starter

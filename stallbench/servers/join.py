@@ -15,7 +15,8 @@ from stallbench import servers
 from stallbench.engines import ENGINES
 from stallbench.errors import NotCarriedOutError
 from stallbench.joined import JoinedServers
-from stallbench.processes import Process, Processes
+from stallbench.process import Process
+from stallbench.processes import Processes
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import Database, SettingValue
 from stallbench.servers.cluster import Cluster, Role, Server

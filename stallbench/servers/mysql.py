@@ -16,7 +16,7 @@ from stallbench.drivers.mysql import ANY_USER
 from stallbench.engines import Engine
 from stallbench.errors import NotCarriedOutError
 from stallbench.parts import ServerPart
-from stallbench.processes import Process
+from stallbench.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port

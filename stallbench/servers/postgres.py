@@ -19,7 +19,8 @@ from pydantic import SecretStr
 from stallbench.drivers.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.parts import PostgresPart
-from stallbench.processes import Process, Processes, unprivileged_user
+from stallbench.process import Process
+from stallbench.processes import Processes, unprivileged_user
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from stallbench.engines import Engine
 from stallbench.errors import NotCarriedOutError
 from stallbench.parts import ServerPart
-from stallbench.processes import Process
+from stallbench.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.starter import Ground, check_daemon, wait_until_it_answers

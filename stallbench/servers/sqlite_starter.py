@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes import Process
+from stallbench.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.starter import Starter
 

@@ -13,7 +13,8 @@ from pydantic import SecretStr
 
 from stallbench.drivers import driver_of
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes import Process, Processes
+from stallbench.process import Process
+from stallbench.processes import Processes
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import Database
 

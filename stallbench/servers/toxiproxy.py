@@ -18,7 +18,8 @@ from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.parts import require_toxiproxy
-from stallbench.processes import Process, Processes
+from stallbench.process import Process
+from stallbench.processes import Processes
 from stallbench.servers.ports import LOOPBACK, find_free_port
 
 _START_S = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from stallbench.processes import is_orderly
+from stallbench.process import is_orderly
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 

@@ -15,7 +15,8 @@ from pydantic import SecretStr
 from stallbench.drivers import driver_of
 from stallbench.engines import Engine
 from stallbench.parts import MissingPartError
-from stallbench.processes import Process, Processes
+from stallbench.process import Process
+from stallbench.processes import Processes
 from stallbench.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import Database, SettingValue

@@ -14,7 +14,7 @@ from stallbench.faults import Ground, find_fault_kinds
 from stallbench.injection import Faults
 from stallbench.load import Load
 from stallbench.open_queue import opened_queue
-from stallbench.processes import Process
+from stallbench.process import Process
 from stallbench.queues import find_queue
 from stallbench.records.events import EVENT_COLUMNS, Event
 from stallbench.run_folder import RunFolder, create_run_folder

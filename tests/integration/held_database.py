@@ -19,7 +19,8 @@ from psycopg.errors import Diagnostic
 
 from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.drivers.postgres import connect
-from stallbench.processes import Process, Processes
+from stallbench.process import Process
+from stallbench.processes import Processes
 from stallbench.servers.cluster import Cluster, Server
 
 _NOT_REMOVABLE = re.compile(r"(\d+) are dead but not yet removable")

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stallbench.processes import Process
+from stallbench.process import Process
 from stallbench.records.events import Event
 from tests.integration.faulty_run import FaultyRun, faulty_run
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from stallbench.collectors.horizon import Holder, read_horizon
-from stallbench.processes import Process
+from stallbench.process import Process
 from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback, wait_for
 
 __all__ = ["database_name", "held", "prompt_feedback"]
