@@ -84,7 +84,7 @@ class Step:
 
     name: str
     is_there: Callable[[], bool]
-    install: Callable[[], None]
+    install: Callable[[], object]
     """Raises `NotHadError`."""
     command: str
     """What installs it by hand."""
@@ -111,46 +111,23 @@ def steps() -> tuple[Step, ...]:
             install=install_toxiproxy,
             command=TOXIPROXY_COMMAND,
         ),
-        Step(
-            name="MariaDB",
-            is_there=lambda: find_mariadb() is not None,
-            install=lambda: _unpack("mariadb", "mariadb-server-core"),
-            command=MARIADB_COMMAND,
-            is_needed=False,
-        ),
-        Step(
-            name="Redis",
-            is_there=lambda: find_redis() is not None,
-            install=lambda: _unpack("redis", "redis-server"),
-            command=REDIS_COMMAND,
-            is_needed=False,
-        ),
-        Step(
-            name="Beanstalkd",
-            is_there=lambda: find_beanstalkd() is not None,
-            install=lambda: _unpack("beanstalkd", "beanstalkd"),
-            command=BEANSTALKD_COMMAND,
-            is_needed=False,
-        ),
-        Step(
-            name="pgbouncer",
-            is_there=lambda: find_pgbouncer() is not None,
-            install=lambda: _unpack("pgbouncer", "pgbouncer"),
-            command=PGBOUNCER_COMMAND,
-            is_needed=False,
-        ),
-        Step(
-            name="Prometheus",
-            is_there=lambda: find_prometheus() is not None,
-            install=lambda: _unpack("prometheus", "prometheus"),
-            command=PROMETHEUS_COMMAND,
-            is_needed=False,
-        ),
+        _unpacked("MariaDB", "mariadb-server-core", find_mariadb, MARIADB_COMMAND),
+        _unpacked("Redis", "redis-server", find_redis, REDIS_COMMAND),
+        _unpacked("Beanstalkd", "beanstalkd", find_beanstalkd, BEANSTALKD_COMMAND),
+        _unpacked("pgbouncer", "pgbouncer", find_pgbouncer, PGBOUNCER_COMMAND),
+        _unpacked("Prometheus", "prometheus", find_prometheus, PROMETHEUS_COMMAND),
     )
 
 
-def _unpack(part: str, package: str) -> None:
-    unpack_debian(part, package)
+def _unpacked(name: str, package: str, find: Callable[[], object | None], command: str) -> Step:
+    """Return the step of a part that only some scenarios need: a package of Debian's in the project's cache, not in the system."""
+    return Step(
+        name=name,
+        is_there=lambda: find() is not None,
+        install=lambda: unpack_debian(name.lower(), package),
+        command=command,
+        is_needed=False,
+    )
 
 
 def main() -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from stallbench.interval import leaves_out_zero
+
 LEVEL = 0.95
 FEWEST_ROUNDS = 3
 _RESAMPLES = 9999
@@ -48,9 +50,7 @@ class Difference:
     @property
     def is_real(self) -> bool | None:
         """Whether the interval leaves out zero; none if there are not enough rounds to say."""
-        if self.low is None or self.high is None:
-            return None
-        return self.low > 0 or self.high < 0
+        return leaves_out_zero(self.low, self.high)
 
 
 def find_spread(values: ByRound) -> Spread | None:

@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from stallbench.interval import leaves_out_zero
+
 LEVEL = 0.95
 FEWEST_CYCLES = 8
 """For an interval; with fewer, chance alone puts them all in a row."""
@@ -47,9 +49,7 @@ class Drift:
     @property
     def is_real(self) -> bool | None:
         """Whether the interval leaves out zero; none if there are too few cycles to say."""
-        if self.low is None or self.high is None:
-            return None
-        return self.low > 0 or self.high < 0
+        return leaves_out_zero(self.low, self.high)
 
     def as_json(self) -> dict[str, Any]:
         """Return it for ``soak.json``."""

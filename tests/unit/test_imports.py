@@ -38,6 +38,7 @@ MAY_IMPORT = {
         "stallbench.comparison",
         "stallbench.errors",
         "stallbench.fault",
+        "stallbench.interval",
         "stallbench.metrics",
         "stallbench.pipeline.failures",
         "stallbench.report",
