@@ -219,13 +219,16 @@ def _tell_effect(run: RunTables, effect: GarbageEffect | None) -> str:
         told = f"Claim time p95 {change} from {before_ms:.2f} ms in {baseline} to {after_ms:.2f} ms in {phase}"
     if effect is None:
         return f"{told}." if told else ""
-    with_tuples = (
-        f"with the {effect.garbage} (Spearman {effect.spearman:.2f}), by {effect.slope_us:.2f} µs for each of them "
-        f"(95 % between {effect.slope_low_us:.2f} and {effect.slope_high_us:.2f})"
-        if effect.slope_low_us > 0
-        else f"but not with the {effect.garbage} (Spearman {effect.spearman:.2f}, slope not above zero)"
-    )
-    return f"{told}, {with_tuples}." if told else f"Claim time went {with_tuples}."
+    spearman = f"Spearman {effect.spearman:.2f}"
+    if effect.slope_low_us > 0:
+        with_tuples = (
+            f"with the {effect.garbage} ({spearman}), by {effect.slope_us:.2f} µs for each of them "
+            f"(95 % between {effect.slope_low_us:.2f} and {effect.slope_high_us:.2f})"
+        )
+        return f"{told}, {with_tuples}." if told else f"Claim time went {with_tuples}."
+    if told:
+        return f"{told}, but not because of the {effect.garbage} ({spearman}, slope not above zero)."
+    return f"Claim time did not rise with the {effect.garbage} ({spearman}, slope not above zero)."
 
 
 def _find_worst_phase(run: RunTables) -> tuple[str, str, float, float] | None:

@@ -67,4 +67,4 @@ def format_value(value: float) -> str:
     """Write a figure with as many digits as it is good for."""
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

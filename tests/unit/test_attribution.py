@@ -99,7 +99,13 @@ def test_a_rise_without_dead_tuples_is_not_put_on_them(tmp_path: Path) -> None:
     windows = make_windows(lambda t_s: float(t_s % 7), lambda t_s: 1.0 + (t_s * 7919 % 13) / 10)
     phases = make_phases({("baseline", "claim_ms.p95"): 1.0, ("longtx", "claim_ms.p95"): 3.0})
     sentence = attribute(make_run(tmp_path, windows=windows, phases=phases)).sentence
-    assert "Claim time p95 rose from 1.00 ms in baseline to 3.00 ms in longtx, but not with the dead tuples" in sentence
+    assert "Claim time p95 rose from 1.00 ms in baseline to 3.00 ms in longtx, but not because of the dead tuples" in sentence
+
+
+def test_one_phase_without_a_rise_says_that_there_is_none(tmp_path: Path) -> None:
+    windows = make_windows(float, lambda t_s: 1.0 + (t_s * 7919 % 13) / 10 - t_s / 50)
+    sentence = attribute(make_run(tmp_path, windows=windows)).sentence
+    assert "Claim time did not rise with the dead tuples (Spearman -" in sentence
 
 
 def test_nothing_is_said_of_an_effect_without_data(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from stallbench.verdicts import RunTables, Verdict, find_checks, judge
+from stallbench.verdicts.expectations import format_value
 from tests.unit.made_up_run import EMPTY, START_NS, make_fault, make_phases, make_record, make_run
 
 
@@ -57,6 +58,14 @@ def test_an_expectation_is_held_against_its_bounds(tmp_path: Path, value: float,
     record = with_expectation(metric="claim_ms.p95", phase="longtx", **bounds)
     run = make_run(tmp_path, record, phases=make_phases({("longtx", "claim_ms.p95"): value}))
     assert result_of(judge(run), "expectations")[0] == result
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0.51234, "0.512"), (8.2, "8.2"), (97.96, "98"), (997.9, "998"), (999.8, "1,000"), (6300.4, "6,300"), (7, "7")],
+)
+def test_a_figure_is_written_out_and_with_three_digits(value: float, written: str) -> None:
+    assert format_value(value) == written
 
 
 def test_a_relative_expectation_is_a_ratio_to_the_other_phase(tmp_path: Path) -> None:
