@@ -191,6 +191,9 @@ class Run:
         )
         if backlog := self._load.fill():
             self._check_processes()
+            primary = self.cluster.server("primary").direct
+            with self._opened_queue("settle") as queue:
+                driver_of(primary.engine).settle(queue.connection, queue.tables)
             self.view.say(f"{backlog:,} jobs are in the queue")
         self._load.start_scheduler()
         self._start_upkeep()

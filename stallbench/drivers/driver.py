@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -53,6 +54,9 @@ class Driver(ABC):
     def read_clock(self, connection: Any) -> int | None:
         """Return the server's wall clock in ns since 1970; none if it does not tell."""
         return None
+
+    def settle(self, connection: Any, tables: Sequence[str]) -> None:  # noqa: B027 - most engines see to it themselves, or never do
+        """Bring tables that were just filled to the state in which the server itself has them a minute later."""
 
     def code(self, error: Exception) -> str:
         """Return what the engine calls the kind of the error: an SQLSTATE, an error number, else the name of its class."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import psycopg
+from psycopg import sql
 from psycopg.types.string import TextLoader
 
 from stallbench.drivers.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
@@ -77,6 +79,11 @@ class PostgresDriver(Driver):
         row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8").fetchone()
         assert row is not None
         return int(row[0]) * 1000
+
+    def settle(self, connection: Connection, tables: Sequence[str]) -> None:
+        """Vacuum and analyse them, as autovacuum does with its next look at a table that has grown."""
+        names = sql.SQL(", ").join(sql.Identifier(table) for table in tables)
+        connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(names))
 
     def abort(self, connection: Connection) -> None:
         """Shut its socket down."""

@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import pytest
 
+from stallbench.drivers import driver_of
 from stallbench.engines import Engine
 from stallbench.open_queue import opened_queue
 from stallbench.queues import find_queues
+from stallbench.queues.queue import NewJob
 from stallbench.records.events import Event
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
@@ -66,3 +68,15 @@ def test_a_backlog_is_whole(
             pass
         (claim,) = queue.claim()
         assert claim.job_id in held
+
+
+def test_the_planner_knows_a_backlog_before_the_first_claim(empty_on: EmptyOn) -> None:
+    endpoint = empty_on("postgres")
+    with opened_queue("insert_only_log", {}, endpoint, "test") as queue:
+        queue.install()
+        queue.load([NewJob(payload="{}")] * SEVERAL_CALLS)
+        driver_of("postgres").settle(queue.connection, queue.tables)
+        known = queue.connection.execute(
+            "SELECT relname, reltuples, relallvisible FROM pg_class WHERE relname = ANY(%s)", [list(queue.tables)]
+        ).fetchall()
+    assert {name: tuples for name, tuples, _ in known} == {"log_entries": SEVERAL_CALLS, "log_ranges": 0, "log_positions": 0}
