@@ -82,21 +82,17 @@ UPDATE worker SET last_ping_time = now() WHERE id = $1
 DELETE FROM worker WHERE id = $1
 
 -- name: find
--- The first job in the heap that can be run and that nobody else has locked.
+-- The first job in the heap that can be run and that nobody else has locked. The scan of running_job is a query of its own within: in a plain
+-- join the planner may begin with job, in which every job stays that has ever finished.
 SELECT rj.job_id, rj.attempt, j.arguments, j.queue, j.max_attempts
-FROM running_job rj
+FROM (SELECT job_id, attempt FROM running_job WHERE state = 'enqueued' LIMIT 1 FOR UPDATE SKIP LOCKED) rj
 JOIN job j ON j.id = rj.job_id
-WHERE rj.state = 'enqueued'
-LIMIT 1
-FOR UPDATE OF rj SKIP LOCKED
 
 -- name: find_unlocked
 -- The same without a lock.
 SELECT rj.job_id, rj.attempt, j.arguments, j.queue, j.max_attempts
-FROM running_job rj
+FROM (SELECT job_id, attempt FROM running_job WHERE state = 'enqueued' LIMIT 1) rj
 JOIN job j ON j.id = rj.job_id
-WHERE rj.state = 'enqueued'
-LIMIT 1
 
 -- name: mark
 -- It is being run.

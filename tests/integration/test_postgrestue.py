@@ -276,6 +276,15 @@ class TestTables:
         ((updates, hot),) = ask(queue, "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'running_job'")
         assert (updates, hot) == (len(JOBS), len(JOBS) if are_hot else 0)
 
+    @pytest.mark.parametrize("claim", ["skip_locked", "serializable"])
+    def test_a_claim_begins_with_the_small_table_whatever_is_in_the_large_one(self, open_one: Open, claim: str) -> None:
+        queue = open_one(claim=claim)
+        queue.load([NewJob(payload=f'{{"told": "{"at length " * 25}"}}')] * 10_000)
+        driver_of("postgres").settle(queue.connection, queue.tables)
+        plan = queue.explain()
+        assert "Seq Scan on running_job" in plan
+        assert "Seq Scan on job" not in plan
+
     def test_todays_successes_are_a_table_of_their_own(self, open_one: Open) -> None:
         queue = open_one()
         queue.enqueue(JOBS)
