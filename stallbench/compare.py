@@ -11,6 +11,7 @@ from stallbench.comparison.record import ComparedRun, ComparisonFolder, begin_co
 from stallbench.conclude import conclude
 from stallbench.duration import format_duration
 from stallbench.errors import StallbenchError
+from stallbench.pipeline_process import KeptPipeline
 from stallbench.run import open_run
 from stallbench.run_folder import RunFolder
 from stallbench.servers.find_starters import find_starters
@@ -29,15 +30,16 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> Compar
     say(f"{len(plan.runs)} runs of {', '.join(plan.chosen)} by turns, {format_duration(plan.duration_s)} of phases together")
     status, reason = "completed", ""
     try:
-        for planned in plan.runs:
-            say(f"\nrun {planned.number} of {len(plan.runs)}: {planned.variant}, round {planned.round}, seed {planned.seed}")
-            done = _carry_out_one(plan, planned, runs)
-            say(f"{planned.variant}, round {planned.round}: {done.verdict or done.status}: {done.reason}")
-            record = record.with_run(done)
-            folder.write(record)
-            if done.status == "aborted":
-                status, reason = "aborted", done.reason
-                break
+        with KeptPipeline() as pipeline:
+            for planned in plan.runs:
+                say(f"\nrun {planned.number} of {len(plan.runs)}: {planned.variant}, round {planned.round}, seed {planned.seed}")
+                done = _carry_out_one(plan, planned, runs, pipeline)
+                say(f"{planned.variant}, round {planned.round}: {done.verdict or done.status}: {done.reason}")
+                record = record.with_run(done)
+                folder.write(record)
+                if done.status == "aborted":
+                    status, reason = "aborted", done.reason
+                    break
     except KeyboardInterrupt:
         status, reason = "aborted", "interrupted"
     folder.write(record.model_copy(update={"status": status, "reason": reason}))
@@ -53,7 +55,7 @@ def _leave_out_what_cannot_run(plan: Plan, say: Callable[[str], None]) -> Plan:
     return plan.without(left_out) if left_out else plan
 
 
-def _carry_out_one(plan: Plan, planned: PlannedRun, runs: Path) -> ComparedRun:
+def _carry_out_one(plan: Plan, planned: PlannedRun, runs: Path, pipeline: KeptPipeline) -> ComparedRun:
     """Carry out a run, make its tables and its report, and say what came of it."""
     done = ComparedRun(number=planned.number, round=planned.round, variant=planned.variant, seed=planned.seed)
     folder: RunFolder | None = None
@@ -62,7 +64,7 @@ def _carry_out_one(plan: Plan, planned: PlannedRun, runs: Path) -> ComparedRun:
             folder = started.folder
             done = done.model_copy(update={"folder": folder.path.name})
             started.carry_out()
-        verdict = conclude(folder)
+        verdict = conclude(folder, pipeline.make_tables)
     except KeyboardInterrupt:
         return done.model_copy(update={"status": "aborted", "reason": "interrupted"})
     except (StallbenchError, OSError, subprocess.SubprocessError) as error:

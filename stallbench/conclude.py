@@ -4,20 +4,17 @@ again at any time.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 
-from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.errors import BadInputError
+from stallbench.pipeline_process import make_tables
 from stallbench.report import make_report
 from stallbench.run_folder import RunFolder
 from stallbench.verdicts import RunTables, Verdict, judge
 
-_PIPELINE_TIMEOUT_S = 1800
 
-
-def conclude(folder: RunFolder, *, master: str = "local[*]") -> Verdict:
-    """Make the tables on the Spark ``master``, judge them, and write the report; returns the verdict.
+def conclude(folder: RunFolder, make_tables: Callable[[RunFolder], None] = make_tables) -> Verdict:
+    """Make the tables by ``make_tables``, judge them, and write the report; returns the verdict.
 
     Raises `NotCarriedOutError` when the pipeline does not come to its end, `BadInputError` if there is nothing left to make tables of.
     """
@@ -25,27 +22,8 @@ def conclude(folder: RunFolder, *, master: str = "local[*]") -> Verdict:
         raise BadInputError(
             f"{folder.path}: its records were removed after its tables had been made; its page is {folder.path}/report.html"
         )
-    _make_tables(folder, master)
+    make_tables(folder)
     tables = RunTables(folder.path)
     verdict = judge(tables)
     make_report(tables, verdict)
     return verdict
-
-
-def _make_tables(folder: RunFolder, master: str) -> None:
-    """Run the pipeline as a process of its own, so that the JVM's memory is gone when it is done."""
-    log = folder.path / "logs" / "pipeline.log"
-    log.parent.mkdir(exist_ok=True)
-    with log.open("w") as file:
-        ended = subprocess.run(
-            [sys.executable, "-m", "stallbench.pipeline", str(folder.path), "--master", master],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            timeout=_PIPELINE_TIMEOUT_S,
-            env=os.environ,
-            check=False,
-        )
-    if ended.returncode != 0:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
-        raise NotCarriedOutError(f"{folder.path}: the pipeline ended with code {ended.returncode}; see {log}:\n{tail}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,9 +20,10 @@ from stallbench.run_folder import RunFolder
 def conclude_and_exit(folder: Path, master: str = "local[*]") -> NoReturn:
     """Make tables, verdict and report of a run, print the verdict, and end with its exit code."""
     from stallbench.conclude import conclude
+    from stallbench.pipeline_process import make_tables
     from stallbench.terminal import print_verdict
 
-    verdict = conclude(RunFolder(folder), master=master)
+    verdict = conclude(RunFolder(folder), partial(make_tables, master=master))
     print_verdict(verdict, shorten(folder / "report.html"))
     if verdict.status != "completed":
         sys.exit(EXIT_INTERRUPTED if verdict.status == "aborted" else NotCarriedOutError.exit_code)

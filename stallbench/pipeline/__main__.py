@@ -1,14 +1,19 @@
-"""``python -m stallbench.pipeline RUN [--master M]``: make a run's tables. ``--prepare``: make the next ones start faster."""
+"""``python -m stallbench.pipeline RUN [--master M]``: make a run's tables. ``--prepare``: make the next ones start faster.
+
+``--one-after-the-other`` is for the bench: it makes the tables of each run whose folder it reads from its standard input, and answers ``made``,
+or ``large`` for one that wants a session set for large runs. It ends without an answer where something goes wrong, and when the input does.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from stallbench.parts import MissingPartError
 from stallbench.pipeline.failures import PipelineError
-from stallbench.pipeline.make import make_tables
-from stallbench.pipeline.session import LOCAL
+from stallbench.pipeline.make import make_tables, write_tables
+from stallbench.pipeline.session import LOCAL, is_small, open_session
 from stallbench.pipeline.training import prepare
 
 
@@ -21,15 +26,29 @@ def main() -> None:
     what.add_argument("run", metavar="RUN", nargs="?", help="a run's folder, or its address on any file system that Spark reads")
     parser.add_argument("--master", default=LOCAL, help="Spark's master (default: %(default)s)")
     what.add_argument("--prepare", action="store_true", help="build the archive of Java classes that halves the start")
+    what.add_argument("--one-after-the-other", action="store_true", help="read folders of runs from standard input")
     options = parser.parse_args()
     try:
         if options.prepare:
             print(prepare())
+        elif options.one_after_the_other:
+            _make_one_after_the_other()
         else:
             make_tables(options.run, master=options.master)
     except (PipelineError, MissingPartError) as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+def _make_one_after_the_other() -> None:
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what Java prints is no answer
+    with open_session() as spark:
+        for line in sys.stdin:
+            folder = line.rstrip("\n")
+            if is_small(folder):
+                write_tables(spark, folder)
+            print("made" if is_small(folder) else "large", file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from stallbench.conclude import conclude
 from stallbench.duration import format_duration
 from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
 from stallbench.joined import JoinedServers
+from stallbench.pipeline_process import KeptPipeline
 from stallbench.processes import Processes
 from stallbench.reaper import is_bench_alive, start_reaper
 from stallbench.run_ending import ending_recorded
@@ -53,6 +54,7 @@ class Soak:
         self._stretch = 1 + max((cycle.stretch for cycle in record.cycles), default=0)
         self._cycle: Cycle | None = None
         """The one that goes on, or whose servers and processes are at rest."""
+        self._pipeline = KeptPipeline()
 
     def tell_plan(self) -> str:
         """Say what is about to be done, and what space it may take."""
@@ -70,7 +72,7 @@ class Soak:
         A cycle that fails by its verdict does not end the soak; one that could not be carried out does, with `NotCarriedOutError`.
         """
         status, reason = "failed", "the bench itself broke off"
-        with self._place() as (processes, scratch):
+        with self._pipeline, self._place() as (processes, scratch):
             try:
                 while len(self.record.whole) < self.record.planned_cycles:
                     self._require_space()
@@ -156,7 +158,7 @@ class Soak:
     def _judge(self, folder: RunFolder, entry: CycleRecord) -> CycleRecord:
         """Make the tables, the verdict and the page; a cycle whose tables cannot be made is unknown, and the soak goes on."""
         try:
-            verdict = conclude(folder)
+            verdict = conclude(folder, self._pipeline.make_tables)
             figures = read_figures(RunTables(folder.path))
         except (StallbenchError, OSError, subprocess.SubprocessError) as error:
             reason = f"its tables could not be made: {str(error).partition(chr(10))[0]}"

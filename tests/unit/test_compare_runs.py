@@ -45,7 +45,7 @@ class FakeRuns:
 
         yield Run()
 
-    def conclude(self, folder: RunFolder) -> Verdict:
+    def conclude(self, folder: RunFolder, make_tables: Callable[[RunFolder], None]) -> Verdict:
         self.before_tables(len(self.scenarios))
         slower = SLOWNESS[self.scenarios[-1].variant] + 0.01 * len(self.scenarios)
         phases = make_phases({("baseline", "claim_ms.p95"): 1.0, ("longtx", "claim_ms.p95"): slower})

@@ -1,0 +1,111 @@
+"""The pipeline as a process of its own, so that Java's memory is gone when it is done; or kept, where more runs follow.
+
+Starting Java and Spark and compiling the first queries takes three times as long as the tables of a small run.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.run_folder import RunFolder
+
+_LOCAL = "local[*]"
+_TIMEOUT_S = 1800
+_EXIT_S = 120
+_RUNS_EACH = 20
+"""Runs after which a kept pipeline is replaced by a new one: Java's code cache and what Spark remembers of queries grow with each."""
+
+
+def make_tables(folder: RunFolder, master: str = _LOCAL) -> None:
+    """Make a run's tables on the Spark ``master`` in a process that ends with it; raises `NotCarriedOutError` if they are not made."""
+    log = folder.path / "logs" / "pipeline.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("w") as file:
+        ended = subprocess.run(
+            [sys.executable, "-m", "stallbench.pipeline", str(folder.path), "--master", master],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            timeout=_TIMEOUT_S,
+            env=os.environ,
+            check=False,
+        )
+    if ended.returncode != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+        raise NotCarriedOutError(f"{folder.path}: the pipeline ended with code {ended.returncode}; see {log}:\n{tail}")
+
+
+class KeptPipeline:
+    """A pipeline that waits for the next run, with as good as no processor time, until the block ends.
+
+    What it cannot do, because a run is large or anything went wrong, is done by a process of its own as by `make_tables`, which then says why.
+    """
+
+    def __init__(self) -> None:
+        """Start nothing yet: the first run does."""
+        self._process: subprocess.Popen[str] | None = None
+        self._runs = 0
+
+    def __enter__(self) -> Self:
+        """Be kept from here on."""
+        return self
+
+    def __exit__(
+        self, exception_type: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the process."""
+        self._end()
+
+    def make_tables(self, folder: RunFolder) -> None:
+        """Make a run's tables; raises `NotCarriedOutError` if they are not made."""
+        if not self._ask(folder.path):
+            make_tables(folder)
+
+    def _ask(self, folder: Path) -> bool:
+        """Whether the kept process has made the tables."""
+        if self._runs >= _RUNS_EACH:
+            self._end()
+        process = self._process = self._process or _start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._runs += 1
+        answer = ""
+        try:
+            process.stdin.write(f"{folder.absolute()}\n")
+            process.stdin.flush()
+            if select.select([process.stdout], [], [], _TIMEOUT_S)[0]:
+                answer = process.stdout.readline().strip()
+        except BrokenPipeError:
+            pass  # it has ended, and a process of its own will say why
+        if answer not in ("made", "large"):
+            process.kill()
+            self._end()
+        return answer == "made"
+
+    def _end(self) -> None:
+        process, self._process, self._runs = self._process, None, 0
+        if process is None:
+            return
+        try:
+            process.communicate(timeout=_EXIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def _start() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "stallbench.pipeline", "--one-after-the-other"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for the bench, which ends it
+    )

@@ -1,0 +1,50 @@
+"""A pipeline that is kept for further runs: one Java for all of them, and what it cannot do is done without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stallbench import pipeline_process
+from stallbench.pipeline.tables import read_table
+from stallbench.pipeline_process import KeptPipeline
+from stallbench.run_folder import RunFolder
+from tests.pipeline.test_process import java_of
+from tests.synthetic_run import SyntheticRun
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where its processes keep their files."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+def make_folder(path: Path, jobs: int) -> RunFolder:
+    run = SyntheticRun(path)
+    for job in range(1, jobs + 1):
+        run.live(job, at_s=1)
+    return RunFolder(run.write(census={}))
+
+
+def test_runs_follow_each_other_in_one_java_and_what_that_cannot_do_is_done_without_it(
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = make_folder(tmp_path / "first", 1), make_folder(tmp_path / "second", 2)
+    done_without: list[RunFolder] = []
+    monkeypatch.setattr(pipeline_process, "make_tables", done_without.append)
+    with KeptPipeline() as pipeline:
+        pipeline.make_tables(first)
+        (java,) = java_of(scratch)
+        pipeline.make_tables(second)
+        assert java_of(scratch) == [java]
+        assert [len(read_table(folder.path, "jobs")) for folder in (first, second)] == [1, 2]
+        assert done_without == []
+        second.record.unlink()
+        pipeline.make_tables(second)
+        assert done_without == [second]
+    assert java_of(scratch) == []
+    assert list(scratch.iterdir()) == []
