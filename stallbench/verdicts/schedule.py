@@ -59,11 +59,10 @@ class ScheduleKept(Check):
 def _count_cut(producers: dict[str, Any]) -> int:
     """Return how many jobs more or less there may be because a phase is cut out of the schedule anywhere.
 
-    That is the batch in hand, or of Locust, where each user has a schedule of its own, one job of each.
+    That is the batch that each producer has in hand, or of Locust, where each user has a schedule of its own, one job of each.
     """
-    if producers.get("kind") == "locust":
-        return int(producers["users"] * producers["count"])
-    return int(producers["max_batch"])
+    each = producers["users"] if producers.get("kind") == "locust" else producers["max_batch"]
+    return int(each * producers["count"])
 
 
 def _find_bursts(faults: list[dict[str, Any]], phase: dict[str, Any]) -> tuple[float, float]:

@@ -271,6 +271,17 @@ def test_the_load_must_be_what_it_says_it_is(tmp_path: Path, rate: float, result
     assert finding.result == result
 
 
+@pytest.mark.parametrize(("count", "result"), [(1, "fail"), (2, "pass"), (3, "pass")])
+def test_each_producer_may_have_a_batch_in_hand_where_a_phase_ends(tmp_path: Path, count: int, result: str) -> None:
+    record = make_record()
+    (phase,) = [phase for phase in record["phases"] if phase["name"] == "longtx"]
+    jobs_s = 1e9 / (phase["end_ns"] - phase["start_ns"])
+    record["scenario"]["producers"] |= {"rate": 10 * jobs_s, "max_batch": 1, "count": count}
+    verdict = judge(make_run(tmp_path, record, phases=make_phases({("longtx", "enqueued.rate"): 8.01 * jobs_s})))
+    (finding,) = [finding for finding in verdict.findings if finding.subject == "load in longtx"]
+    assert finding.result == result
+
+
 def test_a_silent_process_makes_the_records_unknown(tmp_path: Path) -> None:
     process = {"name": "worker-2", "role": "worker", "end_ns": START_NS, "intended": "stopped", "exit_code": 0}
     verdict = judge(make_run(tmp_path, make_record(processes=[process])))
