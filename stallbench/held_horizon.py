@@ -97,7 +97,10 @@ class Longrunners:
         """After a run that broke off: remove what dead longrunners left on the servers, as far as these answer."""
         for longrunner in self._all:
             if longrunner.released_ns is None and longrunner.process.poll() is not None:
-                self._release(longrunner)
+                try:
+                    self._release(longrunner)
+                except NotCarriedOutError as error:
+                    longrunner.why_ended = f"could not be released: {error}"
 
     def _of(self, phase: str) -> list[Longrunner]:
         return [longrunner for longrunner in self._all if longrunner.phase == phase and longrunner.end_ns is None]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,26 +18,36 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.run_folder import RunFolder
 
 _LOCAL = "local[*]"
-_TIMEOUT_S = 1800
-_EXIT_S = 120
+_TIMEOUT_S = 1800.0
+_EXIT_S = 120.0
+_BREAK_OFF_S = 20.0
 _RUNS_EACH = 20
 """Runs after which a kept pipeline is replaced by a new one: Java's code cache and what Spark remembers of queries grow with each."""
 
 
 def make_tables(folder: RunFolder, master: str = _LOCAL) -> None:
-    """Make a run's tables on the Spark ``master`` in a process that ends with it; raises `NotCarriedOutError` if they are not made."""
+    """Make a run's tables on the Spark ``master`` in a process that ends with it; raises `NotCarriedOutError` if they are not made.
+
+    On this machine they may take half an hour; on a cluster, whose queue may be long, as long as they take.
+    """
     log = folder.path / "logs" / "pipeline.log"
     log.parent.mkdir(exist_ok=True)
-    with log.open("w") as file:
-        ended = subprocess.run(
-            [sys.executable, "-m", "stallbench.pipeline", str(folder.path), "--master", master],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            timeout=_TIMEOUT_S,
-            env=os.environ,
-            check=False,
-        )
+    timeout_s = _TIMEOUT_S if master.startswith("local") else None
+    try:
+        with log.open("w") as file:
+            ended = subprocess.run(
+                [sys.executable, "-m", "stallbench.pipeline", str(folder.path), "--master", master],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                timeout=timeout_s,
+                env=os.environ,
+                check=False,
+            )
+    except subprocess.TimeoutExpired as error:
+        raise NotCarriedOutError(
+            f"{folder.path}: the tables were not made within {error.timeout / 60:.0f} min; see {log}"
+        ) from None
     if ended.returncode != 0:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
         raise NotCarriedOutError(f"{folder.path}: the pipeline ended with code {ended.returncode}; see {log}:\n{tail}")
@@ -52,6 +63,7 @@ class KeptPipeline:
         """Start nothing yet: the first run does."""
         self._process: subprocess.Popen[str] | None = None
         self._runs = 0
+        self._is_at_work = False
 
     def __enter__(self) -> Self:
         """Be kept from here on."""
@@ -76,6 +88,7 @@ class KeptPipeline:
         assert process.stdin is not None
         assert process.stdout is not None
         self._runs += 1
+        self._is_at_work = True
         answer = ""
         try:
             process.stdin.write(f"{folder.absolute()}\n")
@@ -85,16 +98,18 @@ class KeptPipeline:
         except BrokenPipeError:
             pass  # it has ended, and a process of its own will say why
         if answer not in ("made", "large"):
-            process.kill()
             self._end()
+        self._is_at_work = False
         return answer == "made"
 
     def _end(self) -> None:
         process, self._process, self._runs = self._process, None, 0
         if process is None:
             return
+        if self._is_at_work:
+            process.send_signal(signal.SIGINT)  # nobody wants its tables any more; it removes its files
         try:
-            process.communicate(timeout=_EXIT_S)
+            process.communicate(timeout=_BREAK_OFF_S if self._is_at_work else _EXIT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

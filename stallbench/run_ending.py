@@ -30,6 +30,8 @@ def ending_recorded(record: RunRecord, take_down: Callable[[], None], *, also_if
         reason = str(error).strip() or type(error).__name__
         raise NotCarriedOutError(reason) from error
     finally:
-        if also_if_whole or status != "completed":
-            take_down()
-        record.end(status, reason)
+        try:
+            if also_if_whole or status != "completed":
+                take_down()
+        finally:
+            record.end(status, reason)

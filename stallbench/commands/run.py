@@ -21,6 +21,7 @@ from stallbench.commands.options import (
 )
 from stallbench.errors import (
     EXIT_INTERRUPTED,
+    BadInputError,
 )
 from stallbench.run_folder import RUNS, RunFolder
 
@@ -94,6 +95,10 @@ def run(
     )
     if joined:
         require_fit_for_joined(chosen, joined)
+        if keep_servers:
+            raise BadInputError(
+                "--keep-servers is for servers that the bench starts; those of --dsn stay up anyway: leave it out"
+            )
     watching = read_watching(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
     folder: RunFolder | None = None
     with RunView() as view:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +44,8 @@ def write_tables(runs: Path, only: str | None = None, page: Path = PAGE) -> list
     """Replace the table of each scenario of which ``runs`` holds a comparison; returns a sentence for each scenario with mitigations.
 
     ``only``: name or path of one scenario. Of several comparisons that have a mitigation, one that judges it in a word is taken before
-    one that does not, then one of the scenario as it stands before a changed one, then the newest. Raises `BadInputError` if there is
-    no comparison at all, or no place in ``page`` for a table.
+    one that does not, then one of the scenario as it stands before a changed one, then the newest. A mitigation of which no comparison
+    is in ``runs`` keeps its row. Raises `BadInputError` if there is no comparison at all, or no place in ``page`` for a table.
     """
     wanted = find_scenarios() if only is None else {Path(find_scenario(only)).stem: find_scenario(only)}
     text, told, written = page.read_text(), [], 0
@@ -56,7 +57,9 @@ def write_tables(runs: Path, only: str | None = None, page: Path = PAGE) -> list
         if not measured:
             told.append(f"{name}: no comparison with {CONTROL} in {runs}; its table stays as it is")
             continue
-        text = _put(text, name, "\n".join(_table(mitigations, measured)), page)
+        before, section, after = _split(text, name, page)
+        table = "\n".join(_table(mitigations, measured, _read_rows(section)))
+        text = f"{before}\n{table}\n\n{after}"
         told.append(f"{name}: {len(mitigations)} mitigations, from {', '.join(sorted(each.record.id for each in measured))}")
         written += 1
     if not written:
@@ -79,38 +82,59 @@ def _read_comparisons(runs: Path, scenario: str) -> list[Measured]:
     ]
 
 
-def _put(text: str, scenario: str, table: str, page: Path) -> str:
-    """Return ``text`` with ``table`` between the marks of ``scenario``."""
+def _split(text: str, scenario: str, page: Path) -> tuple[str, str, str]:
+    """Return what is before, between and behind the marks of ``scenario``, the marks with what is outside."""
     begin, end = f"<!-- {scenario}: begin -->\n", f"<!-- {scenario}: end -->"
     before, found, rest = text.partition(begin)
-    _, found_end, after = rest.partition(end)
+    section, found_end, after = rest.partition(end)
     if not found or not found_end:
         raise BadInputError(
             f"{page}: has no place for the table of {scenario}; put the lines {begin.strip()} and {end} where it belongs"
         )
-    return f"{before}{begin}\n{table}\n\n{end}{after}"
+    return before + begin, section, end + after
 
 
-def _table(mitigations: Mapping[str, Scenario], measured: Sequence[Measured]) -> Iterator[str]:
-    used: list[ComparisonRecord] = []
-    yield "| mitigation | in a word | ranked by | without it | holds out | at the baseline | proposed by | from |"
+def _read_rows(section: str) -> dict[str, tuple[str, str]]:
+    """Return the rows that a table has, by mitigation: each without its last cell, and the footnote that this names."""
+    footnotes = dict(re.findall(r"^(\d+)\. (.+)$", section, re.MULTILINE))
+    rows = re.findall(r"^(\| `(\w+)`: .*) \| (\d+) \|$", section, re.MULTILINE)
+    return {name: (row, footnotes[number]) for row, name, number in rows if number in footnotes}
+
+
+def _table(
+    mitigations: Mapping[str, Scenario], measured: Sequence[Measured], kept: Mapping[str, tuple[str, str]]
+) -> Iterator[str]:
+    """Yield the lines of a table; ``kept``: rows as they are, with their footnotes, of what no comparison on disk has."""
+    footnotes: list[str] = []
+
+    def refer_to(footnote: str) -> int:
+        if footnote not in footnotes:
+            footnotes.append(footnote)
+        return footnotes.index(footnote) + 1
+
+    yield "| mitigation | in a word | with it | without it | holds out | at the baseline | proposed by | from |"
     yield "|---|---|---|---|---|---|---|---|"
     for name, scenario in mitigations.items():
         of_it = [each for each in measured if name in each.record.names]
         beginning, ending = f"| `{name}`: {scenario.summary}", f"{scenario.mitigation} |"
-        if not of_it:
+        if of_it:
+            best = max(of_it, key=lambda each: each.serves(name))
+            cells = [_word(best, name), *_figures(best, name), _costs(best, name)]
+            yield f"{beginning} | {' | '.join(cells)} | {ending} {refer_to(_tell_source(best.record))} |"
+        elif name in kept:
+            row, footnote = kept[name]
+            yield f"{row} | {refer_to(footnote)} |"
+        else:
             reasons = [each.record.left_out[name] for each in measured if name in each.record.left_out]
             why = f": {reasons[-1]}" if reasons else ""
             yield f"{beginning} | not measured{why} | | | | | {ending} |"
-            continue
-        best = max(of_it, key=lambda each: each.serves(name))
-        if best.record not in used:
-            used.append(best.record)
-        cells = [_word(best, name), *_figures(best, name), _costs(best, name)]
-        yield f"{beginning} | {' | '.join(cells)} | {ending} {used.index(best.record) + 1} |"
     yield ""
-    for number, record in enumerate(used, 1):
-        yield f"{number}. `{tell_command(record)}`, {record.id[:8]}; ranked by `{record.ranked.key}`."
+    for number, footnote in enumerate(footnotes, 1):
+        yield f"{number}. {footnote}"
+
+
+def _tell_source(record: ComparisonRecord) -> str:
+    return f"`{tell_command(record)}`, {record.id[:8]}; *with it* and *without it*: `{record.ranked.key}`."
 
 
 def _word(measured: Measured, name: str) -> str:

@@ -77,7 +77,9 @@ class Plan:
 
 
 def make_plan(name_or_path: str, *, variants: str | None, rounds: int, seed: int | None, overrides: Sequence[str] = ()) -> Plan:
-    """Plan a comparison of ``variants`` (names with commas between, `CONTROL` among them if wanted; all if none is given).
+    """Plan a comparison of ``variants`` (names with commas between, `CONTROL` among them if wanted).
+
+    If none is given: the scenario and its mitigations, or all its variants if none of them is a mitigation.
 
     ``seed``: the order and the runs' seeds come from it; the scenario's own if none. Raises `ScenarioError` or `BadInputError`.
     """
@@ -87,6 +89,8 @@ def make_plan(name_or_path: str, *, variants: str | None, rounds: int, seed: int
     chosen = {
         name: scenario if name == CONTROL else read_scenario(name_or_path, variant=name, overrides=overrides) for name in names
     }
+    if variants is None and any(one.mitigation for one in chosen.values()):
+        chosen = {name: one for name, one in chosen.items() if name == CONTROL or one.mitigation}
     seed = scenario.seed if seed is None else seed
     return Plan(
         scenario=scenario,
@@ -94,7 +98,7 @@ def make_plan(name_or_path: str, *, variants: str | None, rounds: int, seed: int
         rounds=rounds,
         seed=seed,
         subjects=choose_subjects([scenario, *(one for name, one in chosen.items() if name != CONTROL)]),
-        runs=tuple(interleave(names, rounds, seed)),
+        runs=tuple(interleave(list(chosen), rounds, seed)),
     )
 
 

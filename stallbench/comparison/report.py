@@ -95,7 +95,7 @@ def _rows(compared: Compared, *, in_order_of_rank: bool = False) -> Iterator[dic
 def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
     """Return what a reader must know before believing a figure."""
     if record.status != "completed":
-        reason = record.reason or "the bench was killed"
+        reason = record.reason or "it still goes on, or the bench was killed"
         yield f"The comparison did not come to its end: {reason}. What follows is what was done until then."
     for run in record.runs:
         if run.status in ("failed", "aborted"):

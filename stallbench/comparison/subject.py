@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from stallbench.metrics import MEASURES
-from stallbench.scenario import ComparisonChoice, ComparisonColumn, Scenario
+from stallbench.scenario import ComparisonColumn, Scenario
 
 EXECUTED_AGAIN = "executed_again.count"
 EXECUTIONS_PER_JOB = "executions.per_job"
@@ -68,8 +68,9 @@ class Subject(BaseModel):
 def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     """Return what is compared in runs of ``scenarios``, the first of which is the scenario without a variant.
 
-    First what is ranked: what ``[comparison]`` says, else what the first expectation is of, else the latency of jobs. Then what the
-    scenario or a variant expects something of, then what a mitigation may cost.
+    First what is ranked: what ``[comparison]`` says, else the latency of jobs in the first phase that has a longrunner or a fault, for that is
+    what a user feels of it, else what the first expectation is of. Then what the scenario or a variant expects something of, then what a
+    mitigation may cost.
     """
     control = scenarios[0]
     expected = [_of_expectation(e.metric, e.phase, e.relative_to) for scenario in scenarios for e in scenario.expect]
@@ -77,7 +78,7 @@ def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     costs = [_of_phase(metric, baseline, "cost") for metric in ("completed.rate", "claim_ms.p50", "wal_bytes.rate")]
     costs += [Subject(metric=metric, role="cost") for metric in (*OF_THE_RUN, ORDER_P99)]
     costs += [subject_of(column) for column in control.comparison.columns] if control.comparison else []
-    ranked = _choose_ranked(control.comparison, expected)
+    ranked = _choose_ranked(control, expected)
     return tuple(
         _without_repetition([ranked, *_find_health(ranked, baseline), *expected, *_find_held_out(ranked, baseline), *costs])
     )
@@ -93,14 +94,15 @@ def find_baseline(scenario: Scenario) -> str:
     return next(phase.name for phase in scenario.phases if phase.measured)
 
 
-def _choose_ranked(choice: ComparisonChoice | None, expected: Sequence[Subject]) -> Subject:
-    if choice:
+def _choose_ranked(control: Scenario, expected: Sequence[Subject]) -> Subject:
+    if choice := control.comparison:
         return Subject(
             metric=choice.metric, phase=choice.phase, relative_to=choice.relative_to, better=choice.better, role="ranked"
         )
-    if expected:
+    disturbed = next((phase.name for phase in control.phases if phase.measured and (phase.faults or phase.longrunners)), None)
+    if disturbed is None and expected:
         return expected[0].model_copy(update={"role": "ranked"})
-    return Subject(metric="latency_ms.p95", role="ranked")
+    return Subject(metric="latency_ms.p95", phase=disturbed, role="ranked")
 
 
 def _find_health(ranked: Subject, baseline: str) -> Iterator[Subject]:

@@ -42,6 +42,8 @@ class Outage(InjectedFault[OutageOptions]):
     engines = OVER_A_NETWORK
     options_type = OutageOptions
 
+    _process: Process | None = None
+    """None as long as nothing was taken down."""
     _ended_s: float | None = None
     """By the monotonic clock."""
     _started_s: float | None = None
@@ -80,6 +82,8 @@ class Outage(InjectedFault[OutageOptions]):
 
     def undo(self) -> dict[str, Any]:
         """Start it, if that has not been done, and wait until it answers."""
+        if self._process is None:
+            return {}
         while self._answered_s is None:
             if self._ended_s is None:
                 self._see_end(time.monotonic())
@@ -98,6 +102,7 @@ class Outage(InjectedFault[OutageOptions]):
         }
 
     def _see_end(self, now_s: float) -> None:
+        assert self._process is not None
         if self._process.poll() is None:
             if now_s > self._began_s + _END_S:
                 raise NotCarriedOutError(f"{self.on} did not end within {_END_S:.0f} s{self._process.tail_log()}")

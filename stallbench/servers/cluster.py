@@ -135,11 +135,6 @@ class Cluster:
     def _all(self) -> list[Server]:
         return [*self.servers, *([self.second] if self.second else [])]
 
-    def stop(self) -> None:
-        """Stop the replicas, then the primary."""
-        for server in reversed(self.servers):
-            server.daemon.stop()
-
 
 def start_cluster(
     database: Database,

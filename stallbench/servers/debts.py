@@ -23,6 +23,8 @@ class ChangedSetting(BaseModel):
     endpoint: Endpoint
     name: str
     before: str
+    was_altered: bool = False
+    """Whether its owner had put it where the bench has put another."""
 
 
 class Owed(BaseModel):
@@ -43,9 +45,11 @@ class Debts:
         self._path = scratch / DEBTS_FILE
         self._owed = Owed()
 
-    def owe_setting(self, server: str, endpoint: Endpoint, name: str, before: str) -> None:
+    def owe_setting(self, server: str, endpoint: Endpoint, name: str, before: str, *, was_altered: bool = False) -> None:
         """Note a setting that is about to be changed."""
-        self._owed.settings.append(ChangedSetting(server=server, endpoint=endpoint, name=name, before=before))
+        self._owed.settings.append(
+            ChangedSetting(server=server, endpoint=endpoint, name=name, before=before, was_altered=was_altered)
+        )
         self._write()
 
     def owe_database(self, server: str, endpoint: Endpoint) -> None:
@@ -129,7 +133,7 @@ def pay(path: Path) -> list[str]:
         try:
             guest = find_guests()[change.endpoint.engine](change.server, change.endpoint)
             try:
-                guest.reset_setting(change.name, change.before)
+                guest.reset_setting(change.name, change.before, was_altered=change.was_altered)
             finally:
                 guest.close()
         except Exception as error:  # noqa: BLE001 - as above

@@ -72,9 +72,16 @@ class Guest(ABC):
     def change_setting(self, name: str, value: SettingValue) -> None:
         """Put a setting into force for everybody on the server; raises `NotCarriedOutError` if that takes a restart."""
 
+    def is_altered(self, name: str) -> bool:
+        """Whether its owner has put a setting where `change_setting` would put another, which undoing must not take away."""
+        return False
+
     @abstractmethod
-    def reset_setting(self, name: str, before: str) -> None:
-        """Undo `change_setting`."""
+    def reset_setting(self, name: str, before: str, *, was_altered: bool) -> None:
+        """Undo `change_setting`: ``before`` and ``was_altered`` are what was in force and what `is_altered` said before it.
+
+        Raises `NotCarriedOutError`, or one of the driver's errors, if the server does not have it as it was.
+        """
 
     @abstractmethod
     def count_others(self) -> int:

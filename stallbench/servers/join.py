@@ -133,7 +133,7 @@ def _require_settings(guest: Guest, wanted: Mapping[str, SettingValue], debts: D
         )
     for name, (before, _) in differing.items():
         assert debts is not None
-        debts.owe_setting(guest.name, guest.endpoint, name, before)
+        debts.owe_setting(guest.name, guest.endpoint, name, before, was_altered=guest.is_altered(name))
         guest.change_setting(name, wanted[name])
     if still := guest.find_differing({name: wanted[name] for name in differing}):
         told = ", ".join(f"{name} is {is_!r}, not {want!r}" for name, (is_, want) in still.items())

@@ -74,7 +74,7 @@ class MySQLGuest(Guest):
                 f"{self.name} does not let the bench set {name} = {value!r}: {self.driver.tell(error)}; start the server with it"
             ) from error
 
-    def reset_setting(self, name: str, before: str) -> None:
+    def reset_setting(self, name: str, before: str, *, was_altered: bool) -> None:
         """Set what was there before."""
         value = int(before) if before.lstrip("-").isdigit() else before
         self.execute(f"SET GLOBAL {name} = %s", (value,))

@@ -75,25 +75,38 @@ class PostgresGuest(Guest):
         """By the text that the server itself would show."""
         differing: dict[str, tuple[str, str]] = {}
         for name, value in wanted.items():
-            rows = self.execute("SELECT current_setting(%s, true)", (name,))
-            in_force = rows[0][0]
+            in_force = self._show(name)
             if in_force != setting_text(value):
-                differing[name] = (str(in_force), setting_text(value))
+                differing[name] = (in_force, setting_text(value))
         return differing
 
     def change_setting(self, name: str, value: SettingValue) -> None:
         """Alter the system, reload, and see that it took."""
+        before, was_altered = self._show(name), self.is_altered(name)
         self._alter(SQL("ALTER SYSTEM SET {} = {}").format(Identifier(name), Literal(setting_text(value))), name)
         if self.execute("SELECT pending_restart FROM pg_settings WHERE name = %s", (name,)) == [(True,)]:
-            self.reset_setting(name, "")
+            self.reset_setting(name, before, was_altered=was_altered)
             raise NotCarriedOutError(
                 f"{self.name}: {name} = {setting_text(value)!r} takes a restart, and the bench restarts no server that it joined; "
                 "start the server with it"
             )
 
-    def reset_setting(self, name: str, before: str) -> None:
-        """Forget what was altered."""
-        self._alter(SQL("ALTER SYSTEM RESET {}").format(Identifier(name)), name)
+    def is_altered(self, name: str) -> bool:
+        """Whether it comes from ``ALTER SYSTEM``."""
+        rows = self.execute("SELECT sourcefile FROM pg_settings WHERE name = %s", (name,))
+        return bool(rows) and str(rows[0][0]).endswith("/postgresql.auto.conf")
+
+    def reset_setting(self, name: str, before: str, *, was_altered: bool) -> None:
+        """Forget what was altered, or alter it back."""
+        if was_altered:
+            self._alter(SQL("ALTER SYSTEM SET {} = {}").format(Identifier(name), Literal(before)), name)
+        else:
+            self._alter(SQL("ALTER SYSTEM RESET {}").format(Identifier(name)), name)
+        if (now := self._show(name)) != before:
+            raise NotCarriedOutError(f"{self.name}: {name} was {before!r} before the run and is {now!r} now")
+
+    def _show(self, name: str) -> str:
+        return str(self.execute("SELECT current_setting(%s, true)", (name,))[0][0])
 
     def _alter(self, statement: Any, name: str) -> None:
         try:

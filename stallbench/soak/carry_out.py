@@ -84,11 +84,16 @@ class Soak:
             except StallbenchError as error:
                 reason = str(error).partition("\n")[0]
                 raise
+            except OSError as error:
+                reason = str(error)
+                raise NotCarriedOutError(reason) from error
             finally:
-                self._write(self.record.model_copy(update={"status": status, "reason": reason}))
-                if self._cycle is not None:
-                    self._cycle.take_down()
-                processes.stop_all()
+                try:
+                    if self._cycle is not None:
+                        self._cycle.take_down()
+                    processes.stop_all()
+                finally:
+                    self._write(self.record.model_copy(update={"status": status, "reason": reason}))
 
     @contextmanager
     def _place(self) -> Iterator[tuple[Processes, Path]]:

@@ -14,8 +14,8 @@ from stallbench.soak.report import make_pages
 _HOUR_S = 3600.0
 
 
-def conclude_soak(folder: SoakFolder) -> tuple[SoakRecord, Mapping[str, Drift | None]]:
-    """Find the drift and write record and pages; raises `BadInputError` if ``folder`` holds no soak.
+def conclude_soak(folder: SoakFolder) -> tuple[SoakRecord, Mapping[str, Drift | None], bool]:
+    """Find the drift, write record and pages, and say whether the soak goes on; raises `BadInputError` if ``folder`` holds no soak.
 
     The record of a soak that goes on under another process is that one's, and left to it.
     """
@@ -27,7 +27,7 @@ def conclude_soak(folder: SoakFolder) -> tuple[SoakRecord, Mapping[str, Drift | 
         folder.write(record)
     write_junit(folder, record)
     make_pages(folder, record, drifts, goes_on=goes_on)
-    return record, drifts
+    return record, drifts, goes_on
 
 
 def find_drifts(record: SoakRecord) -> Mapping[str, Drift | None]:

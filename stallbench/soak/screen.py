@@ -15,8 +15,8 @@ from stallbench.soak.report import find_notes, tell_drift, tell_outcome
 _WIDTH = 120
 
 
-def print_soak(record: SoakRecord, drifts: Mapping[str, Drift | None], report: str) -> None:
-    """Print the outcome, the figures that drift, and where the ``report`` is."""
+def print_soak(record: SoakRecord, drifts: Mapping[str, Drift | None], report: str, *, goes_on: bool = False) -> None:
+    """Print the outcome so far if it ``goes_on``, else in the end, the figures that drift, and where the ``report`` is."""
     console = Console(highlight=False)
     console = Console(highlight=False, width=min(console.width, _WIDTH) if console.is_terminal else _WIDTH)
     console.print()
@@ -27,7 +27,7 @@ def print_soak(record: SoakRecord, drifts: Mapping[str, Drift | None], report: s
     decided = [drift for _, drift in found if drift.is_real is not None]
     if decided:
         console.print(f"{len(real)} of {len(decided)} figures drift; the report has all of them")
-    for note in find_notes(record):
+    for note in find_notes(record, goes_on=goes_on):
         console.print(f"[yellow]{escape(note)}[/]")
     word, colour = (
         ("PASS", "green") if record.exit_code == 0 else ("FAIL", "red") if record.first_failed else ("UNKNOWN", "yellow")

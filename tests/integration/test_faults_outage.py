@@ -40,6 +40,16 @@ def is_over(run: FaultyRun) -> bool:
     return run.faults.records()[-1]["released_ns"] is not None
 
 
+def test_a_server_that_is_down_cannot_be_taken_down_and_is_not_waited_for(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.strike("crash", down_for="1h")
+        run.wait_until(lambda: not answers(run.cluster.server("primary").direct), "its end")
+        with pytest.raises(NotCarriedOutError, match="primary does not run"):
+            run.strike("restart")
+        run.faults.undo_all()
+        assert answers(run.cluster.server("primary").direct)
+
+
 @pytest.mark.parametrize("engine", ON)
 @pytest.mark.parametrize("kind", ["crash", "restart"])
 def test_clients_come_back_to_the_same_server_and_nothing_is_lost(tmp_path: Path, engine: str, kind: str) -> None:

@@ -56,6 +56,13 @@ def test_a_round_has_one_seed_and_the_next_another() -> None:
     assert len(set.union(*seeds.values())) == 5
 
 
+def test_without_names_mitigations_take_part_if_there_are_any(tmp_path: Path) -> None:
+    text = VARIED.replace('summary = "Another queue."', 'summary = "Another queue."\nmitigation = "a book"')
+    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=None)
+    assert list(plan.chosen) == ["control", "skip_locked"]
+    assert {run.variant for run in plan.runs} == {"control", "skip_locked"}
+
+
 def test_without_names_all_take_part_and_control_is_what_they_are_held_against(tmp_path: Path) -> None:
     plan = make_plan(str(write(tmp_path, VARIED)), variants=None, rounds=2, seed=None)
     assert list(plan.chosen) == ["control", "skip_locked", "reader"]
@@ -105,6 +112,16 @@ def test_a_scenario_without_variants_has_nothing_to_compare(tmp_path: Path) -> N
 def test_a_fault_in_any_variant_is_told_before_the_first_run(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"variants\.reader\.workers\.count is -1"):
         make_plan(str(write(tmp_path, VARIED.replace("count = 3", "count = -1"))), variants=None, rounds=1, seed=1)
+
+
+def test_without_a_word_of_the_scenario_what_a_disturbance_does_to_a_job_is_ranked() -> None:
+    disturbed = [
+        {"name": "baseline", "duration": "20s"},
+        {"name": "longtx", "duration": "40s", "longrunners": [{"kind": "idle_writer", "on": "primary"}]},
+        {"name": "recovered", "duration": "20s"},
+    ]
+    ranked = choose_subjects([make_scenario(phases=disturbed)])[0]
+    assert (ranked.key, ranked.better, ranked.role) == ("latency_ms.p95 in longtx", "lower", "ranked")
 
 
 def test_what_is_ranked_is_what_the_scenario_says_else_what_it_first_expects_something_of() -> None:

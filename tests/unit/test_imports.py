@@ -42,7 +42,6 @@ MAY_IMPORT = {
         "stallbench.metrics",
         "stallbench.pipeline.failures",
         "stallbench.report",
-        "stallbench.report_charts",
         "stallbench.run_folder",
         "stallbench.run_record",
         "stallbench.scenario",

@@ -119,6 +119,22 @@ def test_an_unsafe_one_is_told_whatever_it_did(tmp_path: Path) -> None:
     assert "; **not safe**: 3 jobs lost" in table_of(tmp_path)["cure"]
 
 
+def test_a_row_of_which_no_comparison_is_left_stays_with_its_footnote(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(MARKS)
+    measure(tmp_path / "earlier", {"control": HARMED, "cure": MEASURED["cure"]})
+    write_tables(tmp_path / "earlier", page=page)
+    before = page.read_text().splitlines()
+    (cure,) = [line for line in before if line.startswith("| `cure`")]
+    measure(tmp_path / "later", {"control": HARMED, "relief": MEASURED["relief"]}, id="later-compare-made-up")
+    write_tables(tmp_path / "later", page=page)
+    after = page.read_text().splitlines()
+    assert cure in after
+    assert next(line for line in before if line.startswith("1. ")) in after
+    assert next(line for line in after if line.startswith("2. ")).endswith("`claim_ms.p95 in longtx / baseline`.")
+    assert any(line.startswith("| `relief`") and line.endswith("| a talk | 2 |") for line in after)
+
+
 @pytest.mark.parametrize("status", ["aborted", "running"])
 def test_an_unfinished_comparison_gives_no_table_and_the_page_stays(tmp_path: Path, status: str) -> None:
     measure(tmp_path / "runs", MEASURED, status=status)

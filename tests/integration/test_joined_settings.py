@@ -1,0 +1,59 @@
+"""Settings of a PostgreSQL that the bench has joined: whoever had set them finds them as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stallbench.drivers.postgres import connect
+from stallbench.servers.cluster import Cluster
+from stallbench.servers.postgres_guest import PostgresGuest
+from tests.integration.conftest import Connection
+
+pytestmark = pytest.mark.integration
+
+NAME = "autovacuum_naptime"
+
+
+@pytest.fixture
+def owner(cluster: Cluster) -> Iterator[Connection]:
+    """The owner's connection; what he altered is forgotten at the end."""
+    with connect(cluster.server("primary").direct, "owner") as connection:
+        yield connection
+        connection.execute(f"ALTER SYSTEM RESET {NAME}")
+        connection.execute("SELECT pg_reload_conf()")
+
+
+@pytest.fixture
+def guest(cluster: Cluster) -> Iterator[PostgresGuest]:
+    guest = PostgresGuest("primary", cluster.server("primary").direct)
+    yield guest
+    guest.close()
+
+
+def change_and_undo(guest: PostgresGuest) -> list[tuple[str, bool]]:
+    """Change the setting as a run does and undo it; returns value and place before, while it is changed, and afterwards."""
+    seen = []
+
+    def look() -> tuple[str, bool]:
+        ((value,),) = guest.execute(f"SHOW {NAME}")
+        seen.append((str(value), guest.is_altered(NAME)))
+        return seen[-1]
+
+    before, was_altered = look()
+    guest.change_setting(NAME, "5s")
+    look()
+    guest.reset_setting(NAME, before, was_altered=was_altered)
+    look()
+    return seen
+
+
+def test_what_nobody_had_altered_is_forgotten(guest: PostgresGuest) -> None:
+    assert change_and_undo(guest) == [("1min", False), ("5s", True), ("1min", False)]
+
+
+def test_what_the_owner_had_altered_is_his_again(owner: Connection, guest: PostgresGuest) -> None:
+    owner.execute(f"ALTER SYSTEM SET {NAME} = '33s'")
+    owner.execute("SELECT pg_reload_conf(), pg_sleep(0.3)")
+    assert change_and_undo(guest) == [("33s", True), ("5s", True), ("33s", True)]
