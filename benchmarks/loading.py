@@ -17,7 +17,7 @@ from stallbench.engines import ENGINES, Engine
 from stallbench.open_queue import opened_queue
 from stallbench.parts import MissingPartError
 from stallbench.processes import Processes
-from stallbench.queues import find_queues
+from stallbench.queues import find_queue, find_queues
 from stallbench.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.scenario import Database, Producers
 from stallbench.servers.cluster import start_cluster
@@ -46,7 +46,12 @@ def load(kind: str, engine: Engine, jobs: int) -> float:
         processes = Processes(token)
         try:
             cluster = start_cluster(
-                Database(engine=engine), scratch=scratch, logs=Path(logs), processes=processes, progress=lambda _: None
+                Database(engine=engine),
+                scratch=scratch,
+                logs=Path(logs),
+                processes=processes,
+                progress=lambda _: None,
+                second_engine=find_queue(kind).second_engine,
             )
             primary = cluster.server("primary")
             with opened_queue(kind, {}, primary.direct, "benchmark") as queue:
