@@ -1,8 +1,11 @@
 # stallbench itself: the scenario, its producers, workers and longrunners, and the pipeline. Servers are images of their own.
 FROM python:3.11-slim-bookworm AS packages
 RUN python -m venv /opt/venv
-COPY requirements/python.lock /tmp/python.lock
-RUN /opt/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/python.lock
+COPY requirements /tmp/requirements
+# One lock more, if any: aerospike.
+ARG EXTRA=
+RUN /opt/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes \
+    --requirement /tmp/requirements/python.lock ${EXTRA:+--requirement /tmp/requirements/$EXTRA.lock}
 
 FROM python:3.11-slim-bookworm
 # Java is Spark's; procps is how its start script finds out whether it already runs.

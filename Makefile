@@ -43,7 +43,7 @@ COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --n
 
 lock:  ## Choose and lock the dependencies anew (needs uv)
 	$(COMPILE) pyproject.toml --extra development --output-file requirements/python.lock
-	for part in postgres java go; do $(COMPILE) requirements/$$part.in --output-file requirements/$$part.lock; done
+	for part in postgres java go aerospike; do $(COMPILE) requirements/$$part.in --output-file requirements/$$part.lock; done
 
 clean:  ## Remove what dead runs left, and everything that was set up in this folder
 	@if [ -x $(BIN)/stallbench ]; then $(BIN)/stallbench clean; fi
