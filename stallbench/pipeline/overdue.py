@@ -70,7 +70,7 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
     """Return the jobs that the queue still held at the end, and whose last move was the claim or the work of a process that died with it.
 
     Such a job is due again when the process is gone, or where the claim outlives its connection when its time is over; but while a fault is
-    in force nothing is. None, if the queue does not say when it lets go of a claim.
+    in force nothing is, nor ever what has used up its tries. None, if the queue does not say when it lets go of a claim.
     """
     queue = facts.queue
     if deaths is None or not facts.executes_again or queue.outlives_connection is None:
@@ -79,7 +79,12 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
         return None
     held = jobs.filter("state IN ('queued', 'claimed')").select("job_id", "state")
     turns = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).join(held, "job_id")
-    last = turns.groupBy("job_id", "state").agg(F.max_by(F.struct("event", "process", "t_ns"), "t_ns").alias("last"))
+    last = turns.groupBy("job_id", "state").agg(
+        F.max_by(F.struct("event", "process", "t_ns"), "t_ns").alias("last"),
+        F.count_if(F.col("event") == Event.CLAIMED).alias("attempts"),
+    )
+    if queue.tries is not None:
+        last = last.filter(F.col("attempts") < queue.tries)
     abandoned = last.filter(F.col("last.event") == Event.CLAIMED).select(
         "job_id", "state", F.col("last.process").alias("process"), F.col("last.t_ns").alias("claimed_ns")
     )

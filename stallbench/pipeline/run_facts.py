@@ -70,6 +70,12 @@ class QueueFacts(_Part):
         window = self.options.get("window")
         return window if isinstance(window, int) and window > 1 else None
 
+    @property
+    def tries(self) -> int | None:
+        """After how many attempts a job is put aside and offered no more; none if never."""
+        tries = self.options.get("tries")
+        return tries if isinstance(tries, int) and tries > 0 else None
+
 
 class ProducerFacts(_Part):
     """What the producers were told."""

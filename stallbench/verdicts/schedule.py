@@ -37,10 +37,14 @@ class ScheduleKept(Check):
             intended = usual + on_top / length_s
             edge = (_count_cut(run.record["scenario"]["producers"]) + at_edges) / length_s
             lag_p99_ms = run.metric("lag_ms", "p99", phase["name"]) or 0.0
-            turned_away = f" and {refused:,.1f} refused" if refused else ""
-            found = f"{achieved:,.1f} jobs/s{turned_away}, schedule lag p99 {lag_p99_ms:.1f} ms"
+            raised = _count_raised(run, phase["name"]) / length_s
+            not_taken = "".join(
+                f" and {rate:,.1f} {what}" for rate, what in ((refused, "refused"), (raised, "whose call raised")) if rate
+            )
+            found = f"{achieved:,.1f} jobs/s{not_taken}, schedule lag p99 {lag_p99_ms:.1f} ms"
             tolerance = max(intended * TOLERANCE, edge)
-            offered = achieved + refused
+            # Jobs whose call raised were offered, too; whether a call may raise is for the check of errors to say.
+            offered = achieved + refused + raised
             # What producers of others add is theirs to say.
             kept = offered >= intended - tolerance and (has_more or offered <= intended + tolerance)
             findings.append(
@@ -63,6 +67,12 @@ def _count_cut(producers: dict[str, Any]) -> int:
     """
     each = producers["users"] if producers.get("kind") == "locust" else producers["max_batch"]
     return int(each * producers["count"])
+
+
+def _count_raised(run: RunTables, phase: str) -> int:
+    """Return of how many jobs the call that was to enqueue them raised: there is a record for each."""
+    errors = run["errors"]
+    return int(errors[(errors["phase"] == phase) & (errors["event"] == "error") & (errors["move"] == "enqueue")]["count"].sum())
 
 
 def _find_bursts(faults: list[dict[str, Any]], phase: dict[str, Any]) -> tuple[float, float]:

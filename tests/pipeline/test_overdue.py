@@ -112,6 +112,15 @@ def test_a_job_of_a_dead_worker_that_was_executed_again_is_not_left_behind(overd
     assert overdue(run, {3: "queued"}) == {}
 
 
+@pytest.mark.parametrize(("tries", "is_left_behind"), [(0, True), (1, False), (2, True)])
+def test_a_job_that_has_used_up_its_tries_is_put_aside_and_not_left_behind(
+    overdue: Overdue, tmp_path: Path, tries: int, is_left_behind: bool
+) -> None:
+    run = with_a_death(tmp_path)
+    run.record["queue"]["options"] = {"tries": tries}
+    assert ("left_behind" in overdue(run, {1: "queued", 3: "queued"})) == is_left_behind
+
+
 def test_a_queue_that_promises_at_most_once_may_forget(overdue: Overdue, tmp_path: Path) -> None:
     run = with_a_death(tmp_path)
     run.record["queue"]["promise"] = "at_most_once"

@@ -271,6 +271,17 @@ def test_the_load_must_be_what_it_says_it_is(tmp_path: Path, rate: float, result
     assert finding.result == result
 
 
+def test_a_job_whose_call_raised_was_offered_all_the_same(tmp_path: Path) -> None:
+    record = make_record()
+    (phase,) = [phase for phase in record["phases"] if phase["name"] == "longtx"]
+    length_s = (phase["end_ns"] - phase["start_ns"]) / 1e9
+    raised = pd.DataFrame([["longtx", "producer-1", "error", "26000", "enqueue", int(40 * length_s)]], columns=EMPTY["errors"])
+    run = make_run(tmp_path, record, errors=raised, phases=make_phases({("longtx", "enqueued.rate"): 60.0}))
+    (finding,) = [finding for finding in judge(run).findings if finding.subject == "load in longtx"]
+    assert finding.result == "pass"
+    assert finding.found.startswith("60.0 jobs/s and 40.0 whose call raised, ")
+
+
 @pytest.mark.parametrize(("count", "result"), [(1, "fail"), (2, "pass"), (3, "pass")])
 def test_each_producer_may_have_a_batch_in_hand_where_a_phase_ends(tmp_path: Path, count: int, result: str) -> None:
     record = make_record()
