@@ -225,6 +225,8 @@ def _tell_effect(run: RunTables, effect: GarbageEffect | None) -> str:
             f"with the {effect.garbage} ({spearman}), by {effect.slope_us:.2f} µs for each of them "
             f"(95 % between {effect.slope_low_us:.2f} and {effect.slope_high_us:.2f})"
         )
+        if " fell " in told:
+            return f"{told}; from second to second it went {with_tuples}."
         return f"{told}, {with_tuples}." if told else f"Claim time went {with_tuples}."
     if told:
         return f"{told}, but not because of the {effect.garbage} ({spearman}, slope not above zero)."

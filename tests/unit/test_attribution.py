@@ -108,6 +108,12 @@ def test_one_phase_without_a_rise_says_that_there_is_none(tmp_path: Path) -> Non
     assert "Claim time did not rise with the dead tuples (Spearman -" in sentence
 
 
+def test_a_fall_is_not_put_on_dead_tuples_that_make_claims_longer(tmp_path: Path) -> None:
+    phases = make_phases({("baseline", "claim_ms.p95"): 3.0, ("longtx", "claim_ms.p95"): 2.0})
+    sentence = attribute(make_run(tmp_path, windows=rising(0.25), phases=phases)).sentence
+    assert "Claim time p95 fell from 3.00 ms in baseline to 2.00 ms in longtx; from second to second it went with" in sentence
+
+
 def test_nothing_is_said_of_an_effect_without_data(tmp_path: Path) -> None:
     attribution = attribute(make_run(tmp_path, windows=make_windows(lambda _: None, lambda _: None)))
     assert attribution.effect is None
