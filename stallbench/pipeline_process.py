@@ -1,6 +1,6 @@
 """The pipeline as a process of its own, so that Java's memory is gone when it is done; or kept, where more runs follow.
 
-Starting Java and Spark and compiling the first queries takes three times as long as the tables of a small run.
+Starting Java and Spark and compiling the first queries is a third and more of what the tables of a small run take.
 """
 
 from __future__ import annotations
