@@ -72,6 +72,7 @@ def test_jobs_that_fail_come_back_at_once(tmp_path: Path, engine: str) -> None:
             lambda: max(Counter(row["job_id"] for row in run.events(Event.FAILED)).values(), default=0) >= 5,
             "five failures of a job",
         )
+        run.wait_until(lambda: len({row["process"] for row in run.events(Event.FAILED)}) == 2, "a failure of either worker")
         record = run.end_faults()
         assert record["held"] is True
         assert record["evidence"]["met"] == ["worker-1", "worker-2"]
