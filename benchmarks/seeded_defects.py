@@ -1,44 +1,67 @@
-"""``python -m benchmarks.seeded_defects [ROUNDS [AT_ONCE]]``: does the verdict see what is wrong, and only that?
+"""``python -m benchmarks.seeded_defects [--rounds 20] [--first 1] [--at-once 2]``: does the verdict see what is wrong, and only that?
 
-Each queue of ``tests/defective_queues`` and each sound queue that these were made from is run, ROUNDS times by turns, AT_ONCE of them at
-the same time, each round with another seed. What was missed and what was a false alarm is printed as a table in Markdown, after every round.
+Each queue of ``tests/defective_queues`` and each sound queue that these were made from is run, by turns, several at the same time; a
+round's number, from ``--first`` on, is its seed. What was missed and what was a false alarm is printed as a table in Markdown, after every round.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stallbench.pipeline.session import open_session
 from tests.defective_queues.trial import Outcome, Subject, find_subjects, judge_trial, run_trials
 
-_ROUNDS, _AT_ONCE = 20, 2
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_JUDGES = 2
+"""Most of what the tables of so small a run take is Spark's planning, which is done on one core."""
 
 
 def main() -> None:
     """Run the rounds and print the table so far after each."""
-    rounds, at_once = (*(int(argument) for argument in sys.argv[1:]), *(_ROUNDS, _AT_ONCE)[len(sys.argv) - 1 :])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.seeded_defects")
+    parser.add_argument("--rounds", type=int, default=20, help="how often each queue is run")
+    parser.add_argument("--first", type=int, default=1, help="the number of the first round, its seed")
+    parser.add_argument("--at-once", type=int, default=2, help="how many queues are run at the same time")
+    options = parser.parse_args()
     subjects = find_subjects()
     outcomes: dict[str, list[Outcome]] = {subject.name: [] for subject in subjects}
     busy: list[float] = []
-    with tempfile.TemporaryDirectory(prefix="seeded-defects-") as folder, open_session("local[2]") as spark:
-        for number in range(1, rounds + 1):
+    with (
+        tempfile.TemporaryDirectory(prefix="seeded-defects-") as folder,
+        open_session("local[2]") as spark,
+        ThreadPoolExecutor(_JUDGES) as judges,
+    ):
+        for number in range(options.first, options.first + options.rounds):
             began_s = time.monotonic()
-            for subject, run in run_trials(subjects, Path(folder), at_once=at_once, seed=number):
+            judged = []
+            for subject, run in run_trials(subjects, Path(folder), at_once=options.at_once, seed=number):
                 busy.append(os.getloadavg()[0])
-                outcome = judge_trial(spark, run)
+                judged.append((subject, judges.submit(judge_and_remove, spark.newSession(), run)))
+            for subject, judging in judged:
+                outcome = judging.result()
                 outcomes[subject.name].append(outcome)
-                shutil.rmtree(run)
                 if not outcome.is_right(subject):
                     print(f"round {number}, {subject.name}: {outcome.tell()}", flush=True)
-            print(f"\nround {number} of {rounds}: {time.monotonic() - began_s:.0f} s; load {min(busy):.0f} to {max(busy):.0f}\n")
+            print(f"\nround {number}: {time.monotonic() - began_s:.0f} s; load so far {min(busy):.0f} to {max(busy):.0f}\n")
             print(make_table(subjects, outcomes), flush=True)
+
+
+def judge_and_remove(spark: SparkSession, run: Path) -> Outcome:
+    """Judge a trial, whose folder is not needed any more then."""
+    outcome = judge_trial(spark, run)
+    shutil.rmtree(run)
+    return outcome
 
 
 def make_table(subjects: Sequence[Subject], outcomes: Mapping[str, Sequence[Outcome]]) -> str:

@@ -100,7 +100,11 @@ def _find_run(options: argparse.Namespace, stop: Stop) -> JoinedRun | None:
 def _read_alone(options: argparse.Namespace) -> ScenarioAlone:
     scenario = read_scenario(options.scenario, variant=options.variant, overrides=options.set)
     if not scenario.producers.rate and not options.rate:
-        raise BadInputError(f"{scenario.file}: producers.rate is 0: there is nothing for Locust to do; expected --rate JOBS")
+        if scenario.producers.wants_rate:
+            problem = "the load is a share of what the workers can do, which Locust alone does not measure"
+        else:
+            problem = "producers.rate is 0: there is nothing for Locust to do"
+        raise BadInputError(f"{scenario.file}: {problem}; expected --rate JOBS")
     if options.run_time and options.run_time > scenario.duration_s:
         raise BadInputError(f"--run-time {options.run_time}s: the phases of {scenario.file} end after {scenario.duration_s:g} s")
     servers = read_joined_servers(

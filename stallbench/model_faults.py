@@ -158,7 +158,7 @@ def _find_example(model: type[BaseModel], path: Sequence[str | int]) -> str:
     inner = _model_in(field.annotation)
     if inner is None:
         return ""
-    required = next(name for name, within in inner.model_fields.items() if within.is_required())
+    required = next(name for name, within in inner.model_fields.items() if within.is_required() or within.examples)
     header = f"[[{show_key_path(path)}]]" if "tuple" in str(field.annotation) else f"[{show_key_path(path)}]"
     return f"{header} {_find_example(inner, [required])}"
 

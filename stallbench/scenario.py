@@ -5,7 +5,7 @@ Reading a file, overlaying a variant and telling the user what is wrong with it 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -74,7 +74,13 @@ class Producers(Section):
 
     kind: Literal["open_loop", "locust"] = "open_loop"
     count: int = Field(default=1, ge=1, le=64)
-    rate: float = Field(ge=0, le=1_000_000, description="jobs a second, of all producers together", examples=[500])
+    rate: float = Field(default=0, ge=0, le=1_000_000, description="jobs a second, of all producers together", examples=[500])
+    capacity_share: float | None = Field(
+        default=None,
+        gt=0,
+        le=10,
+        description="if no rate is given: it is this share of what the workers can do, which is measured before the run",
+    )
     backlog: int = Field(
         default=0,
         ge=0,
@@ -87,6 +93,16 @@ class Producers(Section):
     )
     users: int = Field(default=50, ge=1, le=5_000, description="of each Locust process: that many connections share its rate")
     max_failure_ratio: float = Field(default=0, ge=0, le=1, description="enqueues that may fail before Locust fails")
+
+    @property
+    def wants_rate(self) -> bool:
+        """Whether the rate is still to be measured."""
+        return self.capacity_share is not None and "rate" not in self.model_fields_set
+
+    @property
+    def has_load(self) -> bool:
+        """Whether jobs come while the phases last."""
+        return self.rate > 0 or self.wants_rate
 
 
 class Workers(Section):
@@ -249,3 +265,9 @@ class Scenario(ScenarioContent, ScenarioOrigin):
     def duration_s(self) -> float:
         """Seconds of all phases together."""
         return sum(phase.duration_s for phase in self.phases)
+
+    def with_rate(self, rate: float) -> Self:
+        """Return the scenario at ``rate`` jobs a second, rounded to three digits, as ``--set producers.rate=...`` would have made it."""
+        rounded = float(f"{rate:.3g}")
+        producers = self.producers.model_copy(update={"rate": rounded})
+        return self.model_copy(update={"producers": producers, "changes": (*self.changes, f"producers.rate={rounded:g}")})

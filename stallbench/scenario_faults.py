@@ -58,8 +58,9 @@ def find_faults(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
     return [
         *unusable,
         *(fault for fault in of_models if fault.path not in places),
-        *_find_phase_faults(phases, _table(content, "producers").get("rate", 0)),
+        *_find_phase_faults(phases, _table(content, "producers")),
         *_find_producer_faults(_table(content, "producers")),
+        *_find_load_faults(content),
         *_find_database_faults(database),
         *_find_connection_faults(content, database),
         *find_expectation_faults(_items(content, "expect"), measured),
@@ -98,7 +99,7 @@ def _find_injection_faults(
             engine=of_servers.engine,
             replicas=of_servers.replicas,
             workers=workers.count,
-            producers=producers.count if producers.rate else 0,
+            producers=producers.count if producers.has_load else 0,
             has_scheduler=_has_scheduler(_sound(QueueChoice, content.get("queue"))),
         )
 
@@ -156,7 +157,7 @@ def _find_queue_faults(queue: QueueChoice | None, engine: object) -> Iterator[Fa
             yield Fault(("queue", fault[0]), fault[1])
 
 
-def _find_phase_faults(phases: list[dict[str, Any]], rate: object) -> Iterator[Fault]:
+def _find_phase_faults(phases: list[dict[str, Any]], producers: Mapping[str, Any]) -> Iterator[Fault]:
     times = Counter(phase["name"] for phase in phases if isinstance(phase.get("name"), str))
     for index, phase in enumerate(phases):
         name = phase.get("name")
@@ -166,9 +167,11 @@ def _find_phase_faults(phases: list[dict[str, Any]], rate: object) -> Iterator[F
             problem = f" is {show_value(name)}, as another phase's is; expected a name of its own for each phase"
             yield Fault(("phases", index, "name"), problem)
     last_drained = next((index for index, phase in enumerate(phases) if phase.get("until") == "drained"), None)
-    if last_drained is not None and rate:
+    load = next((key for key in ("rate", "capacity_share") if key in producers), "rate")
+    if last_drained is not None and producers.get(load):
         problem = (
-            f' is "drained", but producers.rate is {show_value(rate)}, and the queue is never empty for long; expected rate = 0'
+            f' is "drained", but producers.{load} is {show_value(producers[load])}, and the queue is never empty for long; '
+            "expected rate = 0"
         )
         yield Fault(("phases", last_drained, "until"), problem)
     if phases and all(phase.get("measured") is False for phase in phases):
@@ -177,6 +180,15 @@ def _find_phase_faults(phases: list[dict[str, Any]], rate: object) -> Iterator[F
     together_s = sum(phase.duration_s for phase in sound if phase)
     if together_s > LONGEST_S:
         yield Fault(("phases",), f" take {together_s:,.0f} s together; expected at most {LONGEST_S:,} s, a day")
+
+
+def _find_load_faults(content: Mapping[str, Any]) -> Iterator[Fault]:
+    """Find a load that is not said, or that cannot be measured."""
+    producers, workers = _table(content, "producers"), _sound(Workers, _table(content, "workers"))
+    if isinstance(content.get("producers"), dict) and not {"rate", "capacity_share"} & producers.keys():
+        yield Fault(("producers", "rate"), " is missing; write it like rate = 500, or as a share, like capacity_share = 0.65")
+    if "capacity_share" in producers and "rate" not in producers and workers and not workers.count:
+        yield Fault(("producers", "capacity_share"), " is of what the workers can do, but workers.count is 0; expected a rate")
 
 
 def _find_producer_faults(producers: Mapping[str, Any]) -> Iterator[Fault]:

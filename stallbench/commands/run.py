@@ -80,6 +80,7 @@ def run(
     """
     from stallbench.joined import read_joined_servers
     from stallbench.joined_faults import require_fit_for_joined
+    from stallbench.measured_load import with_measured_load
     from stallbench.onlookers import read_watching
     from stallbench.run import open_run
     from stallbench.scenario_file import read_scenario
@@ -105,6 +106,7 @@ def run(
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         view.say(f"{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
         try:
+            chosen = with_measured_load(chosen, view.say, joined)
             with open_run(chosen, runs, view, joined, watching) as started:
                 folder = started.folder
                 view.say(f"records are in {shorten(folder.path)}")

@@ -70,6 +70,11 @@ class Plan:
             left_out={**self.left_out, **left_out},
         )
 
+    def with_rate(self, rate: float) -> Plan:
+        """Return the plan with ``rate`` jobs a second for each that asks for a share of what the workers can do."""
+        chosen = {name: one.with_rate(rate) if one.producers.wants_rate else one for name, one in self.chosen.items()}
+        return replace(self, chosen=chosen)
+
     def scenario_of(self, run: PlannedRun) -> Scenario:
         """Return what ``run`` is to carry out, its seed among the changes, so that it can be repeated by itself."""
         scenario = self.chosen[run.variant]

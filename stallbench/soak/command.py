@@ -11,6 +11,7 @@ from pathlib import Path
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.joined import JoinedServers, read_joined_servers
 from stallbench.joined_faults import require_fit_for_joined
+from stallbench.measured_load import with_measured_load
 from stallbench.run_folder import find_soak_folder
 from stallbench.scenario import Scenario
 from stallbench.scenario_file import read_scenario
@@ -69,7 +70,9 @@ def begin_or_resume(
     if folder is not None:
         return Begun(folder, resume(folder, keep, is_joined=joined is not None), chosen, joined)
     assert for_ is not None
-    return Begun(*begin(chosen, read_duration_s(for_, chosen), _KEEP if keep is None else keep, runs, joined), chosen, joined)
+    for_s = read_duration_s(for_, chosen)
+    chosen = with_measured_load(chosen, print, joined)
+    return Begun(*begin(chosen, for_s, _KEEP if keep is None else keep, runs, joined), chosen, joined)
 
 
 def carry_out(begun: Begun) -> None:

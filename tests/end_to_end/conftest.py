@@ -26,10 +26,11 @@ SHORT = (
     "phases.longtx.duration=4s",
     "phases.recovery.duration=2s",
     "phases.recovered.duration=2s",
-    "producers.rate=200",
     "expect=[]",
 )
 """`longtx`, too short for its expectations, which are left out."""
+RATE = "producers.rate=200"
+"""In the place of a load that would have to be measured first."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -89,6 +90,11 @@ class Bench:
 
 def short(*changes: str) -> list[str]:
     """Return the options that make `longtx` short, and ``changes`` besides."""
+    return measured(RATE, *changes)
+
+
+def measured(*changes: str) -> list[str]:
+    """Return the same without a rate: what the workers can do is measured first."""
     return [part for change in (*SHORT, *changes) for part in ("--set", change)]
 
 

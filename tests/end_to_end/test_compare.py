@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.conftest import Bench, marked_with_folder, short
+from tests.end_to_end.conftest import Bench, marked_with_folder, measured, short
 
 pytestmark = pytest.mark.end_to_end
 
@@ -28,12 +28,17 @@ def comparison(bench: Bench) -> tuple[Path, dict[str, Any]]:
 
 
 def test_two_variants_in_one_round(bench: Bench) -> None:
-    ended = bench.run("compare", "longtx", "--variants", "control,skip_locked", "--repeat", "1", *short(*SHORTER))
+    ended = bench.run("compare", "longtx", "--variants", "control,skip_locked", "--repeat", "1", *measured(*SHORTER))
     assert ended.returncode in (0, 1), ended.stdout + ended.stderr  # phases of two seconds may miss the intended rate
     assert "1 round is not enough to recommend anything" in " ".join(ended.stdout.split())
     assert "Traceback" not in ended.stderr
     path, content = comparison(bench)
     assert {run["variant"] for run in content["runs"]} == {"control", "skip_locked"}
+    (rate,) = {
+        json.loads((bench.runs / run["folder"] / "run.json").read_text())["scenario"]["producers"]["rate"]
+        for run in content["runs"]
+    }
+    assert f"65% of that is the load (producers.rate={rate:g})" in ended.stdout, "measured once, for both"
     assert all(run["values"]["claim_ms.p50 in baseline"] > 0 for run in content["runs"])
     assert (bench.runs / "latest" / "run.json").is_file()
     assert (path / "report.html").is_file()

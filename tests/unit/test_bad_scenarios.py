@@ -56,7 +56,7 @@ KEYS_AND_TYPES = [
     ("rate = 500", "rate = nan", "producers.rate is nan; expected a finite number"),
     ("rate = 500", "rate = inf", "producers.rate is inf; expected a finite number"),
     ("rate = 500", "rate = 2_000_000", "producers.rate is 2000000; expected at most 1,000,000"),
-    ("rate = 500", "", "producers.rate is missing; write it like rate = 500"),
+    ("rate = 500", "", "producers.rate is missing; write it like rate = 500, or as a share, like capacity_share = 0.65"),
     ("[producers]\nrate = 500\n", "", "producers is missing; write it like [producers] rate = 500"),
     ("[producers]\nrate = 500\n", "[[producers]]\nrate = 500\n", "producers is an array; expected a table"),
     ("rate = 500", "rate = 500\npayload_bytes = 8", "producers.payload_bytes is 8; expected at least 16"),

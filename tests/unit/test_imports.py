@@ -74,6 +74,7 @@ ABOVE_RUN = {
     "stallbench/commands/compare.py",
     "stallbench/commands/soak.py",
     "stallbench/compare.py",
+    "stallbench/measured_load.py",
     "stallbench/run.py",
     "stallbench/soak/cycle.py",
 }
