@@ -13,7 +13,7 @@ import pytest
 from stallbench.drivers.postgres import connect
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario import Database
-from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left, measured, short
 from tests.integration.conftest import StartedCluster, running_cluster
 
 pytestmark = pytest.mark.end_to_end
@@ -48,7 +48,7 @@ def ask(endpoint: Endpoint, query: str) -> list[tuple[object, ...]]:
 def test_a_run_on_joined_servers_leaves_them_as_they_were(bench: Bench, servers: StartedCluster, tmp_path: Path) -> None:
     primary, toxiproxy = servers.cluster.server("primary"), servers.cluster.toxiproxy
     options = joining(servers, "--allow-server-changes", "--toxiproxy", f"http://127.0.0.1:{toxiproxy.port}")
-    ended = bench.start("run", "longtx", *short(), *options, environment=password_of(servers))
+    ended = bench.start("run", "longtx", *measured(), *options, environment=password_of(servers))
     bench.wait_for_phase("longtx")
     assert ask(primary.direct, "SHOW autovacuum_naptime") == [("5s",)]
     assert ("que_jobs",) in ask(primary.direct, OBJECTS)
