@@ -11,7 +11,7 @@ from stallbench.comparison.record import ComparedRun, ComparisonFolder, begin_co
 from stallbench.conclude import conclude
 from stallbench.duration import format_duration
 from stallbench.errors import StallbenchError
-from stallbench.measured_load import with_measured_load
+from stallbench.measured_load import measure_capacity
 from stallbench.pipeline_process import KeptPipeline
 from stallbench.run import open_run
 from stallbench.run_folder import RunFolder
@@ -27,7 +27,7 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> Compar
     `NotCarriedOutError` if not even the comparison's folder can be made, or if nothing is left to compare.
     """
     plan = _leave_out_what_cannot_run(plan, say)
-    plan = _give_all_one_rate(plan, say)
+    plan = _give_measured_load(plan, runs, say)
     folder, record = begin_comparison(plan, runs)
     say(f"{len(plan.runs)} runs of {', '.join(plan.chosen)} by turns, {format_duration(plan.duration_s)} of phases together")
     status, reason = "completed", ""
@@ -57,13 +57,16 @@ def _leave_out_what_cannot_run(plan: Plan, say: Callable[[str], None]) -> Plan:
     return plan.without(left_out) if left_out else plan
 
 
-def _give_all_one_rate(plan: Plan, say: Callable[[str], None]) -> Plan:
-    """Give the same load to all that ask for a share of what the workers can do, measured once: else they could not be compared."""
-    if not any(one.producers.wants_rate for one in plan.chosen.values()):
+def _give_measured_load(plan: Plan, runs: Path, say: Callable[[str], None]) -> Plan:
+    """Measure once, on the reference, what the workers can do, if a load is a share of it: with loads of their own nothing could be compared."""
+    wanting = {name: one for name, one in plan.chosen.items() if one.producers.wants_rate}
+    if not wanting:
         return plan
-    reference = plan.chosen[plan.reference]
-    rated = with_measured_load(reference if reference.producers.wants_rate else plan.scenario, say)
-    return plan.with_rate(rated.producers.rate)
+    rated = plan.with_capacity(measure_capacity(wanting.get(plan.reference, plan.scenario), say, runs))
+    for name, one in wanting.items():
+        if name == plan.reference or not rated.measured:
+            say(f"the load is {one.producers.capacity_share:.0%} of that: {rated.chosen[name].changes[-1]}")
+    return rated
 
 
 def _carry_out_one(plan: Plan, planned: PlannedRun, runs: Path, pipeline: KeptPipeline) -> ComparedRun:

@@ -1,4 +1,4 @@
-"""The rate of a scenario that asks for a share of what its workers can do: measured by a short run of its own, before the run proper.
+"""The load of a scenario that asks for a share of what its workers can do: measured by a short run of its own, before the run proper.
 
 Why a share: docs/decisions/0010-a-load-fits-the-machine.md.
 """
@@ -6,7 +6,7 @@ Why a share: docs/decisions/0010-a-load-fits-the-machine.md.
 from __future__ import annotations
 
 import csv
-import itertools
+import math
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -17,52 +17,106 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.joined import JoinedServers
 from stallbench.records.events import EVENT_COLUMNS, Event
 from stallbench.run import open_run
-from stallbench.run_folder import RunFolder
+from stallbench.run_folder import read_latest, remove_run_folder
 from stallbench.scenario import Collectors, Phase, Producers, Scenario
 from stallbench.terminal import RunView
 
+MEASURING = "measuring"
+"""What its run is called in the place of a variant; it is there for as long as it lasts, or to be looked at if it failed."""
+_FAILED = "what the workers can do could not be measured"
 _LOOK_S = 4.0
 _WARM_UP_S = 1.0
 """Of the look: connections prepare their statements, and pages come into memory."""
 _QUICKEST_JOB_S = 0.0005
-_FEWEST_JOBS = 20
+_FEWEST_JOBS = 5
+"""That each worker must complete after the warm-up."""
+_MOST_JOBS = 50_000
+_MOST_BYTES = 64 * 1024**2
 
 
-def with_measured_load(scenario: Scenario, say: Callable[[str], None], joined: JoinedServers | None = None) -> Scenario:
+def with_measured_load(
+    scenario: Scenario, say: Callable[[str], None], runs: Path, joined: JoinedServers | None = None
+) -> Scenario:
     """Return ``scenario`` with a rate: as it is if it has one, else changed as ``--set producers.rate=...`` would have.
 
-    ``say`` is called with a sentence at a time. Raises `NotCarriedOutError` if the capacity could not be measured.
+    ``say`` is called with a sentence at a time. Raises as `measure_capacity` does.
     """
-    share = scenario.producers.capacity_share
-    if not scenario.producers.wants_rate or share is None:
+    if not scenario.producers.wants_rate:
         return scenario
-    say(f"measuring what {scenario.workers.count} workers can do, by {_LOOK_S:.0f} s on a queue that is full")
-    capacity = measure_capacity(scenario, joined)
-    rated = scenario.with_rate(share * capacity)
-    say(f"they complete {capacity:,.0f} jobs/s; {share:.0%} of that is the load ({rated.changes[-1]})")
+    rated = scenario.with_capacity(measure_capacity(scenario, say, runs, joined))
+    say(f"the load is {scenario.producers.capacity_share:.0%} of that: {rated.changes[-1]}")
     return rated
 
 
-def measure_capacity(scenario: Scenario, joined: JoinedServers | None = None) -> float:
+def measure_capacity(scenario: Scenario, say: Callable[[str], None], runs: Path, joined: JoinedServers | None = None) -> float:
     """Return the jobs a second that a scenario's workers complete while the queue always has some and nothing is wrong.
 
-    On servers like the run's own, which are gone afterwards, or on ``joined``. Raises `NotCarriedOutError`.
+    On servers like the run's own, which are gone afterwards, or on ``joined``. Its records are below ``runs`` meanwhile, and stay there
+    if it fails. Raises `NotCarriedOutError`.
     """
+    say(f"measuring what {scenario.workers.count} workers can do: {_LOOK_S:.0f} s on a full queue")
+    latest, view = read_latest(runs), _Listening()
     try:
-        with open_run(_fill_and_look(scenario), None, RunView(Console(file=StringIO())), joined) as run:
+        with open_run(_fill_and_look(scenario), runs, view, joined) as run:
             run.carry_out()
-            return _read_rate(run.folder, scenario)
+            capacity = read_capacity(run.folder.events, scenario.workers.count)
+            said = len(view.said)
     except NotCarriedOutError as error:
-        raise NotCarriedOutError(f"what the workers can do could not be measured: {error.__cause__ or error}") from error
+        raise NotCarriedOutError(f"{_FAILED}: {error}") from error
+    if owed := view.said[said:]:
+        raise NotCarriedOutError(f"{_FAILED}: {'; '.join(owed)}\nits records: {run.folder.path}")
+    remove_run_folder(run.folder, latest)
+    say(f"they complete {capacity:,.0f} jobs/s")
+    return capacity
+
+
+def read_capacity(events: Path, workers: int) -> float:
+    """Return the completions a second of all workers together, from when they were warm until the queue was first empty.
+
+    Each worker's rate is taken by itself: workers that begin together keep step for a while. Raises `NotCarriedOutError` if one of them
+    completed too few.
+    """
+    logs = {name: _read_log(events / f"{name}.csv") for name in (f"worker-{number}" for number in range(1, workers + 1))}
+    began_ns = min((t_ns for log in logs.values() for t_ns, _ in log), default=0)
+    empty_ns = min((t_ns for log in logs.values() for t_ns, event in log if event == Event.EMPTY), default=math.inf)
+    rate = 0.0
+    for name, log in logs.items():
+        warm = [t_ns for t_ns, event in log if event == Event.COMPLETED and began_ns + _WARM_UP_S * 1e9 <= t_ns < empty_ns]
+        if len(warm) < _FEWEST_JOBS:
+            until = (
+                f"until {(empty_ns - began_ns) / 1e9:.1f} s, when the queue was empty"
+                if empty_ns < math.inf
+                else "and that was all"
+            )
+            raise NotCarriedOutError(
+                f"{name} completed {len(warm)} jobs after its first second, {until}; expected {_FEWEST_JOBS} or more: "
+                "give a rate, like --set producers.rate=10"
+            )
+        rate += (len(warm) - 1) * 1e9 / (warm[-1] - warm[0])
+    return rate
+
+
+class _Listening(RunView):
+    """Shows nothing, and keeps what is said."""
+
+    def __init__(self) -> None:
+        super().__init__(Console(file=StringIO()))
+        self.said: list[str] = []
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
 
 
 def _fill_and_look(scenario: Scenario) -> Scenario:
     """Return the scenario with more jobs than its workers can do, and nothing else."""
-    work_s = max(scenario.workers.work_s, _QUICKEST_JOB_S)
+    payload_bytes, work_s = scenario.producers.payload_bytes, max(scenario.workers.work_s, _QUICKEST_JOB_S)
     jobs = int(_LOOK_S * scenario.workers.count / work_s) + scenario.workers.count
     return scenario.model_copy(
         update={
-            "producers": Producers(rate=0, backlog=jobs, payload_bytes=scenario.producers.payload_bytes),
+            "variant": MEASURING,
+            "producers": Producers(
+                rate=0, backlog=min(jobs, _MOST_JOBS, _MOST_BYTES // payload_bytes), payload_bytes=payload_bytes
+            ),
             "phases": (Phase.model_validate({"name": "full", "duration": f"{_LOOK_S}s"}),),
             "collectors": Collectors(enabled=False),
             "outside": False,
@@ -71,20 +125,9 @@ def _fill_and_look(scenario: Scenario) -> Scenario:
     )
 
 
-def _read_rate(folder: RunFolder, scenario: Scenario) -> float:
-    """Return the completions a second, from when the workers were warm to the last."""
-    completed_ns = sorted(itertools.chain.from_iterable(_read_completions(path) for path in folder.events.glob("worker-*.csv")))
-    warm_ns = completed_ns[0] + _WARM_UP_S * 1e9 if completed_ns else 0
-    counted = [t_ns for t_ns in completed_ns if t_ns >= warm_ns]
-    if len(counted) < _FEWEST_JOBS:
-        raise NotCarriedOutError(
-            f"{scenario.file}: {scenario.workers.count} workers completed {len(completed_ns)} jobs in {_LOOK_S:.0f} s, too few to say "
-            "what they can do; give a rate, like --set producers.rate=10"
-        )
-    return (len(counted) - 1) * 1e9 / (counted[-1] - counted[0])
-
-
-def _read_completions(path: Path) -> list[int]:
+def _read_log(path: Path) -> list[tuple[int, str]]:
+    """Return when each move was made, in nanoseconds, and which; none if the worker has made none."""
+    if not path.exists():
+        return []
     with path.open(newline="") as file:
-        rows = [row for row in csv.reader(file) if len(row) == len(EVENT_COLUMNS)]
-    return [int(row[0]) for row in rows if row[3] == Event.COMPLETED]
+        return [(int(row[0]), row[3]) for row in csv.reader(file) if len(row) == len(EVENT_COLUMNS)]

@@ -30,7 +30,7 @@ from stallbench.outside import Outside
 from stallbench.process import Process
 from stallbench.processes import Processes
 from stallbench.queues import Queue, find_queue
-from stallbench.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.reaper import start_reaper
 from stallbench.run_ending import ending_recorded
 from stallbench.run_folder import RunFolder, create_run_folder
 from stallbench.run_record import RunRecord
@@ -342,20 +342,17 @@ def _how_it_ended(process: Process) -> str:
 
 @contextmanager
 def open_run(
-    scenario: Scenario, runs: Path | None, view: RunView, joined: JoinedServers | None = None, watching: Watching | None = None
+    scenario: Scenario, runs: Path, view: RunView, joined: JoinedServers | None = None, watching: Watching | None = None
 ) -> Iterator[Run]:
     """Make a run's folder and its scratch; whatever happens inside, say in ``run.json`` how it ended and leave nothing running.
-
-    ``runs``: where the folder is made; if none, in the scratch, with which it is gone when the block ends.
 
     What the bench or the database raised inside comes out as `NotCarriedOutError`, with the run marked ``failed``; an
     interrupt marks it ``aborted`` and comes out as it is.
     """
-    kept = create_run_folder(scenario, runs) if runs else None
-    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
-    folder = kept or create_run_folder(scenario, scratch / "runs")
+    folder = create_run_folder(scenario, runs)
     record = RunRecord(folder.record, scenario)
     token = secrets.token_hex(8)
+    scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
     with start_reaper(token, record=folder.record, scratch=scratch):
         exposure = watching.exposure if watching else None
         processes = Processes(token, exposure.model_dump() if exposure else None)

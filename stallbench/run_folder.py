@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,6 +80,20 @@ def create_run_folder(scenario: Scenario, runs: Path) -> RunFolder:
             part.mkdir()
         _point_latest_at(folder.path)
     return folder
+
+
+def read_latest(runs: Path) -> Path | None:
+    """Return the folder of the newest run below ``runs``, none if there is none."""
+    link = runs / _LATEST
+    return link.resolve() if link.exists() else None
+
+
+def remove_run_folder(folder: RunFolder, latest: Path | None) -> None:
+    """Remove a run's folder, and let ``latest`` point where it did before, if it did."""
+    shutil.rmtree(folder.path)
+    (folder.path.parent / _LATEST).unlink(missing_ok=True)
+    if latest:
+        _point_latest_at(latest)
 
 
 def create_folder(runs: Path, *parts: str | None) -> Path:

@@ -79,7 +79,7 @@ class Producers(Section):
         default=None,
         gt=0,
         le=10,
-        description="if no rate is given: it is this share of what the workers can do, which is measured before the run",
+        description="in the place of a rate: the rate is this share of what the workers can do, which is measured before the run",
     )
     backlog: int = Field(
         default=0,
@@ -97,7 +97,7 @@ class Producers(Section):
     @property
     def wants_rate(self) -> bool:
         """Whether the rate is still to be measured."""
-        return self.capacity_share is not None and "rate" not in self.model_fields_set
+        return self.capacity_share is not None
 
     @property
     def has_load(self) -> bool:
@@ -266,8 +266,14 @@ class Scenario(ScenarioContent, ScenarioOrigin):
         """Seconds of all phases together."""
         return sum(phase.duration_s for phase in self.phases)
 
-    def with_rate(self, rate: float) -> Self:
-        """Return the scenario at ``rate`` jobs a second, rounded to three digits, as ``--set producers.rate=...`` would have made it."""
-        rounded = float(f"{rate:.3g}")
-        producers = self.producers.model_copy(update={"rate": rounded})
-        return self.model_copy(update={"producers": producers, "changes": (*self.changes, f"producers.rate={rounded:g}")})
+    def with_capacity(self, capacity: float) -> Self:
+        """Return the scenario at its share of ``capacity``, jobs a second, as ``--set producers.rate=...`` would have made it.
+
+        Rounded to three digits. One that has a rate stays as it is.
+        """
+        share = self.producers.capacity_share
+        if share is None:
+            return self
+        rate = float(f"{share * capacity:.3g}")
+        producers = self.producers.model_copy(update={"rate": rate, "capacity_share": None})
+        return self.model_copy(update={"producers": producers, "changes": (*self.changes, f"producers.rate={rate:g}")})

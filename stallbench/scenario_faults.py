@@ -185,9 +185,11 @@ def _find_phase_faults(phases: list[dict[str, Any]], producers: Mapping[str, Any
 def _find_load_faults(content: Mapping[str, Any]) -> Iterator[Fault]:
     """Find a load that is not said, or that cannot be measured."""
     producers, workers = _table(content, "producers"), _sound(Workers, _table(content, "workers"))
+    if {"rate", "capacity_share"} <= producers.keys():
+        yield Fault(("producers", "capacity_share"), " is given beside a rate; expected one of the two")
     if isinstance(content.get("producers"), dict) and not {"rate", "capacity_share"} & producers.keys():
         yield Fault(("producers", "rate"), " is missing; write it like rate = 500, or as a share, like capacity_share = 0.65")
-    if "capacity_share" in producers and "rate" not in producers and workers and not workers.count:
+    if "capacity_share" in producers and workers and not workers.count:
         yield Fault(("producers", "capacity_share"), " is of what the workers can do, but workers.count is 0; expected a rate")
 
 

@@ -6,6 +6,7 @@ The rules, which docs/add-a-scenario.md gives to users:
 - ``phases`` as a table changes single phases by their names: ``phases.longtx.duration = "10s"``. ``phase`` may be said instead.
 - ``also_expect`` adds to ``expect``, which by itself replaces all expectations.
 - A ``queue`` with a ``kind`` replaces the whole table: options of one queue never leak into another.
+- A load is a ``rate`` or a ``capacity_share``: the one that is given takes the other's place.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 from stallbench.fault import Fault, KeyPath, find_value, show_value
 from stallbench.scenario_toml import TOO_DEEP, is_too_deep
 from stallbench.spelling import did_you_mean
+
+_OTHER_LOAD = {"rate": "capacity_share", "capacity_share": "rate"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,7 @@ class Overlay:
             elif key == "queue" and isinstance(value, dict) and "kind" in value:
                 resolved[key] = value
             elif key != "also_expect":
-                resolved[key] = _merge(resolved.get(key), value)
+                resolved = _lay(resolved, {key: value})
         faults += _add_expectations(resolved, self.content.get("also_expect", []))
         return resolved, faults
 
@@ -87,7 +90,7 @@ def parse_changes(changes: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
             if is_too_deep(nested):
                 faults.append(f"--set {show_value(change)}: {TOO_DEEP}")
             else:
-                content = _merge(content, nested)
+                content = _lay(content, nested)
     return content, faults
 
 
@@ -112,6 +115,16 @@ def _parse_value(text: str) -> Any:
     except (ValueError, RecursionError):
         return text
     return parsed["value"] if len(parsed) == 1 else text
+
+
+def _lay(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``overlay`` merged into it; of a rate and a share of the capacity the later one is left."""
+    merged: dict[str, Any] = _merge(base, overlay)
+    before, later = base.get("producers"), overlay.get("producers")
+    if isinstance(before, dict) and isinstance(later, dict):
+        displaced = {_OTHER_LOAD[key] for key in _OTHER_LOAD.keys() & later.keys()} - later.keys()
+        merged["producers"] = {key: value for key, value in merged["producers"].items() if key not in displaced}
+    return merged
 
 
 def _merge(base: Any, overlay: Any) -> Any:

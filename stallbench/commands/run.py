@@ -106,7 +106,7 @@ def run(
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         view.say(f"{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
         try:
-            chosen = with_measured_load(chosen, view.say, joined)
+            chosen = with_measured_load(chosen, view.say, runs, joined)
             with open_run(chosen, runs, view, joined, watching) as started:
                 folder = started.folder
                 view.say(f"records are in {shorten(folder.path)}")

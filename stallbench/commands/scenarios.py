@@ -37,4 +37,6 @@ def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOpt
     """
     from stallbench.scenario_file import read_scenario
 
-    print(read_scenario(scenario, variant=variant, overrides=set_ or []).model_dump_json(indent=2))
+    chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
+    unknown = {"producers": {"rate"}} if chosen.producers.wants_rate else {}
+    print(chosen.model_dump_json(indent=2, exclude=unknown))

@@ -34,6 +34,8 @@ class ComparedScenario(_Part):
     summary: str
     changes: tuple[str, ...]
     """What the command line changed in every run, as ``key=value``."""
+    measured: tuple[str, ...] = ()
+    """The load of every run, as ``key=value``, if it was measured before the first."""
     phases: Mapping[str, float] = {}
     """Length of each phase, in seconds."""
 
@@ -160,6 +162,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
             file=plan.scenario.file,
             summary=plan.scenario.summary,
             changes=plan.scenario.changes,
+            measured=plan.measured,
             phases={phase.name: phase.duration_s for phase in plan.scenario.phases},
         ),
         seed=plan.seed,

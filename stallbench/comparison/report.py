@@ -56,7 +56,7 @@ def tell_command(record: ComparisonRecord) -> str:
     name = scenario.name if scenario.file.startswith("scenarios/") else scenario.file
     return (
         f"stallbench compare {name} --variants {','.join(record.names)} --repeat {record.rounds} --seed {record.seed}"
-        + "".join(f" --set {change}" for change in scenario.changes)
+        + "".join(f" --set {change}" for change in (*scenario.changes, *scenario.measured))
     )
 
 

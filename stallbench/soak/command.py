@@ -49,6 +49,8 @@ def begin_or_resume(
     runs: Path,
 ) -> Begun:
     """Check everything that was asked for, then make or take up the soak's folder; raises `BadInputError`."""
+    # Ignored, and by whatever is started from here, too: the terminal may go, and everything goes on.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     folder: SoakFolder | None = None
     if resume_ is not None:
         if scenario is not None or for_ is not None or variant is not None or overrides:
@@ -71,14 +73,12 @@ def begin_or_resume(
         return Begun(folder, resume(folder, keep, is_joined=joined is not None), chosen, joined)
     assert for_ is not None
     for_s = read_duration_s(for_, chosen)
-    chosen = with_measured_load(chosen, print, joined)
+    chosen = with_measured_load(chosen, print, runs, joined)
     return Begun(*begin(chosen, for_s, _KEEP if keep is None else keep, runs, joined), chosen, joined)
 
 
 def carry_out(begun: Begun) -> None:
     """Carry the soak out. What ends it early is told here and stands in its record: there is a report all the same."""
-    # Ignored, and by whatever is started from here, too: the terminal may go, and everything goes on.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     view = SoakView(begun.folder.log)
     soak = Soak(begun.folder, begun.record, begun.scenario, view, begun.joined)
     view.say(soak.tell_plan())

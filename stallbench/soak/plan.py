@@ -48,12 +48,19 @@ def _find_faults(scenario: Scenario) -> Iterator[str]:
 def read_scenario_again(recorded: Mapping[str, Any]) -> Scenario:
     """Return the scenario that a soak was begun with; raises `BadInputError` if its file says something else by now."""
     scenario = read_scenario(_name(recorded), variant=recorded["variant"], overrides=recorded["changes"])
-    now = scenario.model_dump(mode="json")
-    if changed := sorted(key for key in {*now, *recorded} if now.get(key) != recorded.get(key)):
+    now, then = _drop_unset(scenario.model_dump(mode="json")), _drop_unset(recorded)
+    if changed := sorted(key for key in {*now, *then} if now.get(key) != then.get(key)):
         raise BadInputError(
             f"{recorded['file']}: {', '.join(changed)} changed since the soak began; a soak is of one scenario: put it back, or begin another"
         )
     return scenario
+
+
+def _drop_unset(value: Any) -> Any:
+    """Return a scenario as it is recorded without what it does not say: that knows no key which there was not when it was recorded."""
+    if isinstance(value, Mapping):
+        return {key: _drop_unset(each) for key, each in value.items() if each is not None}
+    return [_drop_unset(each) for each in value] if isinstance(value, list) else value
 
 
 def tell_command(recorded: Mapping[str, Any], for_s: float, keep: int) -> str:

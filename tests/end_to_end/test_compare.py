@@ -38,7 +38,7 @@ def test_two_variants_in_one_round(bench: Bench) -> None:
         json.loads((bench.runs / run["folder"] / "run.json").read_text())["scenario"]["producers"]["rate"]
         for run in content["runs"]
     }
-    assert f"is the load (producers.rate={rate:g})" in ended.stdout, "measured once, for both"
+    assert f"of that: producers.rate={rate:g}" in ended.stdout, "measured once, for both"
     assert all(run["values"]["claim_ms.p50 in baseline"] > 0 for run in content["runs"])
     assert (bench.runs / "latest" / "run.json").is_file()
     assert (path / "report.html").is_file()

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 
-from tests.end_to_end.conftest import Bench, marked_processes, measured, scratch_folders
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_with_folder, measured
 
 pytestmark = pytest.mark.end_to_end
 
 
-def test_a_bench_that_is_killed_while_it_measures_leaves_nothing(bench: Bench) -> None:
+def test_a_bench_that_is_killed_while_it_measures_leaves_nothing_but_its_records(bench: Bench) -> None:
     running = bench.start("run", "longtx", *measured())
-    until_s = time.monotonic() + 60
-    while not any((scratch / "runs").is_dir() for scratch in scratch_folders(running.pid)):
-        assert time.monotonic() < until_s
-        time.sleep(0.05)
-    time.sleep(3)
-    assert marked_processes()
+    bench.wait_for_phase("full")
+    assert marked_with_folder(bench.folder())
     running.kill()
     running.communicate()
-    while scratch_folders(running.pid) or any(process.ppid() == 1 for process in marked_processes()):
+    assert_nothing_is_left(bench, running.pid)
+    until_s = time.monotonic() + 20
+    while bench.record()["status"] == "running":
         assert time.monotonic() < until_s
         time.sleep(0.1)
-    assert not bench.runs.exists(), "no run had begun"
+    assert (bench.record()["status"], bench.folder().name.endswith("-longtx-measuring")) == ("aborted", True)
 
 
 def test_workers_that_complete_too_few_jobs_need_a_rate(bench: Bench) -> None:
     ended = bench.run("run", "longtx", *measured("workers.work=3s"))
     assert ended.returncode == 3, ended.stdout + ended.stderr
-    assert "too few to say what they can do; give a rate, like --set producers.rate=10" in ended.stderr
+    assert "what the workers can do could not be measured: " in ended.stderr
+    assert "and that was all; expected 5 or more: give a rate, like --set producers.rate=10" in ended.stderr
+    assert f"its records: {bench.folder()}" in ended.stderr, "they are kept to be looked at"
     assert "Traceback" not in ended.stderr
+
+
+def test_what_is_measured_is_what_the_workers_can_do_and_nothing_is_left_of_it(bench: Bench) -> None:
+    """Three workers of 50 ms a job can do 60 jobs a second at the very most, and no machine is so slow that they cannot do 40."""
+    ended = bench.run("run", "longtx", *measured("workers.work=50ms", "producers.capacity_share=0.5"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    rate = bench.record()["scenario"]["producers"]["rate"]
+    assert 20 <= rate <= 30
+    assert f"the load is 50% of that: producers.rate={rate:g}" in ended.stdout
+    assert f"--set producers.rate={rate:g}" in (bench.folder() / "report.html").read_text()
+    assert [json.loads(record.read_text())["status"] for record in bench.runs.glob("*-longtx*/run.json")] == ["completed"]
+    assert (bench.runs / "latest").readlink().name == bench.folder().name

@@ -1,13 +1,18 @@
-"""A load that is a share of what the workers can do: who asks for one, and what becomes of it."""
+"""A load that is a share of what the workers can do: who asks for one, how it is measured, and what becomes of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from stallbench.comparison.plan import make_plan
-from stallbench.measured_load import with_measured_load
+from stallbench.comparison.record import begin_comparison
+from stallbench.comparison.report import tell_command
+from stallbench.errors import NotCarriedOutError
+from stallbench.measured_load import read_capacity, with_measured_load
+from stallbench.records.events import EVENT_COLUMNS
 from stallbench.scenario_file import read_scenario
 from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read, write
 
@@ -16,38 +21,111 @@ __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
 pytestmark = pytest.mark.usefixtures("longrunners_here")
 
 SHARE = SMALL.replace("rate = 500", "capacity_share = 0.65")
+START_NS = 1_795_000_000_000_000_000
 
 
-def test_a_share_is_to_be_measured_until_there_is_a_rate(tmp_path: Path) -> None:
+def log(events: Path, worker: int, completed_s: Iterable[float], *, empty_s: Iterable[float] = ()) -> None:
+    """Write a worker's log: it claims at 0 s, and completes or finds nothing at the seconds that are given."""
+    moves = [(0.0, "claimed"), *((at, "completed") for at in completed_s), *((at, "empty") for at in empty_s)]
+    rows = [[str(START_NS + int(at * 1e9)), "0", f"worker-{worker}", event] for at, event in sorted(moves)]
+    padding = ["0"] * (len(EVENT_COLUMNS) - 4)
+    (events / f"worker-{worker}.csv").write_text("".join(",".join([*row, *padding]) + "\n" for row in rows))
+
+
+def every(step_s: float, until_s: float = 4.0) -> list[float]:
+    return [step_s * number for number in range(1, int(until_s / step_s) + 1)]
+
+
+def test_a_share_is_to_be_measured_and_becomes_a_rate(tmp_path: Path) -> None:
     scenario = read(tmp_path, SHARE)
     assert (scenario.producers.wants_rate, scenario.producers.has_load) == (True, True)
-    rated = scenario.with_rate(588.4321)
-    assert (rated.producers.wants_rate, rated.producers.rate, rated.producers.capacity_share) == (False, 588, 0.65)
+    rated = scenario.with_capacity(905.4321)
+    assert (rated.producers.wants_rate, rated.producers.rate) == (False, 589)
 
 
-@pytest.mark.parametrize("rate", [0, 300])
-def test_a_rate_that_is_given_wins(rate: int, tmp_path: Path) -> None:
-    scenario = read(tmp_path, SHARE, overrides=[f"producers.rate={rate}"])
+def test_a_rate_is_not_measured(tmp_path: Path) -> None:
+    scenario = read(tmp_path, SMALL)
     said: list[str] = []
-    assert with_measured_load(scenario, said.append) is scenario
-    assert (scenario.producers.wants_rate, scenario.producers.rate, said) == (False, rate, [])
+    assert with_measured_load(scenario, said.append, tmp_path) is scenario
+    assert said == []
 
 
-@pytest.mark.parametrize(("rate", "change"), [(588.4321, "588"), (12.345, "12.3"), (0.0123456, "0.0123"), (1_000_000, "1e+06")])
-def test_a_rate_that_was_measured_is_a_change_that_a_command_repeats(rate: float, change: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("capacity", [905.4321, 12.345, 0.0123456, 1_500_000])
+def test_what_was_measured_is_a_change_that_a_command_repeats(capacity: float, tmp_path: Path) -> None:
     path = str(write(tmp_path, SHARE))
-    rated = read_scenario(path, overrides=["workers.count=3"]).with_rate(rate)
-    assert rated.changes == ("workers.count=3", f"producers.rate={change}")
+    rated = read_scenario(path, overrides=["producers.capacity_share=0.5", "workers.count=3"]).with_capacity(capacity)
+    assert rated.changes[:-1] == ("producers.capacity_share=0.5", "workers.count=3")
     assert read_scenario(path, overrides=rated.changes) == rated
 
 
-def test_all_that_are_compared_have_the_load_that_was_measured_once(tmp_path: Path) -> None:
-    text = f'{SHARE}\n[variants.quick]\nworkers.count = 4\n[variants.slow]\nproducers.rate = 10\n[variants.other]\nqueue.kind = "skip_locked"\n'
-    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=1).with_rate(420)
+def test_of_a_rate_and_a_share_the_later_one_counts(tmp_path: Path) -> None:
+    text = f"{SHARE}\n[variants.at_rate]\nproducers.rate = 10\n"
+    share_again = ["producers.rate=3", "producers.capacity_share=0.9"]
+    loads = [
+        (each.producers.rate, each.producers.capacity_share)
+        for each in (
+            read(tmp_path, text, variant="at_rate"),
+            read(tmp_path, text, variant="at_rate", overrides=["producers.capacity_share=0.5"]),
+            read(tmp_path, text, overrides=["producers.rate=0"]),
+            read(tmp_path, text, overrides=share_again),
+        )
+    ]
+    assert loads == [(10, None), (0, 0.5), (0, None), (0, 0.9)]
+
+
+def test_workers_that_keep_step_are_each_counted_by_themselves(tmp_path: Path) -> None:
+    for worker in range(1, 9):
+        log(tmp_path, worker, every(0.5))
+    assert read_capacity(tmp_path, 8) == pytest.approx(16)
+
+
+def test_the_first_second_does_not_count(tmp_path: Path) -> None:
+    log(tmp_path, 1, [*every(0.1, 1.0), *(1 + at for at in every(0.01, 3.0))])
+    log(tmp_path, 2, every(0.02))
+    assert read_capacity(tmp_path, 2) == pytest.approx(150, rel=0.01)
+
+
+def test_nothing_counts_once_the_queue_was_empty(tmp_path: Path) -> None:
+    log(tmp_path, 1, [*every(0.01, 2.0), 2.5, 3.0, 3.5], empty_s=[2.2])
+    assert read_capacity(tmp_path, 1) == pytest.approx(100, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("completed_s", "empty_s", "told"),
+    [
+        (every(1.0), [], "worker-2 completed 4 jobs after its first second, and that was all; expected 5 or more: give a rate"),
+        ([], [], "worker-2 completed 0 jobs after its first second, and that was all"),
+        (every(0.01, 1.02), [1.03], "worker-1 completed 3 jobs after its first second, until 1.0 s, when the queue was empty"),
+    ],
+)
+def test_too_few_jobs_tell_nothing(completed_s: list[float], empty_s: list[float], told: str, tmp_path: Path) -> None:
+    log(tmp_path, 1, every(0.01))
+    log(tmp_path, 2, completed_s, empty_s=empty_s)
+    with pytest.raises(NotCarriedOutError, match=told):
+        read_capacity(tmp_path, 2)
+
+
+def test_a_worker_that_never_came_is_one_too_few(tmp_path: Path) -> None:
+    log(tmp_path, 1, every(0.01))
+    with pytest.raises(NotCarriedOutError, match="worker-2 completed 0 jobs"):
+        read_capacity(tmp_path, 2)
+
+
+def test_all_that_are_compared_have_their_share_of_what_was_measured_once(tmp_path: Path) -> None:
+    text = f'{SHARE}\n[variants.slow]\nproducers.rate = 10\n[variants.other]\nqueue.kind = "skip_locked"\n'
+    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=1).with_capacity(1000)
     rates = {run.variant: plan.scenario_of(run).producers.rate for run in plan.runs}
-    assert rates == {"control": 420, "quick": 420, "slow": 10, "other": 420}
-    assert all("producers.rate=420" in plan.scenario_of(run).changes for run in plan.runs if run.variant != "slow")
-    assert plan.scenario.changes == (), "it is measured anew when the command is repeated"
+    assert rates == {"control": 650, "slow": 10, "other": 650}
+    _, record = begin_comparison(plan, tmp_path / "runs")
+    assert tell_command(record).endswith(" --seed 1 --set producers.rate=650")
+    assert record.scenario.changes == (), "it is the scenario as it stands"
+
+
+def test_shares_of_their_own_are_measured_anew_when_the_command_is_repeated(tmp_path: Path) -> None:
+    text = f"{SHARE}\n[variants.more]\nproducers.capacity_share = 1.5\n"
+    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=1, seed=1).with_capacity(1000)
+    assert {run.variant: plan.scenario_of(run).producers.rate for run in plan.runs} == {"control": 650, "more": 1500}
+    assert plan.measured == ()
 
 
 @pytest.mark.parametrize(
@@ -60,6 +138,11 @@ def test_all_that_are_compared_have_the_load_that_was_measured_once(tmp_path: Pa
             "capacity_share = 0.65",
             "",
             "producers.rate is missing; write it like rate = 500, or as a share, like capacity_share = 0.65",
+        ),
+        (
+            "capacity_share = 0.65",
+            "capacity_share = 0.65\nrate = 500",
+            "producers.capacity_share is given beside a rate; expected one of the two",
         ),
         (
             "count = 2",
