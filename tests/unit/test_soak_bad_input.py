@@ -110,5 +110,8 @@ def test_a_soak_is_resumed_with_what_it_was_begun_with(tmp_path: Path) -> None:
     scenario = read_scenario("baseline").model_dump(mode="json")
     make_soak(tmp_path / "changed", scenario={**scenario, "seed": 7})
     assert "scenarios/baseline.toml: seed changed since the soak began" in ask(tmp_path / "changed", resume_="soak-1")
+    of_then = {key: value for key, value in scenario["producers"].items() if key != "capacity_share"}
+    make_soak(tmp_path / "older", status="completed", scenario={**scenario, "producers": of_then})
+    assert "came to its end" in ask(tmp_path / "older", resume_="soak-1"), "a key that there was not then is no change"
     make_soak(tmp_path / "joined", is_joined=True)
     assert "its servers were joined: give its --dsn and --database again" in ask(tmp_path / "joined", resume_="soak-1")
