@@ -5,11 +5,14 @@ A worker that is started anew meanwhile finds it, too, and when the file is gone
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
 _SUFFIX = ".json"
+_DYING_SUFFIX = ".dying"
 
 
 class Condition(BaseModel):
@@ -43,6 +46,20 @@ def lift(folder: Path, name: str) -> None:
     (folder / f"{name}{_SUFFIX}").unlink(missing_ok=True)
 
 
+def is_dying(folder: Path, name: str, worker: str) -> bool:
+    """Whether that worker has announced that it dies of the condition and not gone on since; by then it may be dead."""
+    return _announcement(folder, name, worker).exists()
+
+
+def bury(folder: Path, name: str, worker: str) -> None:
+    """Forget the announcement of a worker that is dead, if it made one."""
+    _announcement(folder, name, worker).unlink(missing_ok=True)
+
+
+def _announcement(folder: Path, name: str, worker: str) -> Path:
+    return folder / f"{name}.{worker}{_DYING_SUFFIX}"
+
+
 class Conditions:
     """What is in force for one worker."""
 
@@ -63,6 +80,18 @@ class Conditions:
         if [name.removesuffix(_SUFFIX) for name in names] != list(self._in_force):
             self._in_force = {name.removesuffix(_SUFFIX): found for name in names if (found := self._read(name))}
         return {name: found for name, found in self._in_force.items() if found.strikes(self._worker)}
+
+    def die_of(self, name: str) -> None:
+        """Kill this process, unless the condition has been lifted meanwhile: mended code kills nobody.
+
+        It is announced before the last look. So whoever lifts the condition and finds no announcement knows that nobody will die of it any more.
+        """
+        assert self._folder is not None
+        announcement = _announcement(self._folder, name, self._worker)
+        announcement.touch()
+        if name in self.look():
+            os.kill(os.getpid(), signal.SIGKILL)
+        announcement.unlink(missing_ok=True)
 
     def _read(self, name: str) -> Condition | None:
         assert self._folder is not None

@@ -12,10 +12,14 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from stallbench.conditions import Condition, impose, lift
+from stallbench.conditions import Condition, bury, impose, is_dying, lift
 from stallbench.duration import Duration
 from stallbench.faults.injected_fault import FaultOptions, InjectedFault
 from stallbench.process import Process
+
+_DYING_TAKES_S = 5.0
+"""What one that has said that it dies may take until it is dead."""
+_LOOK_EVERY_S = 0.005
 
 WorkOptionsT = TypeVar("WorkOptionsT", bound=FaultOptions)
 
@@ -92,6 +96,7 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         now_s = time.monotonic()
         for process in [process for process in self._watched if process.poll() is not None]:
             self._watched.remove(process)
+            bury(self.ground.folder.conditions, self.name, process.name)
             if process.exit_code != -signal.SIGKILL:
                 process.intended = "running"  # it died of something else, which the run must be told
                 continue
@@ -104,6 +109,7 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
     def undo(self) -> dict[str, Any]:
         """Mend the worker's code, and replace everybody who has died."""
         evidence = super().undo()
+        self._wait_for_the_dying()
         self.keep_up()
         for _, process in self._to_replace:
             self._replace(process)
@@ -111,6 +117,15 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         for process in self._watched:
             process.intended = "running"
         return evidence
+
+    def _wait_for_the_dying(self) -> None:
+        """Wait for those who saw the condition just before it was lifted: their deaths belong to the fault."""
+        until_s = time.monotonic() + _DYING_TAKES_S
+        while time.monotonic() < until_s and any(
+            process.poll() is None and is_dying(self.ground.folder.conditions, self.name, process.name)
+            for process in self._watched
+        ):
+            time.sleep(_LOOK_EVERY_S)
 
     def _replace(self, process: Process) -> None:
         following = self.ground.load.replace(process)

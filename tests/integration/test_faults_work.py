@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 import signal
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -42,6 +44,22 @@ def test_a_poison_job_kills_one_worker_after_the_other_until_it_is_mended(tmp_pa
         assert Counter(row["job_id"] for row in run.events(Event.CLAIMED))[job_id] >= 4
         run.wait_until_jobs_complete(5)
         assert not run.processes.ended_uninvited()
+        assert not list(run.folder.conditions.iterdir())
+
+
+def test_a_worker_that_dies_just_after_the_fault_has_ended_is_one_of_its_dead(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60") as run:
+        run.wait_until_jobs_complete(5)
+        record = run.strike("poison_jobs", "workers", replace_after="1m")
+        run.wait_until(lambda: record["evidence"]["killed"], "the only death, for the job stays reserved")
+        (alive,) = run.load.running("worker")
+        (condition,) = run.folder.conditions.glob("*.json")
+        condition.with_name(f"{condition.stem}.{alive.name}.dying").touch()
+        threading.Timer(0.3, lambda: os.kill(alive.pid, signal.SIGKILL)).start()
+        run.end_faults()
+        assert alive.name in record["evidence"]["killed"]
+        assert not run.processes.ended_uninvited()
+        assert len(run.load.running("worker")) == 2, "it has been replaced, too"
         assert not list(run.folder.conditions.iterdir())
 
 
