@@ -1,4 +1,4 @@
-"""``python -m benchmarks.seeded_defects [--rounds 20] [--first 1] [--at-once 2]``: does the verdict see what is wrong, and only that?
+"""``python -m benchmarks.seeded_defects [--rounds 20] [--first 1] [--at-once 2] [--only QUEUE]``: does the verdict see what is wrong, and only that?
 
 Each queue of ``tests/defective_queues`` and each sound queue that these were made from is run, by turns, several at the same time; a
 round's number, from ``--first`` on, is its seed. What was missed and what was a false alarm is printed as a table in Markdown, after every round.
@@ -33,8 +33,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20, help="how often each queue is run")
     parser.add_argument("--first", type=int, default=1, help="the number of the first round, its seed")
     parser.add_argument("--at-once", type=int, default=2, help="how many queues are run at the same time")
-    options = parser.parse_args()
     subjects = find_subjects()
+    parser.add_argument(
+        "--only", action="append", choices=[subject.name for subject in subjects], help="only this queue; may be given again"
+    )
+    options = parser.parse_args()
+    subjects = [subject for subject in subjects if options.only is None or subject.name in options.only]
     outcomes: dict[str, list[Outcome]] = {subject.name: [] for subject in subjects}
     busy: list[float] = []
     with (

@@ -13,6 +13,7 @@ class DeletesBeforeWork(SeededDefect, SkipLocked):
     """Promises at least once, and does at most once."""
 
     caught_by = "conservation"
+    tried_under = "deaths"
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Take the job out of the table at once."""

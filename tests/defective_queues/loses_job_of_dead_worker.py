@@ -15,6 +15,7 @@ class LosesJobOfDeadWorker(SeededDefect, SkipLocked):
     """Marks the job and commits; the mark outlives its worker for ever."""
 
     caught_by = "left behind"
+    tried_under = "deaths"
     statements = SkipLocked.statements | {
         "mark": f"UPDATE skip_locked_jobs SET {_MARKED} WHERE job_id = $1",
         "job_ids": f"SELECT job_id, {_MARKED} FROM skip_locked_jobs",
