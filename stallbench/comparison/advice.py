@@ -80,7 +80,7 @@ def _tell_price(compared: Sequence[Compared], name: str, reference: str) -> str:
 
 def _find_costs(compared: Sequence[Compared], name: str, reference: str) -> Iterator[str]:
     for each in compared:
-        if each.subject.role == "cost" and each.standings[name].better is False:
+        if each.subject.role == "cost" and each.is_dearer(name, reference):
             yield f"{each.subject.key} {each.tell(name)} instead of {each.tell(reference)}"
 
 

@@ -172,6 +172,6 @@ def _costs(measured: Measured, name: str) -> str:
     told = []
     for metric, words in _COSTS.items():
         compared = measured.of(metric)
-        if compared and compared.standings[name].better is False and compared.medians.get(CONTROL):
+        if compared and compared.medians.get(CONTROL) and compared.is_dearer(name, CONTROL):
             told.append(f"{words} × {format_value(compared.medians[name] / compared.medians[CONTROL])}")
     return ", ".join(told)

@@ -10,6 +10,9 @@ from stallbench.comparison.statistics import ByRound, Difference, Spread, find_d
 from stallbench.comparison.subject import Subject
 from stallbench.verdicts.expectations import format_value
 
+LEAST_COST_SHARE = 0.01
+"""What a cost must come to, as a share of the reference's median, to be told: less may be real, but nobody would decide by it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
@@ -43,6 +46,12 @@ class Compared:
     def medians(self) -> dict[str, float]:
         """Median of each variant that has a value."""
         return {name: standing.spread.median for name, standing in self.standings.items() if standing.spread}
+
+    def is_dearer(self, name: str, reference: str) -> bool:
+        """Whether a variant is really worse than the reference, and by `LEAST_COST_SHARE` or more: then it is a cost."""
+        if self.standings[name].better is not False:
+            return False
+        return abs(self.medians[name] - self.medians[reference]) >= LEAST_COST_SHARE * abs(self.medians[reference])
 
     def differ(self, one: str, other: str) -> bool | None:
         """Whether two variants really differ; none if there are not enough rounds to say."""

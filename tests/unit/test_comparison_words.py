@@ -123,6 +123,16 @@ def test_a_cost_is_named(tmp_path: Path) -> None:
     assert "at a cost: claim_ms.p50 in baseline 2.02 instead of 1.02." in results.recommendation
 
 
+def test_what_is_dearer_by_less_than_a_hundredth_costs_nothing_though_the_difference_is_real(tmp_path: Path) -> None:
+    _, record = make_made_up_record({"control": HARMED, "dear": WELL, "dearer": [1.3, 1.2, 1.3]}, tmp_path)
+    results = find_results(with_cost(record, "claim_ms.p50 in baseline", {"dear": 1.009, "dearer": 1.02}))
+    (compared,) = [each for each in results.compared if each.subject.metric == "claim_ms.p50"]
+    assert compared.standings["dear"].better is False
+    assert not compared.is_dearer("dear", "control")
+    assert compared.is_dearer("dearer", "control")
+    assert results.recommendation.endswith("at no cost that was measured; dearer would do too.")
+
+
 def test_what_only_delays_is_not_called_a_cure(tmp_path: Path) -> None:
     results = find(tmp_path, {"control": HARMED, "relief": [4.0, 4.2, 4.1], "nothing": [8.1, 8.0, 8.0]})
     assert results.recommendation.startswith("None of the variants mends it; relief delays it most: ")
