@@ -58,13 +58,17 @@ def _leave_out_what_cannot_run(plan: Plan, say: Callable[[str], None]) -> Plan:
 
 
 def _give_measured_load(plan: Plan, runs: Path, say: Callable[[str], None]) -> Plan:
-    """Measure once, on the reference, what the workers can do, if a load is a share of it: with loads of their own nothing could be compared."""
+    """Measure once what the workers can do, if a load is a share of it: with loads of their own nothing could be compared.
+
+    On the reference, or on the first that wants a share if the reference has a rate.
+    """
     wanting = {name: one for name, one in plan.chosen.items() if one.producers.wants_rate}
     if not wanting:
         return plan
-    rated = plan.with_capacity(measure_capacity(wanting.get(plan.reference, plan.scenario), say, runs))
+    first = next(iter(wanting))
+    rated = plan.with_capacity(measure_capacity(wanting[first], say, runs))
     for name, one in wanting.items():
-        if name == plan.reference or not rated.measured:
+        if name == first or one.producers != wanting[first].producers:
             say(f"the load is {one.producers.capacity_share:.0%} of that: {rated.chosen[name].changes[-1]}")
     return rated
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
+import shutil
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -16,13 +17,13 @@ from rich.console import Console
 from stallbench.errors import NotCarriedOutError
 from stallbench.joined import JoinedServers
 from stallbench.records.events import EVENT_COLUMNS, Event
-from stallbench.run import open_run
-from stallbench.run_folder import read_latest, remove_run_folder
+from stallbench.run import Run, open_run
+from stallbench.run_folder import RunFolder
 from stallbench.scenario import Collectors, Phase, Producers, Scenario
 from stallbench.terminal import RunView
 
 MEASURING = "measuring"
-"""What its run is called in the place of a variant; it is there for as long as it lasts, or to be looked at if it failed."""
+"""What its run is called in the place of a variant; it is there for as long as it lasts, or to be looked at if it failed, and never ``latest``."""
 _FAILED = "what the workers can do could not be measured"
 _LOOK_S = 4.0
 _WARM_UP_S = 1.0
@@ -31,6 +32,7 @@ _QUICKEST_JOB_S = 0.0005
 _FEWEST_JOBS = 5
 """That each worker must complete after the warm-up."""
 _MOST_JOBS = 50_000
+_A_FEW_LINES_BYTES = 4096
 _MOST_BYTES = 64 * 1024**2
 
 
@@ -55,30 +57,46 @@ def measure_capacity(scenario: Scenario, say: Callable[[str], None], runs: Path,
     if it fails. Raises `NotCarriedOutError`.
     """
     say(f"measuring what {scenario.workers.count} workers can do: {_LOOK_S:.0f} s on a full queue")
-    latest, view = read_latest(runs), _Listening()
+    view = _Listening()
+    folder: RunFolder | None = None
     try:
-        with open_run(_fill_and_look(scenario), runs, view, joined) as run:
-            run.carry_out()
-            capacity = read_capacity(run.folder.events, scenario.workers.count)
+        with open_run(_fill_and_look(scenario), runs, view, joined, is_latest=False) as run:
+            folder = run.folder
+            capacity = _look(run)
             said = len(view.said)
     except NotCarriedOutError as error:
         raise NotCarriedOutError(f"{_FAILED}: {error}") from error
+    except KeyboardInterrupt:
+        if folder:
+            shutil.rmtree(folder.path)
+        raise
     if owed := view.said[said:]:
-        raise NotCarriedOutError(f"{_FAILED}: {'; '.join(owed)}\nits records: {run.folder.path}")
-    remove_run_folder(run.folder, latest)
+        raise NotCarriedOutError(f"{_FAILED}: {'; '.join(owed)}\nits records: {folder.path}")
+    shutil.rmtree(folder.path)
     say(f"they complete {capacity:,.0f} jobs/s")
     return capacity
 
 
-def read_capacity(events: Path, workers: int) -> float:
+def _look(run: Run) -> float:
+    run.carry_out()
+    if run.died:
+        raise NotCarriedOutError(f"{', '.join(run.died)} ended uninvited")
+    return read_capacity(run.folder, run.scenario.workers.count)
+
+
+def read_capacity(folder: RunFolder, workers: int) -> float:
     """Return the completions a second of all workers together, from when they were warm until the queue was first empty.
 
-    Each worker's rate is taken by itself: workers that begin together keep step for a while. Raises `NotCarriedOutError` if one of them
-    completed too few.
+    Each worker's rate is taken by itself: workers that begin together keep step for a while. It is over all of its time, also that in which
+    it completed nothing. Raises `NotCarriedOutError` if one of them completed too few.
     """
-    logs = {name: _read_log(events / f"{name}.csv") for name in (f"worker-{number}" for number in range(1, workers + 1))}
+    names = [f"worker-{number}" for number in range(1, workers + 1)]
+    logs = {name: _read_log(folder.events / f"{name}.csv") for name in names}
     began_ns = min((t_ns for log in logs.values() for t_ns, _ in log), default=0)
-    empty_ns = min((t_ns for log in logs.values() for t_ns, event in log if event == Event.EMPTY), default=math.inf)
+    # Where jobs are left, a worker that found none did not find the queue empty: all were locked, or a mover had not brought them yet.
+    empties = [] if _holds_jobs(folder) else [t_ns for log in logs.values() for t_ns, event in log if event == Event.EMPTY]
+    empty_ns = min(empties, default=math.inf)
+    ended_ns = min(empty_ns, max((t_ns for log in logs.values() for t_ns, _ in log), default=0))
     rate = 0.0
     for name, log in logs.items():
         warm = [t_ns for t_ns, event in log if event == Event.COMPLETED and began_ns + _WARM_UP_S * 1e9 <= t_ns < empty_ns]
@@ -92,7 +110,7 @@ def read_capacity(events: Path, workers: int) -> float:
                 f"{name} completed {len(warm)} jobs after its first second, {until}; expected {_FEWEST_JOBS} or more: "
                 "give a rate, like --set producers.rate=10"
             )
-        rate += (len(warm) - 1) * 1e9 / (warm[-1] - warm[0])
+        rate += (len(warm) - 1) * 1e9 / (ended_ns - warm[0])
     return rate
 
 
@@ -123,6 +141,14 @@ def _fill_and_look(scenario: Scenario) -> Scenario:
             "expect": (),
         }
     )
+
+
+def _holds_jobs(folder: RunFolder) -> bool:
+    """Whether the queue held any job in the end."""
+    if not folder.census.exists():
+        return False
+    with folder.census.open() as file:
+        return len(file.readlines(_A_FEW_LINES_BYTES)) > 1
 
 
 def _read_log(path: Path) -> list[tuple[int, str]]:

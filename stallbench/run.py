@@ -105,6 +105,11 @@ class Run:
         self._take_census()
 
     @property
+    def died(self) -> list[str]:
+        """Names of the processes that have ended uninvited."""
+        return sorted(self._died)
+
+    @property
     def cluster(self) -> Cluster:
         """The servers, once they are up."""
         assert self._cluster is not None, "the servers have not been started"
@@ -342,14 +347,20 @@ def _how_it_ended(process: Process) -> str:
 
 @contextmanager
 def open_run(
-    scenario: Scenario, runs: Path, view: RunView, joined: JoinedServers | None = None, watching: Watching | None = None
+    scenario: Scenario,
+    runs: Path,
+    view: RunView,
+    joined: JoinedServers | None = None,
+    watching: Watching | None = None,
+    *,
+    is_latest: bool = True,
 ) -> Iterator[Run]:
     """Make a run's folder and its scratch; whatever happens inside, say in ``run.json`` how it ended and leave nothing running.
 
     What the bench or the database raised inside comes out as `NotCarriedOutError`, with the run marked ``failed``; an
-    interrupt marks it ``aborted`` and comes out as it is.
+    interrupt marks it ``aborted`` and comes out as it is. ``is_latest``: whether ``latest`` is to mean it.
     """
-    folder = create_run_folder(scenario, runs)
+    folder = create_run_folder(scenario, runs, is_latest=is_latest)
     record = RunRecord(folder.record, scenario)
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))

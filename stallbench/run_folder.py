@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,8 +68,8 @@ class RunFolder:
         return self.path / "left_over.csv"
 
 
-def create_run_folder(scenario: Scenario, runs: Path) -> RunFolder:
-    """Make the folder of a new run and point ``latest`` at it.
+def create_run_folder(scenario: Scenario, runs: Path, *, is_latest: bool = True) -> RunFolder:
+    """Make the folder of a new run and, if it ``is_latest``, point ``latest`` at it.
 
     Raises `NotCarriedOutError` if ``runs`` cannot be written.
     """
@@ -78,22 +77,9 @@ def create_run_folder(scenario: Scenario, runs: Path) -> RunFolder:
     with _told(runs):
         for part in (folder.events, folder.samples, folder.logs):
             part.mkdir()
-        _point_latest_at(folder.path)
+        if is_latest:
+            _point_latest_at(folder.path)
     return folder
-
-
-def read_latest(runs: Path) -> Path | None:
-    """Return the folder of the newest run below ``runs``, none if there is none."""
-    link = runs / _LATEST
-    return link.resolve() if link.exists() else None
-
-
-def remove_run_folder(folder: RunFolder, latest: Path | None) -> None:
-    """Remove a run's folder, and let ``latest`` point where it did before, if it did."""
-    shutil.rmtree(folder.path)
-    (folder.path.parent / _LATEST).unlink(missing_ok=True)
-    if latest:
-        _point_latest_at(latest)
 
 
 def create_folder(runs: Path, *parts: str | None) -> Path:

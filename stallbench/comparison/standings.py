@@ -48,10 +48,11 @@ class Compared:
         return {name: standing.spread.median for name, standing in self.standings.items() if standing.spread}
 
     def is_dearer(self, name: str, reference: str) -> bool:
-        """Whether a variant is really worse than the reference, and by `LEAST_COST_SHARE` or more: then it is a cost."""
-        if self.standings[name].better is not False:
+        """Whether a variant is really worse than the reference, and in the mean by `LEAST_COST_SHARE` of it or more: then it is a cost."""
+        standing = self.standings[name]
+        if standing.better is not False or standing.difference is None:
             return False
-        return abs(self.medians[name] - self.medians[reference]) >= LEAST_COST_SHARE * abs(self.medians[reference])
+        return abs(standing.difference.mean) >= LEAST_COST_SHARE * abs(self.medians[reference])
 
     def differ(self, one: str, other: str) -> bool | None:
         """Whether two variants really differ; none if there are not enough rounds to say."""

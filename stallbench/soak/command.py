@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def begin_or_resume(
         return Begun(folder, resume(folder, keep, is_joined=joined is not None), chosen, joined)
     assert for_ is not None
     for_s = read_duration_s(for_, chosen)
-    chosen = with_measured_load(chosen, print, runs, joined)
+    chosen = with_measured_load(chosen, _say, runs, joined)
     return Begun(*begin(chosen, for_s, _KEEP if keep is None else keep, runs, joined), chosen, joined)
 
 
@@ -89,6 +90,12 @@ def carry_out(begun: Begun) -> None:
     except NotCarriedOutError as error:
         view.say(str(error))
         print(error, file=sys.stderr)
+
+
+def _say(sentence: str) -> None:
+    """Print a sentence at once; without a terminal, nobody reads it."""
+    with suppress(OSError):
+        print(sentence, flush=True)
 
 
 def _find(name: str, runs: Path) -> SoakFolder:

@@ -63,8 +63,9 @@ class Bench:
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def folder(self) -> Path:
-        """Return the newest run's folder."""
-        return (self.runs / "latest").resolve()
+        """Return the newest run's folder; while it is measured what the workers can do, that of the measuring."""
+        measuring = sorted(self.runs.glob("*-measuring"))
+        return measuring[-1] if measuring else (self.runs / "latest").resolve()
 
     def record(self) -> dict[str, Any]:
         """Return the newest run's ``run.json``."""
@@ -80,7 +81,7 @@ class Bench:
         """Wait until a phase has begun; returns the record."""
         until_s = time.monotonic() + within_s
         while time.monotonic() < until_s:
-            if (self.runs / "latest" / "run.json").exists():
+            if (self.folder() / "run.json").exists():
                 record = self.record()
                 if any(phase["name"] == name and phase["start_ns"] for phase in record["phases"]):
                     return record
@@ -135,6 +136,6 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     """The command line; whatever it started that still runs when the test ends is killed."""
     made = Bench(tmp_path / "runs")
     yield made
-    if (made.runs / "latest").exists():
+    if (made.folder() / "run.json").exists():
         for process in marked_with_folder(made.folder()):
             process.send_signal(signal.SIGKILL)

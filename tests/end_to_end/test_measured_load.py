@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 
 import pytest
 
-from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_with_folder, measured
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_with_folder, measured, scratch_folders
 
 pytestmark = pytest.mark.end_to_end
 
@@ -26,12 +27,23 @@ def test_a_bench_that_is_killed_while_it_measures_leaves_nothing_but_its_records
     assert (bench.record()["status"], bench.folder().name.endswith("-longtx-measuring")) == ("aborted", True)
 
 
+def test_an_interrupt_while_it_is_measured_leaves_no_folder_and_no_run_to_be_taken_for_the_latest(bench: Bench) -> None:
+    running = bench.start("run", "longtx", *measured())
+    bench.wait_for_phase("full")
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert not scratch_folders(running.pid)
+    assert not list(bench.runs.iterdir())
+
+
 def test_workers_that_complete_too_few_jobs_need_a_rate(bench: Bench) -> None:
     ended = bench.run("run", "longtx", *measured("workers.work=3s"))
     assert ended.returncode == 3, ended.stdout + ended.stderr
     assert "what the workers can do could not be measured: " in ended.stderr
     assert "and that was all; expected 5 or more: give a rate, like --set producers.rate=10" in ended.stderr
     assert f"its records: {bench.folder()}" in ended.stderr, "they are kept to be looked at"
+    assert not (bench.runs / "latest").exists(), "but nobody means them by the latest run"
     assert "Traceback" not in ended.stderr
 
 

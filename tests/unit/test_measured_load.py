@@ -13,6 +13,7 @@ from stallbench.comparison.report import tell_command
 from stallbench.errors import NotCarriedOutError
 from stallbench.measured_load import read_capacity, with_measured_load
 from stallbench.records.events import EVENT_COLUMNS
+from stallbench.run_folder import RunFolder
 from stallbench.scenario_file import read_scenario
 from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read, write
 
@@ -24,11 +25,13 @@ SHARE = SMALL.replace("rate = 500", "capacity_share = 0.65")
 START_NS = 1_795_000_000_000_000_000
 
 
-def log(events: Path, worker: int, completed_s: Iterable[float], *, empty_s: Iterable[float] = ()) -> None:
+def log(path: Path, worker: int, completed_s: Iterable[float], *, empty_s: Iterable[float] = ()) -> None:
     """Write a worker's log: it claims at 0 s, and completes or finds nothing at the seconds that are given."""
     moves = [(0.0, "claimed"), *((at, "completed") for at in completed_s), *((at, "empty") for at in empty_s)]
     rows = [[str(START_NS + int(at * 1e9)), "0", f"worker-{worker}", event] for at, event in sorted(moves)]
     padding = ["0"] * (len(EVENT_COLUMNS) - 4)
+    events = RunFolder(path).events
+    events.mkdir(exist_ok=True)
     (events / f"worker-{worker}.csv").write_text("".join(",".join([*row, *padding]) + "\n" for row in rows))
 
 
@@ -76,18 +79,33 @@ def test_of_a_rate_and_a_share_the_later_one_counts(tmp_path: Path) -> None:
 def test_workers_that_keep_step_are_each_counted_by_themselves(tmp_path: Path) -> None:
     for worker in range(1, 9):
         log(tmp_path, worker, every(0.5))
-    assert read_capacity(tmp_path, 8) == pytest.approx(16)
+    assert read_capacity(RunFolder(tmp_path), 8) == pytest.approx(16)
 
 
 def test_the_first_second_does_not_count(tmp_path: Path) -> None:
     log(tmp_path, 1, [*every(0.1, 1.0), *(1 + at for at in every(0.01, 3.0))])
     log(tmp_path, 2, every(0.02))
-    assert read_capacity(tmp_path, 2) == pytest.approx(150, rel=0.01)
+    assert read_capacity(RunFolder(tmp_path), 2) == pytest.approx(150, rel=0.01)
 
 
 def test_nothing_counts_once_the_queue_was_empty(tmp_path: Path) -> None:
-    log(tmp_path, 1, [*every(0.01, 2.0), 2.5, 3.0, 3.5], empty_s=[2.2])
-    assert read_capacity(tmp_path, 1) == pytest.approx(100, rel=0.02)
+    log(tmp_path, 1, [*every(0.01, 2.0), 2.5, 3.0, 3.5], empty_s=[2.01])
+    assert read_capacity(RunFolder(tmp_path), 1) == pytest.approx(100, rel=0.02)
+
+
+def test_a_worker_that_found_nothing_though_jobs_were_left_did_not_find_the_queue_empty(tmp_path: Path) -> None:
+    log(tmp_path, 1, every(0.01), empty_s=[0.4])
+    RunFolder(tmp_path).census.write_text("17,queued\nend,1\n")
+    assert read_capacity(RunFolder(tmp_path), 1) == pytest.approx(100, rel=0.02)
+    RunFolder(tmp_path).census.write_text("end,0\n")
+    with pytest.raises(NotCarriedOutError, match=r"until 0\.4 s, when the queue was empty"):
+        read_capacity(RunFolder(tmp_path), 1)
+
+
+def test_the_time_in_which_a_worker_stood_still_counts(tmp_path: Path) -> None:
+    log(tmp_path, 1, every(0.01))
+    log(tmp_path, 2, [1.01, 1.02, 1.03, 1.04, 1.05, 4.0])
+    assert read_capacity(RunFolder(tmp_path), 2) == pytest.approx(101.7, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +120,13 @@ def test_too_few_jobs_tell_nothing(completed_s: list[float], empty_s: list[float
     log(tmp_path, 1, every(0.01))
     log(tmp_path, 2, completed_s, empty_s=empty_s)
     with pytest.raises(NotCarriedOutError, match=told):
-        read_capacity(tmp_path, 2)
+        read_capacity(RunFolder(tmp_path), 2)
 
 
 def test_a_worker_that_never_came_is_one_too_few(tmp_path: Path) -> None:
     log(tmp_path, 1, every(0.01))
     with pytest.raises(NotCarriedOutError, match="worker-2 completed 0 jobs"):
-        read_capacity(tmp_path, 2)
+        read_capacity(RunFolder(tmp_path), 2)
 
 
 def test_all_that_are_compared_have_their_share_of_what_was_measured_once(tmp_path: Path) -> None:
@@ -116,6 +134,12 @@ def test_all_that_are_compared_have_their_share_of_what_was_measured_once(tmp_pa
     plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=1).with_capacity(1000)
     rates = {run.variant: plan.scenario_of(run).producers.rate for run in plan.runs}
     assert rates == {"control": 650, "slow": 10, "other": 650}
+    assert plan.measured == (), "nor would a command with one rate repeat it, for it would give that to all"
+
+
+def test_a_comparison_is_repeated_with_the_load_that_was_measured_if_it_was_that_of_every_run(tmp_path: Path) -> None:
+    text = f'{SHARE}\n[variants.other]\nqueue.kind = "skip_locked"\n'
+    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=1).with_capacity(1000)
     _, record = begin_comparison(plan, tmp_path / "runs")
     assert tell_command(record).endswith(" --seed 1 --set producers.rate=650")
     assert record.scenario.changes == (), "it is the scenario as it stands"
