@@ -44,6 +44,8 @@ class Process:
         self.intended: Intended = "running"
         self.said_ready = False
         """Whether it has said that it is."""
+        self.doomed_by: set[str] = set()
+        """Names of faults that may be the death of it: killed (SIGKILL) while there is one, it has not ended uninvited."""
         self.metrics_port: int | None = None
         """Where it answers Prometheus, once it has said so."""
         self._popen = popen
@@ -148,7 +150,7 @@ class Process:
     def ended_uninvited(self) -> bool:
         """Whether it has ended although it was meant to run, or otherwise than it was asked to."""
         code = self.poll()
-        if code is None:
+        if code is None or (self.doomed_by and code == -signal.SIGKILL):
             return False
         return self.intended == "running" or (self.intended == "stopped" and not is_orderly(self.role, code, self._orderly))
 

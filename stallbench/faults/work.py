@@ -5,7 +5,6 @@ Workers are told by a condition, which each looks for before its next job; see `
 
 from __future__ import annotations
 
-import signal
 import time
 from abc import abstractmethod
 from typing import Any, TypeVar
@@ -82,9 +81,8 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         """Tell the workers, then enqueue the jobs."""
         self._killed: list[str] = []
         self._to_replace: list[tuple[float, Process]] = []
-        self._watched = self.ground.load.named(self.on)
-        for process in self._watched:
-            process.intended = "killed"
+        self._doomed: list[Process] = []
+        self._doom_all()
         evidence = super().inject()
         producer = self.ground.load.start_extra_producer(backlog=self.options.count, mark=self.name)
         self.ground.load.end(producer)
@@ -94,17 +92,17 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         """Bury the dead, and replace those whose time has come."""
         super().keep_up()
         now_s = time.monotonic()
-        for process in [process for process in self._watched if process.poll() is not None]:
-            self._watched.remove(process)
-            bury(self.ground.folder.conditions, self.name, process.name)
-            if process.exit_code != -signal.SIGKILL:
-                process.intended = "running"  # it died of something else, which the run must be told
-                continue
-            self._killed.append(process.name)
-            self._to_replace.append((now_s + self.options.replace_after_s, process))
+        for process in [process for process in self._doomed if process.poll() is not None]:
+            if self._is_dying(process) and process.intended == "running":
+                process.intended = "killed"
+                bury(self.ground.folder.conditions, self.name, process.name)
+                self._killed.append(process.name)
+                self._to_replace.append((now_s + self.options.replace_after_s, process))
+            self._spare(process)  # if it died of something else, which the run may have to be told
+        self._doom_all()
         for item in [item for item in self._to_replace if item[0] <= now_s]:
             self._to_replace.remove(item)
-            self._replace(item[1])
+            self.ground.load.replace(item[1])
 
     def undo(self) -> dict[str, Any]:
         """Mend the worker's code, and replace everybody who has died."""
@@ -112,25 +110,31 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         self._wait_for_the_dying()
         self.keep_up()
         for _, process in self._to_replace:
-            self._replace(process)
+            self.ground.load.replace(process)
         self._to_replace = []
-        for process in self._watched:
-            process.intended = "running"
+        for process in list(self._doomed):
+            self._spare(process)
         return evidence
+
+    def _doom_all(self) -> None:
+        """Let it be known of all who may die of it, also of those who have come since."""
+        for process in self.ground.load.named(self.on):
+            if process not in self._doomed:
+                self._doomed.append(process)
+                process.doomed_by.add(self.name)
+
+    def _spare(self, process: Process) -> None:
+        self._doomed.remove(process)
+        process.doomed_by.discard(self.name)
+
+    def _is_dying(self, process: Process) -> bool:
+        return is_dying(self.ground.folder.conditions, self.name, process.name)
 
     def _wait_for_the_dying(self) -> None:
         """Wait for those who saw the condition just before it was lifted: their deaths belong to the fault."""
         until_s = time.monotonic() + _DYING_TAKES_S
-        while time.monotonic() < until_s and any(
-            process.poll() is None and is_dying(self.ground.folder.conditions, self.name, process.name)
-            for process in self._watched
-        ):
+        while time.monotonic() < until_s and any(process.poll() is None and self._is_dying(process) for process in self._doomed):
             time.sleep(_LOOK_EVERY_S)
-
-    def _replace(self, process: Process) -> None:
-        following = self.ground.load.replace(process)
-        following.intended = "killed"
-        self._watched.append(following)
 
 
 class FailingJobsOptions(FaultOptions):

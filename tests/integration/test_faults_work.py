@@ -63,6 +63,45 @@ def test_a_worker_that_dies_just_after_the_fault_has_ended_is_one_of_its_dead(tm
         assert not list(run.folder.conditions.iterdir())
 
 
+def test_whom_another_fault_kills_has_not_died_of_the_poison_job_and_is_replaced_once(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60", workers=3) as run:
+        run.wait_until_jobs_complete(5)
+        poison = run.strike("poison_jobs", "workers", replace_after="0s")
+        run.wait_until(lambda: poison["evidence"]["killed"], "the only death, for the job stays reserved")
+        killed = run.strike("kill", "workers", replace_after="0s")["evidence"]["killed"]
+        run.wait_until_jobs_complete(5)
+        run.end_faults()
+        assert len(killed) == len(poison["evidence"]["killed"]) == 1
+        assert killed != poison["evidence"]["killed"]
+        assert len(run.load.running("worker")) == 3
+        assert not run.processes.ended_uninvited()
+
+
+def test_a_worker_that_somebody_else_kills_meanwhile_has_ended_uninvited(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60", workers=3) as run:
+        run.wait_until_jobs_complete(5)
+        poison = run.strike("poison_jobs", "workers", replace_after="1m")
+        run.wait_until(lambda: poison["evidence"]["killed"], "the only death, for the job stays reserved")
+        victim = run.load.running("worker")[0]
+        os.kill(victim.pid, signal.SIGKILL)
+        run.wait_until(run.processes.ended_uninvited, "the uninvited end")
+        assert run.processes.ended_uninvited() == [victim]
+        assert victim.name not in poison["evidence"]["killed"]
+
+
+def test_two_poison_jobs_of_two_faults_each_count_their_own_dead(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60", workers=3) as run:
+        run.wait_until_jobs_complete(5)
+        first = run.strike("poison_jobs", "workers", replace_after="0s")
+        run.wait_until(lambda: first["evidence"]["killed"], "a death of the first")
+        second = run.strike("poison_jobs", "workers", replace_after="0s")
+        run.wait_until(lambda: second["evidence"]["killed"], "a death of the second")
+        run.end_faults()
+        assert len(first["evidence"]["killed"]) == len(second["evidence"]["killed"]) == 1
+        assert len(run.load.running("worker")) == 3
+        assert not run.processes.ended_uninvited()
+
+
 @BOTH
 def test_a_poison_job_is_put_aside_when_its_tries_are_used_up(tmp_path: Path, engine: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue="laravel", queue_options="retry_after = 1\ntries = 2") as run:
