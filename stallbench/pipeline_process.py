@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.processes import die_with_parent
 from stallbench.run_folder import RunFolder
 
 _LOCAL = "local[*]"
@@ -43,6 +44,7 @@ def make_tables(folder: RunFolder, master: str = _LOCAL) -> None:
                 timeout=timeout_s,
                 env=os.environ,
                 check=False,
+                preexec_fn=die_with_parent(signal.SIGTERM),  # Java ends with its input
             )
     except subprocess.TimeoutExpired as error:
         raise NotCarriedOutError(
@@ -123,4 +125,5 @@ def _start() -> subprocess.Popen[str]:
         stderr=subprocess.DEVNULL,
         text=True,
         start_new_session=True,  # Ctrl-C is for the bench, which ends it
+        preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - only a system call; Java ends with its input
     )

@@ -73,7 +73,7 @@ class Processes:
                     stderr=log_file,
                     env={**kept, **(environment or {}), TOKEN_VARIABLE: self._token},
                     start_new_session=True,
-                    preexec_fn=_die_with_parent(death_signal),  # noqa: PLW1509 - only a system call, and before any thread matters
+                    preexec_fn=die_with_parent(death_signal),  # noqa: PLW1509 - only a system call, and before any thread matters
                     **_as_user(user),
                 )
             except OSError as error:
@@ -150,7 +150,8 @@ def _as_user(user: str | None) -> dict[str, Any]:
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": "/"}
 
 
-def _die_with_parent(death_signal: signal.Signals) -> Callable[[], None]:
+def die_with_parent(death_signal: signal.Signals) -> Callable[[], None]:
+    """Return what a new process calls first, so that the kernel sends it ``death_signal`` when the thread that started it ends."""
     parent = os.getpid()
 
     def set_death_signal() -> None:

@@ -70,6 +70,17 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: B
     assert torn["lines"].sum() > 0
     assert torn["torn_lines"].sum() == 0
 
+    reporting = bench.start("report", "latest")
+    until_s = time.monotonic() + 60
+    while not any(process.name() == "java" for process in psutil.Process(reporting.pid).children(recursive=True)):
+        assert time.monotonic() < until_s, "Java did not begin"
+        time.sleep(0.05)
+    below = psutil.Process(reporting.pid).children(recursive=True)
+    reporting.kill()
+    reporting.communicate()
+    _, alive = psutil.wait_procs(below, timeout=20)
+    assert not alive, "nobody makes tables for a bench that is dead"
+
 
 @pytest.mark.parametrize(("signum", "exit_code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 130)])
 def test_a_bench_that_ends_during_a_pause_leaves_no_paused_worker(bench: Bench, signum: signal.Signals, exit_code: int) -> None:
