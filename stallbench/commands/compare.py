@@ -30,7 +30,7 @@ def compare(
         typer.Option(
             "--variants",
             metavar="A,B,..",
-            help="Which variants, with commas between; `control` is the scenario without one. All of them if not given.",
+            help="Which variants, with commas between; `control` is the scenario without one. If not given, it and its mitigations, or all if none is one.",
         ),
     ] = None,
     repeat: Annotated[int, typer.Option("--repeat", metavar="N", min=1, max=1000, help="How often each is run.")] = 3,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from rich.console import Console
 from rich.markup import escape
 
@@ -10,6 +14,11 @@ from stallbench.commands.options import (
     SetOption,
     VariantOption,
 )
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from stallbench.scenario import Scenario
 
 
 def list_() -> None:
@@ -28,7 +37,7 @@ def list_() -> None:
 
 
 def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOption = None) -> None:
-    """Show a scenario as it would run: with its variant, its changes and every default filled in.
+    """Show a scenario as it would run: with its variant, its changes and the defaults, also of its queue, faults and maintenance.
 
     Examples:
         stallbench show longtx
@@ -38,5 +47,27 @@ def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOpt
     from stallbench.scenario_file import read_scenario
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
-    unknown = {"producers": {"rate"}} if chosen.producers.wants_rate else {}
-    print(chosen.model_dump_json(indent=2, exclude=unknown))
+    print(json.dumps(_fill_in(chosen), indent=2, ensure_ascii=False))
+
+
+def _fill_in(scenario: Scenario) -> dict[str, Any]:
+    """Return the scenario with the defaults of what it names only by its kind; longrunners' own are told by docs/add-a-longrunner.md."""
+    from stallbench.faults import find_fault_kinds
+    from stallbench.maintenance import find_maintenance_kinds
+    from stallbench.queues import find_queue
+
+    shown = scenario.model_dump(mode="json", exclude={"producers": {"rate"}} if scenario.producers.wants_rate else {})
+    queue = find_queue(scenario.queue.kind)
+    _fill_in_options(shown["queue"], queue.options_type, scenario.queue.options)
+    for phase, shown_phase in zip(scenario.phases, shown["phases"], strict=True):
+        for fault, shown_fault in zip(phase.faults, shown_phase["faults"], strict=True):
+            _fill_in_options(shown_fault, find_fault_kinds()[fault.kind].options_type, fault.options)
+    for task, shown_task in zip(scenario.maintenance, shown["maintenance"], strict=True):
+        _fill_in_options(shown_task, find_maintenance_kinds()[task.kind].options_type, task.options)
+    return shown
+
+
+def _fill_in_options(shown: dict[str, Any], options_type: type[BaseModel], given: Mapping[str, Any]) -> None:
+    for key in given:
+        shown.pop(key)
+    shown.update(options_type.model_validate(given).model_dump(mode="json"))

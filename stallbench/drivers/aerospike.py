@@ -1,4 +1,4 @@
-"""Aerospike, through its own client, ``pip install .[aerospike]``. Never run against a server yet (docs/stores-on-aerospike.md)."""
+"""Aerospike, through its own client, an extra: ``requirements/aerospike.lock``. Never run against a server yet (docs/stores-on-aerospike.md)."""
 
 from __future__ import annotations
 
