@@ -15,7 +15,8 @@ from stallbench.run_folder import RUNS, find_comparison_folder, find_run_folder,
 
 def report(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's, comparison's or soak's folder, or its name; `latest` is the newest run.")
+        str,
+        typer.Argument(metavar="RUN", help="A run's, comparison's or soak's folder, or its name; `latest` is the newest run."),
     ],
     master: Annotated[str, typer.Option(help="Spark master to compute the tables on.")] = "local[*]",
     runs: RunsOption = RUNS,

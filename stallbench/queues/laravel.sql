@@ -1,5 +1,6 @@
 -- Laravel's database queue, as 'Laravel queueing optimization' (2017) quotes it. The same wording runs on MariaDB, MySQL, PostgreSQL and
--- SQLite; {index_hint} and {row_lock} stand for clauses that not every engine has.
+-- SQLite; {index_hint} and {row_lock} stand for clauses that not every engine has, {attempts_type} for what
+-- migrations of different years have.
 
 -- name: create_table_mysql
 -- As Laravel 5.5's migration has it.
@@ -7,7 +8,7 @@ CREATE TABLE jobs (
   id bigint(20) unsigned NOT NULL AUTO_INCREMENT,
   queue varchar(255) COLLATE utf8mb4_unicode_ci NOT NULL,
   payload longtext COLLATE utf8mb4_unicode_ci NOT NULL,
-  attempts tinyint(3) unsigned NOT NULL,
+  attempts {attempts_type} unsigned NOT NULL,
   reserved_at int(10) unsigned DEFAULT NULL,
   available_at int(10) unsigned NOT NULL,
   created_at int(10) unsigned NOT NULL,

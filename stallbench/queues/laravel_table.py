@@ -30,6 +30,10 @@ class LaravelOptions(QueueOptions):
         default="none",
         description="index that the claim is made to read, on MariaDB and MySQL; none leaves the choice to the optimizer",
     )
+    attempts_type: Literal["tinyint", "smallint"] = Field(
+        default="tinyint",
+        description="on MariaDB and MySQL: how far a job's attempts are counted, to 255, or to 65535 as since Laravel's pull request 59718 (2026)",
+    )
     other_jobs: int = Field(
         default=0, ge=0, description="jobs of another queue in the same table, of which nobody takes notice but the optimizer"
     )
@@ -65,16 +69,19 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
             "row_lock": self.session.row_lock,
             "not_done": "delete_mark = 0" if self.has_delete_mark else "1 = 1",
             "limit": "1",
+            "attempts_type": {"tinyint": "tinyint(3)", "smallint": "smallint"}[options.attempts_type],
         }
         self.statements = {name: _fill(statement, places) for name, statement in _STATEMENTS.items()}
 
     @classmethod
     def find_option_fault(cls, options: LaravelOptionsT, engine: str) -> tuple[str, str] | None:
-        """Find a hint that the engine does not take, or that names an index that is not made."""
+        """Find what the engine does not know, and a hint that names an index that is not made."""
         if options.hint != "none" and engine not in ("mariadb", "mysql"):
             return "hint", f' is "{options.hint}", which {engine} does not know; expected "none"'
         if options.hint == "queue_index" and options.index == "none":
             return "hint", ' is "queue_index", but queue.index is "none"'
+        if options.attempts_type != "tinyint" and engine not in ("mariadb", "mysql"):
+            return "attempts_type", f' is "{options.attempts_type}", but {engine} has no smaller type; leave it out'
         return None
 
     def install(self) -> None:

@@ -77,7 +77,8 @@ class AerospikeStarter(Starter):
         super().__init__(ground, database)
         if obstacle := self.find_obstacle(database):
             raise MissingPartError(
-                f"{obstacle}; set {ADDRESS_VARIABLE} to {_FORM}, and install the client by .venv/bin/pip install --require-hashes -r requirements/aerospike.lock"
+                f"{obstacle}; set {ADDRESS_VARIABLE} to {_FORM}, and install the client: "
+                ".venv/bin/pip install --require-hashes -r requirements/aerospike.lock"
             )
 
     @classmethod

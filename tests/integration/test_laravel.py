@@ -166,6 +166,25 @@ class TestTheWindow:
         assert LaravelOptimistic.resolve_options(options, workers=9).window == jobs
 
 
+@pytest.mark.parametrize("attempts_type", ["tinyint", "smallint"])
+def test_nobody_gets_past_a_job_whose_attempts_cannot_be_counted(attempts_type: str, empty_on: EmptyOn, open_on: Open) -> None:
+    endpoint = empty_on("mariadb")
+    queue = open_on(endpoint, attempts_type=attempts_type)
+    queue.install()
+    first, _ = queue.enqueue([NewJob(payload="{}"), NewJob(payload="{}")])
+    for _ in range(255):
+        claim = claim_one(queue)
+        assert claim.job_id == first
+        queue.fail(claim, "not there")
+    if attempts_type == "smallint":
+        assert claim_one(queue).attempt == 256
+        return
+    for _ in range(2):
+        with pytest.raises(pymysql.err.DataError, match="Out of range value for column 'attempts'") as raised:
+            queue.claim()
+        assert queue.recover(raised.value)
+
+
 @pytest.mark.parametrize("engine", SQL_ENGINES)
 @pytest.mark.parametrize("kind", ["laravel", "laravel_optimistic"])
 def test_the_server_says_by_which_index_it_finds_the_next_job(
