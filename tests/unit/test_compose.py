@@ -13,7 +13,9 @@ from stallbench.scenario import Scenario
 from stallbench.scenario_file import find_scenarios
 
 COMPOSE = (Path(__file__).resolve().parents[2] / "docker-compose.yml").read_text()
-SERVICE = re.compile(r"^  scenario-(?P<service>[\w-]+): \{ <<: \*on-(?P<engine>\w+), command: \[(?P<name>[\w-]+)\] \}$", re.M)
+SERVICE = re.compile(
+    r"^  scenario-(?P<service>[\w-]+): \{ <<: \*on-(?P<servers>[\w-]+), command: \[(?P<name>[\w-]+)(, --set=[\w.=]+)*\] \}$", re.M
+)
 OF_THE_SERVER = dict(re.findall(r"^ +- -c(\w+)=(\S+)$", COMPOSE, re.M))
 """What the compose file starts PostgreSQL with: settings that only a start sets."""
 MOST_REPLICAS = 1
@@ -40,13 +42,19 @@ def can_run_in_containers(scenario: Scenario) -> bool:
     )
 
 
+def servers_of(scenario: Scenario) -> str:
+    """Return the servers that a scenario gets; MariaDB's are always two."""
+    engine = scenario.database.engine
+    return f"{engine}-with-replica" if engine == "postgres" and scenario.database.replicas else engine
+
+
 def test_every_scenario_that_can_run_in_containers_has_its_service() -> None:
     wanted = {
-        f"  scenario-{name}: {{ <<: *on-{scenario.database.engine}, command: [{name}] }}"
+        (f"scenario-{name}", servers_of(scenario), name)
         for name, path in find_scenarios().items()
         if can_run_in_containers(scenario := without_variants(path))
     }
-    there = {found[0] for found in SERVICE.finditer(COMPOSE)}
+    there = {(f"scenario-{found['service']}", found["servers"], found["name"]) for found in SERVICE.finditer(COMPOSE)}
     assert "max_connections" in OF_THE_SERVER
     assert there == wanted, f"in docker-compose.yml add {sorted(wanted - there)} and remove {sorted(there - wanted)}"
     assert len(re.findall(r"^  scenario-", COMPOSE, re.M)) == len(there), "a service that is written otherwise"
