@@ -14,7 +14,7 @@ from stallbench.scenario_file import find_scenarios
 
 COMPOSE = (Path(__file__).resolve().parents[2] / "docker-compose.yml").read_text()
 SERVICE = re.compile(
-    r"^  scenario-(?P<service>[\w-]+): \{ <<: \*on-(?P<servers>[\w-]+), command: \[(?P<name>[\w-]+)(, --set=[\w.=]+)*\] \}$", re.M
+    r"^  scenario-(?P<service>[\w-]+): \{ <<: \*on-(?P<servers>[\w-]+), command: \[(?P<name>[\w-]+)(, --variant=\w+)?\] \}$", re.M
 )
 OF_THE_SERVER = dict(re.findall(r"^ +- -c(\w+)=(\S+)$", COMPOSE, re.M))
 """What the compose file starts PostgreSQL with: settings that only a start sets."""
