@@ -1,4 +1,8 @@
-"""The jobs table or its indexes are written anew, as against bloat: while that lasts, the queue waits, or only pays for it."""
+"""The jobs table or its indexes are written anew, as against bloat: while that lasts, the queue waits, or only pays for it.
+
+``REINDEX`` takes the table's lock and then the index's; a worker that has locked a row and then deletes it takes them the other way round. Of the
+two PostgreSQL ends the one that notices first. Whoever maintains a table then begins again, and so does the fault.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ class Rewrite(InjectedFault[FaultOptions]):
     _session: SideSession | None = None
     _watch: SideSession | None = None
     _most_behind = 0
+    _times_gave_way = 0
     _is_done = False
 
     @abstractmethod
@@ -40,7 +45,7 @@ class Rewrite(InjectedFault[FaultOptions]):
         self._left = list(self.ground.queue["tables"])
         bytes_before = self._measure(self._watch)
         self._began_s = time.monotonic()
-        self._session.begin(self.statement(self._left.pop(0)))
+        self._begin_next()
         return {"pid": self._session.pid, "bytes_before": bytes_before}
 
     def keep_up(self) -> None:
@@ -50,12 +55,19 @@ class Rewrite(InjectedFault[FaultOptions]):
         if self._session.is_running:
             self._most_behind = max(self._most_behind, self._session.find_waiting(self._watch)[1])
         elif not self._is_done:
-            self._session.raise_if_failed()
-            if self._left:
-                self._session.begin(self.statement(self._left.pop(0)))
+            if self._session.gave_way():
+                self._times_gave_way += 1
+                self._session.begin(self._statement)
+            elif self._left:
+                self._begin_next()
             else:
                 self._took_s = time.monotonic() - self._began_s
                 self._is_done = True
+
+    def _begin_next(self) -> None:
+        assert self._session is not None
+        self._statement = self.statement(self._left.pop(0))
+        self._session.begin(self._statement)
 
     def is_over(self) -> bool:
         """Whether all tables are done."""
@@ -69,7 +81,11 @@ class Rewrite(InjectedFault[FaultOptions]):
             return {}
         for (index,) in self._watch.run(_INVALID):
             self._watch.run(f"DROP INDEX {index}")
-        found: dict[str, Any] = {"done": self._is_done, "most_waiting_behind_it": self._most_behind}
+        found: dict[str, Any] = {
+            "done": self._is_done,
+            "most_waiting_behind_it": self._most_behind,
+            "times_ended_by_deadlock": self._times_gave_way,
+        }
         if self._is_done:
             found |= {"took_s": round(self._took_s, 3), "bytes_after": self._measure(self._watch)}
         self._watch.end()

@@ -32,6 +32,10 @@ _LOCK_TIMEOUTS = frozenset({"55P03", "1205"})
 """The codes of an error by which a server says that a lock was waited for too long."""
 
 
+_DEADLOCKS = frozenset({"40P01", "1213"})
+"""Those by which it says that it has broken a deadlock by ending the statement."""
+
+
 class SideSession:
     """One connection, on which one statement at a time runs in a thread of its own."""
 
@@ -77,10 +81,16 @@ class SideSession:
             return False
         return True
 
-    def raise_if_failed(self) -> None:
-        """Raise what was wrong with the statement of `begin`, now over, if anything was."""
+    def gave_way(self) -> bool:
+        """Whether the server ended the statement of `begin`, now over, to break a deadlock. Raises what else was wrong with it."""
         assert self._running is not None
-        self._running.result()
+        try:
+            self._running.result()
+        except self._driver.errors as error:
+            if self._driver.code(error) not in _DEADLOCKS:
+                raise
+            return True
+        return False
 
     def find_waiting(self, watch: SideSession) -> tuple[bool, int]:
         """Ask over ``watch`` whether this session waits for a lock, and how many others wait behind it."""

@@ -12,6 +12,7 @@ class NeverExpires(SeededDefect, Laravel):
     """Says that reservations expire, and looks only for jobs that were never reserved."""
 
     caught_by = "left behind"
+    tried_under = "deaths"
 
     def __init__(self, connection: Any, options: LaravelPessimisticOptions) -> None:
         """Leave the expired ones out of the claim."""

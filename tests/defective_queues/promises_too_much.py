@@ -11,4 +11,5 @@ class PromisesTooMuch(SeededDefect, Laravel):
     """Executes the jobs of dead workers again, all the same."""
 
     caught_by = "duplicates"
+    tried_under = "deaths"
     promise = Promise.AT_MOST_ONCE

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SCENARIO = Path(__file__).with_name("trial.toml")
-_OPTIONS = {(Laravel, SeededDefect.tried_under): ("queue.retry_after=2",), (Laravel, "deadlocks"): ("queue.hint=queue_index",)}
+_OPTIONS = {
+    (Laravel, SeededDefect.tried_under): ("queue.retry_after=2",),
+    (Laravel, "deaths"): ("queue.retry_after=2",),
+    (Laravel, "deadlocks"): ("queue.hint=queue_index",),
+}
 """What a queue needs under a load: that its claims end within a trial, or that it deadlocks as it did in 2017."""
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from stallbench.drivers import driver_of
 from stallbench.errors import NotCarriedOutError
+from stallbench.faults.side_session import SideSession
 from stallbench.parts import MissingPartError
 from stallbench.queues import find_queues
 from stallbench.records.events import Event
@@ -126,6 +127,31 @@ def test_a_rewrite_makes_the_table_smaller_and_is_over_by_itself(run: FaultyRun,
     assert record["evidence"]["bytes_before"] > 0
     (path_after,) = ask(run, f"SELECT string_agg(pg_relation_filenode(oid)::text, ' ' ORDER BY oid) FROM {FILES.format(table)}")
     assert path_after != path, "they are other files"
+    see_that_nothing_is_left(run)
+
+
+def test_a_rewrite_that_the_server_ends_to_break_a_deadlock_begins_again(run: FaultyRun) -> None:
+    """As a worker has it that locks a job's row, and deletes it when the work is done."""
+    if run.scenario.database.engine != "postgres":
+        pytest.skip("a rewrite is PostgreSQL's")
+    (table,) = find_queues()[run.scenario.queue.kind].tables
+    endpoint = run.cluster.server("primary").direct
+    worker, watch = SideSession(endpoint, "worker"), SideSession(endpoint, "watch")
+    try:
+        worker.run("BEGIN")
+        worker.run(f"SELECT 1 FROM {table} WHERE job_id = 0 FOR UPDATE")
+        pid = run.strike("reindex")["evidence"]["pid"]
+        run.wait_until(lambda: watch.run(f"SELECT 1 WHERE cardinality(pg_blocking_pids({pid})) > 0"), "its wait for the worker")
+        worker.begin(f"DELETE FROM {table} WHERE job_id = 0")
+        run.wait_until(lambda: not worker.is_running, "the end of one of them")
+        worker.run("ROLLBACK")
+        run.wait_until(lambda: is_over(run), "its end", within_s=60)
+    finally:
+        worker.end()
+        watch.end()
+    evidence = run.end_faults()["evidence"]
+    assert evidence["done"] is True
+    assert evidence["times_ended_by_deadlock"] >= 1
     see_that_nothing_is_left(run)
 
 
