@@ -48,7 +48,7 @@ def ask(endpoint: Endpoint, query: str) -> list[tuple[object, ...]]:
 def test_a_run_on_joined_servers_leaves_them_as_they_were(bench: Bench, servers: StartedCluster, tmp_path: Path) -> None:
     primary, toxiproxy = servers.cluster.server("primary"), servers.cluster.toxiproxy
     options = joining(servers, "--allow-server-changes", "--toxiproxy", f"http://127.0.0.1:{toxiproxy.port}")
-    ended = bench.start("run", "longtx", *measured(), *options, environment=password_of(servers))
+    ended = bench.start("run", "longtx", *measured("producers.capacity_share=0.1"), *options, environment=password_of(servers))
     bench.wait_for_phase("longtx")
     assert ask(primary.direct, "SHOW autovacuum_naptime") == [("5s",)]
     assert ("que_jobs",) in ask(primary.direct, OBJECTS)
