@@ -5,8 +5,6 @@ A worker that is started anew meanwhile finds it, too, and when the file is gone
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -81,8 +79,8 @@ class Conditions:
             self._in_force = {name.removesuffix(_SUFFIX): found for name in names if (found := self._read(name))}
         return {name: found for name, found in self._in_force.items() if found.strikes(self._worker)}
 
-    def die_of(self, name: str) -> None:
-        """Kill this process, unless the condition has been lifted meanwhile: mended code kills nobody.
+    def announce_death(self, name: str) -> bool:
+        """Announce that this worker dies of the condition now; take it back and return false if that has been lifted meanwhile.
 
         It is announced before the last look. So whoever lifts the condition and finds no announcement knows that nobody will die of it any more.
         """
@@ -90,8 +88,9 @@ class Conditions:
         announcement = _announcement(self._folder, name, self._worker)
         announcement.touch()
         if name in self.look():
-            os.kill(os.getpid(), signal.SIGKILL)
+            return True
         announcement.unlink(missing_ok=True)
+        return False
 
     def _read(self, name: str) -> Condition | None:
         assert self._folder is not None

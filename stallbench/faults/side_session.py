@@ -72,22 +72,19 @@ class SideSession:
 
     def succeeded(self) -> bool:
         """Whether the statement of `begin`, now over, did what it should; no, if it gave up a lock. Raises what else was wrong."""
-        assert self._running is not None
-        try:
-            self._running.result()
-        except self._driver.errors as error:
-            if self._driver.code(error) not in _LOCK_TIMEOUTS:
-                raise
-            return False
-        return True
+        return not self._ended_with(_LOCK_TIMEOUTS)
 
     def gave_way(self) -> bool:
-        """Whether the server ended the statement of `begin`, now over, to break a deadlock. Raises what else was wrong with it."""
+        """Whether the server ended the statement of `begin`, now over, to break a deadlock. Raises what else was wrong."""
+        return self._ended_with(_DEADLOCKS)
+
+    def _ended_with(self, codes: frozenset[str]) -> bool:
+        """Whether the statement of `begin` ended with an error of one of these codes; raises any other."""
         assert self._running is not None
         try:
             self._running.result()
         except self._driver.errors as error:
-            if self._driver.code(error) not in _DEADLOCKS:
+            if self._driver.code(error) not in codes:
                 raise
             return True
         return False
