@@ -75,6 +75,10 @@ class Longrunners:
         """Return all of them for ``run.json``."""
         return [longrunner.record() for longrunner in self._all]
 
+    def may_be_ended(self, name: str) -> bool:
+        """Whether there is a longrunner of that name that its server may end."""
+        return any(longrunner.choice.may_be_ended for longrunner in self._all if longrunner.name == name)
+
     def start(self, phase: str, choices: tuple[LongrunnerChoice, ...]) -> None:
         """Start those of a phase and wait until the servers name each as a holder.
 

@@ -287,8 +287,10 @@ class Run:
         for process in self._processes.ended_uninvited():
             if process.name not in self._died:
                 self._died.add(process.name)
-                self.record.note(f"{process.name} ended uninvited ({_how_it_ended(process)}); see logs/{process.log.name}.")
-                self.view.say(f"{process.name} ended uninvited ({_how_it_ended(process)})")
+                expected = self._longrunners is not None and self._longrunners.may_be_ended(process.name)
+                end = f"{process.name} ended {'early, as it may' if expected else 'uninvited'} ({_how_it_ended(process)})"
+                self.record.note(f"{end}; see logs/{process.log.name}.")
+                self.view.say(end)
         for role in ("producer", "worker", "scheduler"):
             names = {process.name for process in self._processes.of_role(role)}
             if names and names <= self._died:
