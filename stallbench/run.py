@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from stallbench.backlog_look import CAUGHT_UP_FOR_S, BacklogLook
 from stallbench.census import take_census
-from stallbench.drained import DrainedLook
 from stallbench.drivers import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults import Ground
@@ -46,6 +46,7 @@ _STOP_S = 15.0
 _WATCH_EVERY_S = 0.25
 _SHOW_EVERY_S = 1.0
 _LOOK_IF_DRAINED_EVERY_S = 0.05
+_LOOK_IF_CAUGHT_UP_EVERY_S = 0.5
 _LAST_RECORD_S = 0.02
 """How long the worker that took the last job away may need until it has recorded that."""
 
@@ -240,8 +241,8 @@ class Run:
         self._faults.plan(phase.name, phase.faults, planned_start_s=self.record["phases"][index]["planned_start_s"])
         if index == 0:
             self.load.go()
-        if phase.until == "drained":
-            self._watch_until_drained(phase)
+        if phase.until:
+            self._watch_backlog(phase)
         else:
             self._watch_until(time.monotonic() + phase.duration_s, phase.name)
         self.record.end_phase(index)
@@ -249,14 +250,19 @@ class Run:
         self._longrunners.end(phase.name)
         self.record.write()
 
-    def _watch_until_drained(self, phase: Phase) -> None:
-        """Watch until the queue is empty; that it was not in time is noted, and expectations say whether it matters."""
-        with DrainedLook(lambda: self._opened_queue("drained")) as look:
+    def _watch_backlog(self, phase: Phase) -> None:
+        """Watch until the backlog is gone; that it was not in time is noted, and expectations say whether it matters."""
+        with BacklogLook(lambda: self._opened_queue("backlog")) as look:
             end_s = time.monotonic() + phase.duration_s
-            self._watch_until(end_s, phase.name, is_over=look.is_drained, every_s=_LOOK_IF_DRAINED_EVERY_S)
-            time.sleep(_LAST_RECORD_S)
+            if phase.until == "drained":
+                self._watch_until(end_s, phase.name, is_over=look.is_drained, every_s=_LOOK_IF_DRAINED_EVERY_S)
+                time.sleep(_LAST_RECORD_S)
+                missed = "the queue was not drained by then"
+            else:
+                self._watch_until(end_s, phase.name, is_over=look.is_caught_up, every_s=_LOOK_IF_CAUGHT_UP_EVERY_S)
+                missed = f"by then the workers had not been seen caught up for {CAUGHT_UP_FOR_S:.0f} s"
             if time.monotonic() >= end_s:
-                self.record.note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; the queue was not drained by then.")
+                self.record.note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; {missed}.")
 
     def _watch_until(
         self, end_s: float, phase: str, *, is_over: Callable[[], bool] = lambda: False, every_s: float = _WATCH_EVERY_S

@@ -163,9 +163,10 @@ class Phase(Section):
 
     name: Name = Field(examples=["baseline"])
     duration_s: Duration = Field(alias="duration", gt=0, le=86_400, examples=["20s"])
-    until: Literal["drained"] | None = Field(
+    until: Literal["drained", "caught_up"] | None = Field(
         default=None,
-        description="drained: the phase ends as soon as the queue holds no job, and after its duration at the latest",
+        description="the phase ends, after its duration at the latest, as soon as the queue holds no job (drained), "
+        "or as no ready job has waited for a second in five seconds on end (caught_up)",
     )
     measured: bool = Field(default=True, description="false for warm-up: its figures are left out")
     longrunners: tuple[LongrunnerChoice, ...] = Field(default=(), strict=False)

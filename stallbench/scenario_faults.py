@@ -171,7 +171,7 @@ def _find_phase_faults(phases: list[dict[str, Any]], producers: Mapping[str, Any
     if last_drained is not None and producers.get(load):
         problem = (
             f' is "drained", but producers.{load} is {show_value(producers[load])}, and the queue is never empty for long; '
-            "expected rate = 0"
+            'expected rate = 0, or "caught_up"'
         )
         yield Fault(("phases", last_drained, "until"), problem)
     if phases and all(phase.get("measured") is False for phase in phases):
