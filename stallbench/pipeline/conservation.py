@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.read import EVENTS, Records
+from stallbench.pipeline.rows import make_rows
 from stallbench.pipeline.run_facts import RunFacts
 from stallbench.pipeline.run_metrics import as_phase_rows
 from stallbench.pipeline.tables import TABLES
@@ -44,7 +45,8 @@ def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int 
     )
     if not refused:
         return accounted
-    return accounted.unionByName(jobs.sparkSession.createDataFrame([("refused", refused, [])], TABLES["conservation"]))
+    row = {"state": "refused", "jobs": refused, "examples": []}
+    return accounted.unionByName(make_rows(jobs.sparkSession, [row], TABLES["conservation"]))
 
 
 def make_lost_metric(jobs: DataFrame) -> DataFrame:

@@ -44,6 +44,7 @@ from stallbench.pipeline.ratios import make_ratios
 from stallbench.pipeline.read import make_torn, read_records
 from stallbench.pipeline.recoveries import make_recoveries, make_recovery_metrics
 from stallbench.pipeline.rounds import MOST_JOBS, make_round_metrics, make_rounds
+from stallbench.pipeline.rows import make_rows
 from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
 from stallbench.pipeline.session import LOCAL, fit_to, is_small, open_session
 from stallbench.pipeline.stalls import make_stalls
@@ -121,7 +122,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         writing.start("order", lambda: order)
         writing.start("overdue", lambda: make_overdue(spark, events, jobs, facts, axis))
         window = facts.queue.window if seen.get["claimed"] <= MOST_JOBS else None
-        rounds = (make_rounds(events, jobs, window) if window else spark.createDataFrame([], TABLES["rounds"])).persist()
+        rounds = (make_rounds(events, jobs, window) if window else make_rows(spark, [], TABLES["rounds"])).persist()
         writing.start("rounds", lambda: rounds)
         writing.start("waiting", lambda: make_waiting(spark, conditions, events, jobs))
         recoveries = make_recoveries(
