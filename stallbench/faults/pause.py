@@ -13,7 +13,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.faults.injected_fault import FaultOptions, InjectedFault
 from stallbench.process import Process
 
-_SEEN_WITHIN_S = 2.0
+_SEEN_WITHIN_S = 10.0
 _LOOK_AGAIN_S = 0.002
 
 

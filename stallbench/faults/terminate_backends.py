@@ -13,7 +13,7 @@ from stallbench.duration import Duration
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.injected_fault import FaultOptions, InjectedFault
 
-_GONE_WITHIN_S = 2.0
+_GONE_WITHIN_S = 10.0
 _LOOK_AGAIN_S = 0.005
 _NO_SUCH_THREAD = "1094"
 
