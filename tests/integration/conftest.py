@@ -97,7 +97,7 @@ def cluster(started_cluster: StartedCluster) -> Cluster:
     return started_cluster.cluster
 
 
-def _wait_until_replayed(cluster: Cluster, within_s: float = 20) -> None:
+def _wait_until_replayed(cluster: Cluster, within_s: float = 60) -> None:
     """Wait until every replica has what the primary has now."""
     with connect(cluster.server("primary").direct, "fixture") as primary:
         row = primary.execute("SELECT pg_current_wal_lsn()").fetchone()

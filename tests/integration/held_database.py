@@ -24,7 +24,7 @@ from stallbench.processes import Processes
 from stallbench.servers.cluster import Cluster, Server
 
 _NOT_REMOVABLE = re.compile(r"(\d+) are dead but not yet removable")
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 FEEDBACK_S = 1
 """How often the replica reports its horizon here. What it reports is that old even if nothing on it holds anything."""
 
@@ -71,7 +71,12 @@ class HeldDatabase:
             if process.poll() is None:
                 process.kill()
         self.primary.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name LIKE 'stallbench:longrunner:%'"
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name LIKE 'stallbench:longrunner:%'"
+        )
+        # Whoever used a slot may have gone without the server having noticed yet, and a slot in use cannot be dropped.
+        self.primary.execute(
+            "SELECT pg_terminate_backend(active_pid, 60000) FROM pg_replication_slots "
+            "WHERE slot_name LIKE 'stallbench_%' AND active_pid IS NOT NULL"
         )
         self.primary.execute(
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name LIKE 'stallbench_%'"
@@ -132,15 +137,27 @@ class HeldDatabase:
         return wait_for(lambda: self.find(holder), f"holder {holder}")
 
     def delete_jobs(self) -> None:
-        """Leave 10 dead rows, and give a replica time to report that it wants to see them no more, unless something
-        on it does."""
+        """Leave 10 dead rows, and wait until the replica reports that it wants to see them no more; or, if something wants to,
+        for as long as the report would have taken."""
         self.primary.execute("INSERT INTO jobs SELECT generate_series(1, 10)")
         self.primary.execute("DELETE FROM jobs")
         (next_xid,) = self.primary.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int").fetchone() or (0,)
-        until_s = time.monotonic() + 1.5 * FEEDBACK_S
+        report_due_s, until_s = time.monotonic() + 1.5 * FEEDBACK_S, time.monotonic() + PATIENCE_S
         query = "SELECT count(*) FROM pg_stat_replication WHERE backend_xmin::text::int < %s"
         while self.primary.execute(query, (next_xid,)).fetchone() != (0,) and time.monotonic() < until_s:
+            if time.monotonic() > report_due_s and self._are_wanted(next_xid):
+                return
             time.sleep(0.05)
+
+    def _are_wanted(self, next_xid: int) -> bool:
+        """Whether something that began before that transaction goes on; of what does so on the primary a replica knows, too."""
+        query = """
+        SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type <> 'walsender'
+          AND least(backend_xid::text::int, backend_xmin::text::int) < %(next_xid)s)
+        OR EXISTS (SELECT FROM pg_prepared_xacts WHERE transaction::text::int < %(next_xid)s)
+        """
+        answers = [connection.execute(query, {"next_xid": next_xid}).fetchone() for connection in self.servers.values()]
+        return (True,) in answers
 
     def kept_dead_rows(self, table: str = "jobs") -> int:
         """Vacuum, and return how many dead rows PostgreSQL says it may not remove yet."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 from stallbench.drivers import driver_of
 from stallbench.records.endpoint import Endpoint
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 _BALLAST_ROWS = 200
 _LOOK_EVERY_S = 0.12
 """InnoDB makes its list of transactions anew only if nobody has read it for 0.1 s; the first look, too, may be at an old one."""

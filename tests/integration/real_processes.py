@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from stallbench.processes import Processes
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import EVENT_COLUMNS, Event
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Record(NamedTuple):
@@ -46,8 +47,8 @@ class RecordingProcess:
 
     def records(self) -> list[Record]:
         """Return all events but the empty claims."""
-        with self.path.open(newline="") as file:
-            rows = [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in csv.reader(file)]
+        whole_lines, _, _ = self.path.read_text().rpartition("\n")  # the last may be half written
+        rows = [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in csv.reader(io.StringIO(whole_lines))]
         return [
             Record(Event(row["event"]), _number(row["job_id"]), _number(row["attempt"]), row["detail"])
             for row in rows

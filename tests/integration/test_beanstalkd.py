@@ -25,6 +25,7 @@ from tests.integration.engines import PrivateServers
 pytestmark = pytest.mark.integration
 
 JOB = NewJob(payload="{}")
+TRIES = 10
 Open = Callable[..., Queue[BeanstalkdOptions]]
 
 
@@ -57,10 +58,16 @@ def test_a_job_that_somebody_else_has_by_now_cannot_be_completed(open_one: Open)
 
 
 def test_a_connection_whose_job_is_about_to_run_out_just_gets_nothing(open_one: Open) -> None:
-    queue = open_one(ttr=1)
-    queue.enqueue([JOB])
-    claim_one(queue)
-    assert list(queue.claim()) == []
+    for attempt in range(TRIES):
+        queue = open_one(ttr=1, tube=f"of-try-{attempt}")
+        queue.enqueue([JOB])
+        began_s = time.monotonic()
+        claim_one(queue)
+        further = list(queue.claim())
+        # Where the machine stood still for the whole second, the job may be had again, and nothing has been shown.
+        if time.monotonic() < began_s + 1:
+            break
+    assert further == []
 
 
 def test_tubes_do_not_mix(open_one: Open) -> None:
@@ -131,7 +138,7 @@ def test_a_server_that_forgot_everything_gives_no_id_again(servers: PrivateServe
 
 
 def open_when_up(open_new: Callable[[], Queue[BeanstalkdOptions]], engine: Engine) -> Queue[BeanstalkdOptions]:
-    until_s = time.monotonic() + 10
+    until_s = time.monotonic() + 60
     while True:
         try:
             return open_new()

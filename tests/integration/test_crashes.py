@@ -31,6 +31,8 @@ FORGETTING: list[tuple[str, Engine, Mapping[str, SettingValue]]] = [
 ]
 LOST_CONNECTION = {"2003", "2006", "2013", "1053", "ConnectionError", "ConnectionLostError", "ConnectionRefusedError"}
 """What the drivers call it, and what they call the refusal of who comes again before the server does."""
+WAITING = 100
+"""Jobs: two seconds of the worker's time, if the producer stands still."""
 
 StartOn = Callable[..., RecordingProcess]
 
@@ -65,6 +67,10 @@ def crash_under_load(
     producer = start_on("producer", kind, server.endpoint, rate=200)
     worker = start_on("worker", kind, server.endpoint, work_s=0.02)
     worker.wait_for(Event.COMPLETED, 10)
+    producer.wait_until(
+        lambda records: len(records) >= len(worker.of(Event.COMPLETED)) + WAITING,
+        "so many jobs that some still wait at the crash",
+    )
     assert server.process is not None
     servers.kill(server.process)()
     wait_until_both_go_on(producer, worker)
@@ -105,7 +111,7 @@ def test_what_a_server_forgot_is_known_by_its_id_and_nothing_else_is_missing(
     assert len(completed) == len(set(completed))
     lost = sorted(set(enqueued) - left - set(completed))
     places = [enqueued.index(job_id) for job_id in lost]
-    assert lost, "200 jobs a second for a worker of at most 50: some were waiting"
+    assert lost, "some were waiting"
     assert places == list(range(places[0], places[0] + len(places))), "they were all in the queue at one moment"
 
 

@@ -72,7 +72,7 @@ def test_clients_come_back_to_the_same_server_and_nothing_is_lost(tmp_path: Path
         assert record["evidence"]["exit_code"] == (-9 if kind == "crash" else 0)
         assert record["evidence"]["down_s"] >= 0.5
         assert server.daemon.process is not before
-        assert run.events(Event.ERROR, began_ns)
+        run.wait_until(lambda: run.events(Event.ERROR, began_ns), "a client that saw it")
         run.wait_until_jobs_complete()
         assert find_lost(run) == set()
         run.cluster.check()
@@ -92,7 +92,7 @@ def test_its_end_brings_it_back_before_its_time(tmp_path: Path) -> None:
         assert not answers(run.cluster.server("primary").direct)
         record = run.end_faults()
         assert answers(run.cluster.server("primary").direct)
-        assert 0.2 <= record["evidence"]["down_s"] < 10
+        assert 0.2 <= record["evidence"]["down_s"] < 60
         run.wait_until_jobs_complete()
 
 
@@ -100,8 +100,10 @@ def test_a_server_that_dies_once_more_while_it_starts_is_an_accident(tmp_path: P
     with faulty_run(tmp_path) as run:
         run.strike("crash", down_for="0s")
         daemon = run.cluster.server("primary").daemon
-        run.go_on_for(0.05)
+        first = daemon.process
+        run.faults.go_on()  # once: the next time it might answer already
         assert daemon.process is not None
+        assert daemon.process is not first
         daemon.process.signal(signal.SIGKILL)
         with pytest.raises(NotCarriedOutError, match="server primary was ended by SIGKILL"):
             run.wait_until(lambda: is_over(run), "its return")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -15,16 +17,20 @@ from tests.integration.faulty_run import FaultyRun, faulty_run
 pytestmark = pytest.mark.integration
 
 RETRY_AFTER_S = 1
-PAUSES = 8
+PAUSES = 30
 
 
 def is_stopped(process: Process) -> bool:
     return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
 
 
+def ends_of_worker_1(run: FaultyRun, since_ns: int = 0) -> list[dict[str, str]]:
+    ends = [row for event in (Event.COMPLETED, Event.EXPIRED, Event.ERROR) for row in run.events(event, since_ns)]
+    return [row for row in ends if row["process"] == "worker-1"]
+
+
 def jobs_in_hand(run: FaultyRun) -> set[str]:
-    ends = [row for event in (Event.COMPLETED, Event.EXPIRED, Event.ERROR) for row in run.events(event)]
-    ended = {row["job_id"] for row in ends if row["process"] == "worker-1"}
+    ended = {row["job_id"] for row in ends_of_worker_1(run)}
     return {row["job_id"] for row in run.events(Event.CLAIMED) if row["process"] == "worker-1"} - ended
 
 
@@ -86,7 +92,7 @@ def test_laravel_completes_a_job_twice_when_a_worker_comes_back_after_its_reserv
     ) as run:
         job_id = pause_with_a_job_in_hand(run)
         run.wait_until(
-            lambda: Counter(row["job_id"] for row in run.events(Event.COMPLETED))[job_id] == 2, f"two completions of {job_id}"
+            lambda: Counter(row["job_id"] for row in run.events(Event.COMPLETED))[job_id] >= 2, f"two completions of {job_id}"
         )
 
 
@@ -97,11 +103,18 @@ def test_beanstalkd_tells_a_worker_that_comes_back_that_its_job_is_gone(tmp_path
         for _ in range(PAUSES):
             run.strike("pause", "worker-1")
             run.go_on_for(2 * RETRY_AFTER_S)
+            back_ns = time.time_ns()
             run.end_faults()
-            run.go_on_for(0.5)
-            if gone := [row for row in run.events(Event.ERROR) if row["detail"].startswith("NotFoundError in complete")]:
+            run.wait_until(partial(ends_of_worker_1, run, back_ns), "the end of the job that it has or takes next")
+            if gone := [row for row in ends_of_worker_1(run) if row["detail"].startswith("NotFoundError in complete")]:
                 break
-        (job_id,) = {row["job_id"] for row in gone}
-        assert {row["process"] for row in gone} == {"worker-1"}
-        run.wait_until(lambda: Counter(row["job_id"] for row in run.events(Event.COMPLETED))[job_id] == 1, "its only completion")
-        assert Counter(row["job_id"] for row in run.events(Event.CLAIMED))[job_id] == 2
+        job_id = gone[0]["job_id"]
+
+        def times(event: Event) -> int:
+            return sum(row["job_id"] == job_id for row in run.events(event))
+
+        run.wait_until(lambda: times(Event.COMPLETED) >= 1, "its completion")
+        # The other worker has it again; if the machine stands still for long, so may the first, and each but one finds it gone.
+        run.wait_until(lambda: times(Event.CLAIMED) == times(Event.COMPLETED) + times(Event.ERROR), "the end of each claim")
+        assert times(Event.COMPLETED) == 1
+        assert times(Event.CLAIMED) >= 2

@@ -27,11 +27,27 @@ def leaked_locks(run: FaultyRun) -> int:
     return int(row[0])
 
 
+def wait_until_all_are_back(run: FaultyRun, since_ns: int) -> None:
+    """Each client loses its connection when the pooler comes, and one that stands still sees that late."""
+    clients = {process.name for role in ("worker", "producer") for process in run.load.running(role)}
+
+    def last_ns(*events: Event) -> dict[str, int]:
+        rows = [row for event in events for row in run.events(event, since_ns)]
+        return {name: max((int(row["t_ns"]) for row in rows if row["process"] == name), default=0) for name in clients}
+
+    def are_back() -> bool:
+        lost, served = last_ns(Event.ERROR), last_ns(Event.COMPLETED, Event.ENQUEUED)
+        return all(0 < lost[name] < served[name] for name in clients)
+
+    run.wait_until(are_back, "a move of each client after it lost its connection")
+
+
 def test_transactions_without_prepared_statements_go_through_and_share_few_connections(tmp_path: Path) -> None:
     with faulty_run(tmp_path, workers=4, prepared_statements=False) as run:
         run.wait_until_jobs_complete(5)
+        struck_ns = time.time_ns()
         record = run.strike("pooler", pool_size=2)
-        run.wait_until_jobs_complete(40)
+        wait_until_all_are_back(run, struck_ns)
         began_ns = time.time_ns()
         run.wait_until_jobs_complete(40)
         assert not run.events(Event.ERROR, began_ns)
@@ -59,8 +75,9 @@ def test_statements_prepared_by_name_are_lost_or_found_by_others(tmp_path: Path)
 
 def test_by_the_session_everything_goes_through(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="que") as run:
+        struck_ns = time.time_ns()
         run.strike("pooler", mode="session", pool_size=10)
-        run.wait_until_jobs_complete(20)
+        wait_until_all_are_back(run, struck_ns)
         began_ns = time.time_ns()
         run.wait_until_jobs_complete(20)
         assert not run.events(Event.ERROR, began_ns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -53,19 +53,18 @@ def cluster(mariadb: StartedCluster) -> Cluster:
 
 
 @pytest.fixture
-def sample(cluster: Cluster, tmp_path: Path) -> Iterator[Sample]:
+def sample(cluster: Cluster, tmp_path: Path) -> Sample:
     """Lets a collector measure once; returns values by source, subject and metric."""
     servers = tuple(WatchedServer(name=s.name, role=s.role, endpoint=s.direct, log=s.log) for s in cluster.servers)
     queue = WatchedQueue(kind="laravel", tables=("jobs",), indexes=("jobs_queue_index",))
     document = CollectorsDocument(name="collectors", run_folder=tmp_path, interval_s=1, servers=servers, queue=queue)
-    with ExitStack() as stack:
 
-        def sample_once(name: str) -> Values:
-            collector = find_collectors()[name](document)
-            stack.callback(collector.close)
+    def sample_once(name: str) -> Values:
+        # A test that has to look often would else use up the server's connections.
+        with closing(find_collectors()[name](document)) as collector:
             return {(one.source, one.subject, one.metric): one.value for one in collector.sample()}
 
-        yield sample_once
+    return sample_once
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def run(connection: pymysql.Connection, statement: str) -> None:
         cursor.execute(statement)
 
 
-def wait_for(look: Callable[[], Any], what: str, within_s: float = 10) -> Any:
+def wait_for(look: Callable[[], Any], what: str, within_s: float = 60) -> Any:
     until_s = time.monotonic() + within_s
     while not (found := look()):
         assert time.monotonic() < until_s, f"{what} was not seen"

@@ -10,6 +10,7 @@ from stallbench.drivers.postgres import connect
 from stallbench.servers.cluster import Cluster
 from stallbench.servers.postgres_guest import PostgresGuest
 from tests.integration.conftest import Connection
+from tests.integration.held_database import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -23,6 +24,7 @@ def owner(cluster: Cluster) -> Iterator[Connection]:
         yield connection
         connection.execute(f"ALTER SYSTEM RESET {NAME}")
         connection.execute("SELECT pg_reload_conf()")
+        wait_for(lambda: connection.execute(f"SHOW {NAME}").fetchone() == ("1min",), "the setting of before")
 
 
 @pytest.fixture
@@ -55,5 +57,6 @@ def test_what_nobody_had_altered_is_forgotten(guest: PostgresGuest) -> None:
 
 def test_what_the_owner_had_altered_is_his_again(owner: Connection, guest: PostgresGuest) -> None:
     owner.execute(f"ALTER SYSTEM SET {NAME} = '33s'")
-    owner.execute("SELECT pg_reload_conf(), pg_sleep(0.3)")
+    owner.execute("SELECT pg_reload_conf()")
+    wait_for(lambda: guest.execute(f"SHOW {NAME}") == [("33s",)], "the owner's setting")
     assert change_and_undo(guest) == [("33s", True), ("5s", True), ("33s", True)]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from longrunners import find_longrunners
-from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback, wait_for
+from tests.integration.held_database import PATIENCE_S, HeldDatabase, database_name, held, prompt_feedback, wait_for
 
 __all__ = ["database_name", "held", "prompt_feedback"]
 
@@ -16,12 +17,33 @@ pytestmark = pytest.mark.integration
 
 KINDS = list(find_longrunners())
 IN_ONE_TRANSACTION = ["idle_writer", "snapshot_reader", "replica_reader"]
+QUICK_S = 1.5
+TRIES = 5
+"""Of what has to be quick: a machine that stands still now and then is late in one of them, a slow longrunner in all."""
 
 
 def document_of(held: HeldDatabase, kind: str) -> dict[str, object]:
     """Return a document of the kind at its defaults, on the first role that it runs on."""
     on = {"primary": "primary", "replica": "replica-1"}[find_longrunners()[kind].roles[0]]
     return held.document(kind, on)
+
+
+def lose(held: HeldDatabase, document: dict[str, object], take: Callable[[dict[str, Any]], object], why: str) -> float:
+    """Take from a new longrunner what it holds, see that it ends for that reason, and return how long it took to say so."""
+    process, holder = held.start(document)
+    take(holder)
+    taken_s = time.monotonic()
+    said = wait_for(process.messages, "the longrunner's last words")
+    took_s = time.monotonic() - taken_s
+    wait_for(lambda: process.poll() is not None, "the longrunner's end")
+    assert [*said, *process.messages()] == [{"lost": why}]
+    assert process.exit_code == 3
+    return took_s
+
+
+def wait_until_nothing_is_left(held: HeldDatabase) -> None:
+    """Wait for the server: it notices a moment later that a session's client has gone."""
+    wait_for(lambda: not held.leftovers(), "the end of all that the longrunner had made")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -31,28 +53,30 @@ def test_it_keeps_vacuum_from_rows_deleted_later_until_it_is_asked_to_end(held: 
     held.delete_jobs()
     assert held.kept_dead_rows() == 10
 
-    process.stop(grace_s=5)
+    process.stop(PATIENCE_S)
     assert process.exit_code == 0, process.tail_log()
     assert process.messages()[-1] == {"released": True}
     held.wait_until_vacuum_removes()
-    assert held.leftovers() == []
+    wait_until_nothing_is_left(held)
 
 
 @pytest.mark.parametrize("kind", IN_ONE_TRANSACTION)
 def test_it_says_so_within_a_second_when_its_session_is_terminated(held: HeldDatabase, kind: str) -> None:
     document = document_of(held, kind)
-    process, holder = held.start(document)
-    held.servers[str(document["on"])].execute("SELECT pg_terminate_backend(%s)", (holder["pid"],))
-    wait_for(lambda: process.poll() is not None, "the longrunner's end", within_s=1.5)
-    assert process.messages() == [{"lost": "57P01: terminating connection due to administrator command"}]
-    assert process.exit_code == 3
+
+    def terminate(holder: dict[str, Any]) -> None:
+        held.servers[str(document["on"])].execute("SELECT pg_terminate_backend(%s)", (holder["pid"],))
+
+    why = "57P01: terminating connection due to administrator command"
+    assert any(lose(held, document, terminate, why) < QUICK_S for _ in range(TRIES))
 
 
 def test_its_watching_does_not_reset_the_idle_time_that_the_server_limits(held: HeldDatabase) -> None:
-    held.primary.execute(f"ALTER DATABASE {held.name} SET idle_in_transaction_session_timeout = '1s'")
+    # A machine that stands still must not use it up between two statements of the longrunner.
+    held.primary.execute(f"ALTER DATABASE {held.name} SET idle_in_transaction_session_timeout = '3s'")
     process, _ = held.start(held.document("idle_writer"))
     held.primary.execute(f"ALTER DATABASE {held.name} RESET ALL")
-    wait_for(lambda: process.poll() is not None, "the longrunner's end", within_s=3)
+    wait_for(lambda: process.poll() is not None, "the longrunner's end")
     assert process.messages() == [{"lost": "25P03: terminating connection due to idle-in-transaction timeout"}]
 
 
@@ -84,17 +108,13 @@ def drop_slot(held: HeldDatabase) -> None:
         ("slot", drop_slot, "somebody dropped slot stallbench_slot_1"),
     ],
 )
-def test_it_says_so_when_somebody_removes_what_it_left(
+def test_it_says_so_within_a_second_when_somebody_removes_what_it_left(
     held: HeldDatabase, kind: str, end: Callable[[HeldDatabase], None], why: str
 ) -> None:
     document = document_of(held, kind)
-    process, _ = held.start(document)
-    end(held)
-    wait_for(lambda: process.poll() is not None, "the longrunner's end", within_s=1.5)
-    assert process.messages() == [{"lost": why}]
-    assert process.exit_code == 3
+    assert any(lose(held, document, lambda _: end(held), why) < QUICK_S for _ in range(TRIES))
     held.release(document)
-    assert held.leftovers() == []
+    wait_until_nothing_is_left(held)
 
 
 LEFT_BY_A_KILLED_ONE = {
@@ -115,21 +135,27 @@ def test_after_kill_9_the_same_document_removes_what_was_left(held: HeldDatabase
 
     removed = held.release(document)
     assert [what for what in removed if not what.startswith("session ")] == LEFT_BY_A_KILLED_ONE[kind]
-    assert held.leftovers() == []
+    wait_until_nothing_is_left(held)
     held.wait_until_vacuum_removes()
     assert held.release(document) == [], "there is nothing left to remove the second time"
 
 
 def test_a_prepared_transaction_is_watched_on_although_the_watching_session_is_terminated(held: HeldDatabase) -> None:
     process, holder = held.start(held.document("prepared"))
-    terminate = (
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'stallbench:longrunner:prepared-1'"
-    )
-    assert held.primary.execute(terminate).fetchall() == [(True,)]
-    wait_for(lambda: held.primary.execute(terminate).fetchall(), "another watching session")
+    ended: set[int] = set()
+
+    def watching() -> set[int]:
+        """A session that was told to end may be there for a moment longer."""
+        sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = 'stallbench:longrunner:prepared-1'"
+        return {pid for (pid,) in held.primary.execute(sessions).fetchall()} - ended
+
+    for which in ("a watching session", "another watching session"):
+        (pid,) = wait_for(watching, which)
+        held.primary.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        ended.add(pid)
     assert process.poll() is None and held.find(holder) is not None
-    wait_for(lambda: "stallbench:longrunner:prepared-1" in held.leftovers(), "a third watching session")
-    process.stop(grace_s=5)
+    wait_for(watching, "a third watching session")
+    process.stop(PATIENCE_S)
     assert process.exit_code == 0, process.tail_log()
 
 
@@ -138,7 +164,7 @@ def test_what_another_of_the_same_name_holds_is_not_touched(held: HeldDatabase, 
     document = document_of(held, kind)
     first, holder = held.start(document)
     second = held.run(document)
-    second.wait_end(5)
+    second.wait_end(PATIENCE_S)
     assert second.exit_code == 3
     assert 'the same document with "release": true removes it' in second.tail_log()
     assert first.poll() is None and held.find(holder) is not None

@@ -4,13 +4,15 @@ without feedback ends its readers."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from stallbench.process import Process
 from stallbench.scenario import Database
 from stallbench.servers.postgres import DATABASE
 from tests.integration.conftest import running_cluster
-from tests.integration.held_database import HeldDatabase, wait_for
+from tests.integration.held_database import PATIENCE_S, HeldDatabase, wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -38,27 +40,42 @@ NEEDS_A_SETTING = {
 def test_it_names_the_setting_that_it_needs(held: HeldDatabase, kind: str) -> None:
     document = held.document("slot", type="logical") if kind == "slot" else held.document(kind)
     process = held.run(document)
-    process.wait_end(5)
+    process.wait_end(PATIENCE_S)
     assert process.exit_code == 3
     assert process.messages() == []
     assert f"cannot go on: {NEEDS_A_SETTING[kind]}" in process.tail_log()
-    assert held.leftovers() == []
+    wait_for(lambda: not held.leftovers(), "the end of its session, which the server notices a moment later")
+
+
+def begin_on_the_replica(held: HeldDatabase, kind: str, waits_in: str, **options: object) -> tuple[Process, dict[str, Any]]:
+    """Start a longrunner when the replica has nothing left to replay, which might cancel what it begins with, and see that it holds.
+
+    ``waits_in``: what its session then does. One that the replay meets between two statements is ended in other words.
+    """
+    replica = held.servers["replica-1"]
+    position = held.primary.execute("SELECT pg_current_wal_lsn()").fetchone()
+    replayed = "SELECT pg_last_wal_replay_lsn() >= %s"
+    wait_for(lambda: replica.execute(replayed, position).fetchone() == (True,), "the replay of all that came before")
+    process, holder = held.start(held.document(kind, "replica-1", **options))
+    waits = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = %s"
+    wait_for(lambda: replica.execute(waits, (holder["pid"], waits_in)).fetchone(), f"a session in {waits_in}")
+    return process, holder
 
 
 def test_a_reader_on_a_replica_holds_nothing_on_the_primary_and_is_ended_by_the_replay(held: HeldDatabase) -> None:
-    process, holder = held.start(held.document("replica_reader", "replica-1"))
+    process, holder = begin_on_the_replica(held, "replica_reader", "ClientRead")
     held.delete_jobs()
     assert held.find(holder) is None
-    assert held.kept_dead_rows() == 0
-    wait_for(lambda: process.poll() is not None, "the longrunner's end", within_s=5)
+    held.wait_until_vacuum_removes()
+    wait_for(lambda: process.poll() is not None, "the longrunner's end")
     assert process.messages() == [{"lost": "40001: terminating connection due to conflict with recovery"}]
     assert process.exit_code == 3
 
 
 def test_overlapping_readers_on_a_replica_are_cancelled_by_the_replay_and_come_back(held: HeldDatabase) -> None:
-    process, _ = held.start(held.document("overlapping_readers", "replica-1", readers=2, each="20s"))
+    process, _ = begin_on_the_replica(held, "overlapping_readers", "PgSleep", readers=2, each="1h")
     held.delete_jobs()
-    assert held.kept_dead_rows() == 0
+    held.wait_until_vacuum_removes()
     messages: list[dict[str, object]] = []
 
     def said(key: str) -> list[dict[str, object]]:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 
 KINDS = list(find_longrunners("mariadb"))
 WITH_A_VIEW = ["snapshot_reader", "replica_reader"]
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 _LOOK_EVERY_S = 0.15
 """InnoDB makes its list of transactions anew only if nobody has read it for 0.1 s."""
 
@@ -83,12 +83,12 @@ def held(servers: PrivateServers, empty_on: EmptyOn, tmp_path: Path) -> Iterator
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_server_names_it_until_it_is_asked_to_end(held: Held, kind: str) -> None:
     process, thread = held.start(kind)
-    transaction = wait_for(lambda: held.find(thread), "its transaction")
+    # The server may still be at the end of a statement of which the longrunner has the result.
+    transaction = wait_for(lambda: (found := held.find(thread)) and found.state == "sleep" and found, "its transaction, asleep")
     assert transaction.user == f"longrunner:{kind}-1"
-    assert transaction.state == "sleep"
     assert (transaction.view_age_xids is not None) == (kind in WITH_A_VIEW)
 
-    process.stop(grace_s=5)
+    process.stop(PATIENCE_S)
     assert process.exit_code == 0, process.tail_log()
     assert process.messages()[-1] == {"released": True}
     assert held.find(thread) is None
@@ -98,13 +98,15 @@ def test_the_server_names_it_until_it_is_asked_to_end(held: Held, kind: str) -> 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_history_list_grows_while_it_is_open(held: Held, kind: str) -> None:
     held.execute("CREATE TABLE jobs (id int PRIMARY KEY)")
+    # What others have left would be taken off the list while the longrunner's own comes onto it.
+    wait_for(lambda: (read_history_list_length(held.watcher) or 0) < 100, "purge of what was there before")
     process, _ = held.start(kind)
     before = read_history_list_length(held.watcher) or 0
     for _ in range(200):
         held.execute("INSERT INTO jobs VALUES (1)")
         held.execute("DELETE FROM jobs")
     assert (read_history_list_length(held.watcher) or 0) >= before + 200
-    process.stop(grace_s=5)
+    process.stop(PATIENCE_S)
     wait_for(lambda: (read_history_list_length(held.watcher) or 0) < before + 200, "purge")
 
 
@@ -130,7 +132,9 @@ def release(held: Held, kind: str) -> list[str]:
 def test_after_kill_9_the_same_document_removes_what_was_left(held: Held, kind: str, left: list[str]) -> None:
     process, thread = held.start(kind)
     process.kill()
-    wait_for(lambda: held.find(thread) is None, "the end of its session")
+    # Its session is in the list of processes for longer than its transaction is in InnoDB's, and would be among what is removed.
+    in_list = f"SELECT id FROM information_schema.processlist WHERE id = {thread}"
+    wait_for(lambda: not held.execute(in_list), "the end of its session")
     assert release(held, kind) == left
     assert held.execute("SHOW TABLES") == ()
     assert release(held, kind) == [], "there is nothing left to remove the second time"

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
 from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.process import Process
-from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback, wait_for
+from tests.integration.held_database import PATIENCE_S, HeldDatabase, database_name, held, prompt_feedback, wait_for
 
 __all__ = ["database_name", "held", "prompt_feedback"]
 
 pytestmark = pytest.mark.integration
+
+TRIES = 5
+"""A machine that stands still for longer than readers begin apart lets them begin at the same time, but not at every try."""
 
 
 def open_queries(held: HeldDatabase) -> list[Holder]:
     """Return the readers that hold the horizon now, the oldest first."""
     holders = read_horizon(held.primary, {})
     return [holder for holder in holders if holder.application == "stallbench:longrunner:overlapping_readers-1"]
+
+
+def wait_until_asleep(held: HeldDatabase, holder: dict[str, Any]) -> None:
+    """Wait until a reader is in its query: one that is met between two messages of it takes another end."""
+    asleep = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
+    wait_for(lambda: held.primary.execute(asleep, (holder["pid"],)).fetchone(), "the query itself")
 
 
 def collect(process: Process, messages: list[dict[str, object]], key: str) -> list[dict[str, object]]:
@@ -28,28 +38,41 @@ def collect(process: Process, messages: list[dict[str, object]], key: str) -> li
 
 
 def test_one_query_is_always_open_and_none_is_long(held: HeldDatabase) -> None:
-    process, _ = held.start(held.document("overlapping_readers", readers=3, each="600ms"))
+    # The first and the last begin 3.5 s apart: a machine that stands still for less than that does not end all queries at once.
+    process, _ = held.start(held.document("overlapping_readers", readers=8, each="4s"))
+    messages: list[dict[str, object]] = []
     seen: set[str] = set()
-    until_s = time.monotonic() + 2
-    while time.monotonic() < until_s:
+    until_s = time.monotonic() + PATIENCE_S
+    while {said["reader"] for said in collect(process, messages, "ended")} != set(range(1, 9)):
+        assert time.monotonic() < until_s, f"not every reader has ended a query: {messages}"
         now_open = open_queries(held)
         assert now_open, "there was a moment without an open query"
-        assert now_open[0].age_s is not None and now_open[0].age_s < 1.2
+        assert now_open[0].age_s is not None and now_open[0].age_s < 10
         seen |= {holder.key for holder in now_open}
         time.sleep(0.02)
-    assert len(seen) == 3
-    messages: list[dict[str, object]] = []
-    assert len(collect(process, messages, "ended")) >= 6
+    assert len(seen) == 8
     assert collect(process, messages, "cancelled") == []
 
 
-def test_the_readers_begin_one_after_the_other(held: HeldDatabase) -> None:
+def begin_in_turn(held: HeldDatabase) -> bool:
+    """Start four readers; returns whether they began one after the other, and not all at once."""
     process, _ = held.start(held.document("overlapping_readers", readers=4, each="2s"))
+    at_first = len(open_queries(held))
+    messages: list[dict[str, object]] = []
+
+    def began() -> list[object]:
+        """What the first says may be read with the process's being ready, or later."""
+        return [said["reader"] for said in collect(process, messages, "began") if said["reader"] != 1]
+
+    wait_for(lambda: len(set(began())) == 3, "the beginning of all others")
     wait_for(lambda: len(open_queries(held)) == 4, "all four readers")
-    process.stop(grace_s=5)
-    # What the first says is said before the process is ready, and has been read with that.
-    assert [said["reader"] for said in collect(process, [], "began")][:3] == [2, 3, 4]
+    process.stop(PATIENCE_S)
     assert process.exit_code == 0, process.tail_log()
+    return at_first < 4 and began()[:3] == [2, 3, 4]
+
+
+def test_the_readers_begin_one_after_the_other(held: HeldDatabase) -> None:
+    assert any(begin_in_turn(held) for _ in range(TRIES))
 
 
 @pytest.mark.parametrize(
@@ -60,11 +83,9 @@ def test_the_readers_begin_one_after_the_other(held: HeldDatabase) -> None:
     ],
 )
 def test_a_reader_that_is_ended_by_the_server_says_so_and_comes_back(held: HeldDatabase, end: str, why: str) -> None:
-    process, holder = held.start(held.document("overlapping_readers", readers=2, each="30s"))
+    process, holder = held.start(held.document("overlapping_readers", readers=2, each="1h"))
     messages: list[dict[str, object]] = []
-    asleep = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
-    # A cancellation that reaches a session between two messages of its query is dropped.
-    wait_for(lambda: held.primary.execute(asleep, (holder["pid"],)).fetchone(), "the query itself")
+    wait_until_asleep(held, holder)
     held.primary.execute(f"SELECT {end}(%s)", (holder["pid"],))
     (cancelled,) = wait_for(lambda: collect(process, messages, "cancelled"), "the cancelled query")
     assert (cancelled["reader"], cancelled["why"]) == (1, why)
@@ -74,18 +95,20 @@ def test_a_reader_that_is_ended_by_the_server_says_so_and_comes_back(held: HeldD
 
 
 def test_queries_survive_a_killed_client_until_they_are_released(held: HeldDatabase) -> None:
-    document = held.document("overlapping_readers", readers=2, each="60s")
+    document = held.document("overlapping_readers", readers=2, each="1h")
     process, holder = held.start(document)
+    wait_until_asleep(held, holder)
     process.kill()
     time.sleep(0.3)
     assert [left.pid for left in open_queries(held)] == [holder["pid"]]
     assert f"session {holder['pid']}" in held.release(document)
-    assert held.leftovers() == []
+    wait_for(lambda: not held.leftovers(), "the end of all that was left")
 
 
 def test_on_a_replica_they_hold_the_primary_through_its_feedback(held: HeldDatabase) -> None:
-    _, holder = held.start(held.document("overlapping_readers", "replica-1", readers=2, each="5s"))
+    process, holder = held.start(held.document("overlapping_readers", "replica-1", readers=2, each="1h"))
     found = held.wait_until_held(holder)
     assert (found.source, found.via) == ("replica-1", "feedback")
     held.delete_jobs()
     assert held.kept_dead_rows() == 10
+    process.stop(PATIENCE_S)  # or its queries would outlive it on the replica, and hold what other tests want to be vacuumed

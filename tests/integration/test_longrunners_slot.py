@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from psycopg.pq import ExecStatus
 
-from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback, wait_for
+from tests.integration.held_database import PATIENCE_S, HeldDatabase, database_name, held, prompt_feedback, wait_for
 
 __all__ = ["database_name", "held", "prompt_feedback"]
 
@@ -39,12 +39,12 @@ def test_a_logical_slot_does_not_keep_vacuum_from_a_queue_but_from_the_catalogs(
     assert held.primary.execute(_SLOT).fetchone() == (False, False, True)
     rewrite_catalog(held)
     held.delete_jobs()
-    assert held.kept_dead_rows("jobs") == 0
+    held.wait_until_vacuum_removes("jobs")
     assert held.kept_dead_rows("pg_catalog.pg_attribute") > 0
     found = held.find(holder)
     assert found is not None and found.catalog_only
 
-    process.stop(grace_s=5)
+    process.stop(PATIENCE_S)
     assert process.messages()[-1] == {"released": True}
     held.wait_until_vacuum_removes("pg_catalog.pg_attribute")
 
@@ -55,7 +55,7 @@ def test_it_says_so_when_somebody_uses_the_slot_again(held: HeldDatabase) -> Non
     with psycopg.connect(info.dsn, password=info.password, replication="database", autocommit=True) as connector:
         started = connector.pgconn.exec_(b"START_REPLICATION SLOT stallbench_slot_1 LOGICAL 0/0")
         assert started.status == ExecStatus.COPY_BOTH
-        wait_for(lambda: process.poll() is not None, "the longrunner's end", within_s=1.5)
+        wait_for(lambda: process.poll() is not None, "the longrunner's end")
         backend_pid = connector.info.backend_pid
         connector.pgconn.finish()
     assert process.messages() == [{"lost": f"slot stallbench_slot_1 is in use again, by process {backend_pid} of the server"}]

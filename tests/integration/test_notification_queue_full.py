@@ -13,7 +13,7 @@ from stallbench.open_queue import opened_queue
 from stallbench.parts import find_postgres
 from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
-from tests.integration.faulty_run import faulty_run
+from tests.integration.faulty_run import PATIENCE_S, faulty_run
 
 _POSTGRES = find_postgres()
 
@@ -47,11 +47,11 @@ def test_a_full_notification_queue_refuses_every_enqueue_that_notifies(tmp_path:
             log=tmp_path / "longrunner.log",
             ready=True,
         )
-        longrunner.wait_ready(20)
+        longrunner.wait_ready(PATIENCE_S)
         with pytest.raises(psycopg.Error, match="too many notifications in the NOTIFY queue"):
             enqueue(endpoint, 50_000)
         run.wait_until_jobs_complete(20)
-        longrunner.stop(10)
+        longrunner.stop(PATIENCE_S)
         with connect(endpoint, "test") as connection:
             run.wait_until(
                 lambda: connection.execute("SELECT pg_notification_queue_usage()").fetchone() == (0,), "an empty queue"

@@ -23,6 +23,7 @@ from tests.integration.engines import PrivateServers
 pytestmark = pytest.mark.integration
 
 Open = Callable[[], Queue[LaravelRedisOptions]]
+PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def test_a_server_that_forgot_everything_gives_no_id_again(servers: PrivateServe
 
 
 def open_when_up(open_new: Callable[[], Queue[LaravelRedisOptions]], endpoint: Endpoint) -> Queue[LaravelRedisOptions]:
-    until_s = time.monotonic() + 10
+    until_s = time.monotonic() + PATIENCE_S
     while True:
         try:
             return open_new()

@@ -23,7 +23,7 @@ from tests.integration.conftest import StartedCluster, running_cluster
 pytestmark = pytest.mark.integration
 
 
-def wait_until(condition: Callable[[], bool], within_s: float = 15) -> None:
+def wait_until(condition: Callable[[], bool], within_s: float = 60) -> None:
     until_s = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < until_s, "it did not come true in time"
@@ -73,7 +73,8 @@ def test_a_toxic_is_in_force_from_when_it_is_added_to_when_it_is_removed(cluster
     finally:
         cluster.toxiproxy.remove_toxic("primary", "slow")
     assert cluster.toxiproxy.toxics("primary") == {}
-    assert roundtrip_ms() < 190
+    # One may take as long on a machine that stands still, but not all of them.
+    assert any(roundtrip_ms() < 190 for _ in range(10))
 
 
 def test_a_toxic_that_the_server_refuses_is_told(cluster: Cluster) -> None:

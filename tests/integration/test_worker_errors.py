@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.conditions import Condition, impose, lift
 from stallbench.drivers import driver_of
 from stallbench.drivers.mysql import DRIVER
 from stallbench.open_queue import opened_queue
@@ -51,9 +52,14 @@ class Bench:
         with opened_queue("laravel", options, self.endpoint, "census") as queue:
             return dict(queue.job_ids())
 
-    def start_worker(self, endpoint: Endpoint | None = None, *, work_s: float = 0.0, **options: object) -> RecordingProcess:
-        """Start ``worker-1``."""
-        return self._start("worker", endpoint, work_s=work_s, queue_options=options)
+    @property
+    def conditions(self) -> Path:
+        """Folder of what goes wrong inside the worker."""
+        return self.folder / "conditions"
+
+    def start_worker(self, endpoint: Endpoint | None = None, **options: object) -> RecordingProcess:
+        """Start ``worker-1``, whose jobs take no time."""
+        return self._start("worker", endpoint, work_s=0, conditions=str(self.conditions), queue_options=options)
 
     def start_producer(self, endpoint: Endpoint | None = None, *, rate: float = 20) -> RecordingProcess:
         """Start ``producer-1``."""
@@ -221,9 +227,12 @@ class TestAConnectionThatIsKilled:
 
     def test_between_claim_and_completion(self, bench: Bench) -> None:
         (job,) = bench.install(1)
-        worker = bench.start_worker(work_s=2, retry_after=3)
+        # The first execution alone lasts, for longer than a machine stands still between the claim and the end of the connection.
+        impose(bench.conditions, "slow", Condition(on="workers", takes_s=5))
+        worker = bench.start_worker(retry_after=1)
         worker.wait_for(Event.CLAIMED)
         bench.kill_connection_of("worker-1")
+        lift(bench.conditions, "slow")
         worker.wait_for(Event.COMPLETED)
         worker.end()
         self.assert_executed_again(worker, job)
