@@ -18,7 +18,7 @@ from stallbench.reconnection import reconnect
 from stallbench.role import CannotGoOnError, Stop
 
 _LOOK_EVERY_S = 0.5
-_SETTLED_S = 0.3
+_SETTLED_S = 1.0
 """For so long it must be stuck at every look: one that only waits for buffers to be emptied comes out of it."""
 _MOST_BYTES = 256 * 1024 * 1024
 """More than the buffers of both sockets and of a proxy between them take."""

@@ -24,7 +24,7 @@ RUNS = PROJECT / "runs"
 GRAFANA = "grafana/grafana:12.0.0"
 NAME = f"stallbench-test-{os.getpid()}"
 IMPOSSIBLE = '[{metric="completed.count",phase="baseline",at_least=1000000000,because="nobody is so quick"}]'
-PATIENCE_S = 300.0
+PATIENCE_S = 600.0
 
 pytestmark = [
     pytest.mark.compose,
@@ -105,8 +105,8 @@ def test_a_scenario_runs_is_watched_and_ends_with_its_verdict(ports: dict[str, s
     try:
         run = wait_for_phase("longtx", up)
         grafana = f"http://127.0.0.1:{ports['GRAFANA_PORT']}"
-        assert requests.get(f"{grafana}/api/health", timeout=10).json()["database"] == "ok"
-        boards = requests.get(f"{grafana}/api/search", timeout=10).json()
+        assert requests.get(f"{grafana}/api/health", timeout=30).json()["database"] == "ok"
+        boards = requests.get(f"{grafana}/api/search", timeout=30).json()
         assert {board["uid"] for board in boards} >= {board["uid"] for board in read_dashboards()}
         prometheus = Prometheus(f"http://127.0.0.1:{ports['PROMETHEUS_PORT']}")
         prometheus.start_s -= 30

@@ -60,7 +60,7 @@ def test_a_run_on_joined_servers_leaves_them_as_they_were(bench: Bench, servers:
     assert second.returncode == 3
     assert "is in use by another run of the bench" in err
 
-    out, err = ended.communicate(timeout=240)
+    out, err = ended.communicate(timeout=600)
     assert ended.returncode == 0, out + err
     assert ask(primary.direct, OBJECTS) == []
     assert ask(primary.direct, "SHOW autovacuum_naptime") == [("1min",)]
@@ -83,11 +83,11 @@ def test_a_bench_that_is_killed_leaves_nothing_on_joined_servers(bench: Bench, s
     bench.wait_for_phase("baseline")
     process.send_signal(signal.SIGKILL)
     process.wait()
-    until_s = time.monotonic() + 60
+    until_s = time.monotonic() + 120
     while ask(primary, OBJECTS) or ask(primary, "SHOW autovacuum_naptime") != [("1min",)]:
         assert time.monotonic() < until_s, "the reaper did not set the servers right"
         time.sleep(0.2)
-    assert_nothing_is_left(bench, process.pid, within_s=60)
+    assert_nothing_is_left(bench, process.pid)
 
 
 def test_a_database_that_is_not_empty_is_not_moved_into(bench: Bench, servers: StartedCluster) -> None:

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -24,6 +25,15 @@ def finding(bench: Bench, check: str) -> dict[str, object]:
     return dict(found)
 
 
+def names_below(pid: int) -> set[str]:
+    """Return the names of all processes below one; scripts that start others may be gone before they are asked."""
+    names = set()
+    for process in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            names.add(process.name())
+    return names
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_killed_processes_are_named_and_every_job_is_accounted_for(bench: Bench, seed: int) -> None:
     running = bench.start("run", "longtx", *short("producers.count=2", "workers.work=5ms"))
@@ -33,7 +43,7 @@ def test_killed_processes_are_named_and_every_job_is_accounted_for(bench: Bench,
     for victim in moments.sample(victims, 2):
         time.sleep(moments.uniform(0, 3))
         os.kill(victim["pid"], signal.SIGKILL)
-    out, err = running.communicate(timeout=240)
+    out, err = running.communicate(timeout=600)
     assert running.returncode == 1, out + err
     assert bench.record()["status"] == "completed"
 
@@ -53,7 +63,7 @@ def test_killed_processes_are_named_and_every_job_is_accounted_for(bench: Bench,
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: Bench, seed: int) -> None:
-    running = bench.start("run", "longtx", *short())
+    running = bench.start("run", "longtx", *short("phases.recovered.duration=60s"))
     record = bench.wait_for_phase("baseline")
     time.sleep(random.Random(seed).uniform(0, 6))
     running.kill()
@@ -72,13 +82,13 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: B
 
     reporting = bench.start("report", "latest")
     until_s = time.monotonic() + 60
-    while not any(process.name() == "java" for process in psutil.Process(reporting.pid).children(recursive=True)):
+    while "java" not in names_below(reporting.pid):
         assert time.monotonic() < until_s, "Java did not begin"
         time.sleep(0.05)
     below = psutil.Process(reporting.pid).children(recursive=True)
     reporting.kill()
     reporting.communicate()
-    _, alive = psutil.wait_procs(below, timeout=20)
+    _, alive = psutil.wait_procs(below, timeout=60)
     assert not alive, "nobody makes tables for a bench that is dead"
 
 
@@ -88,12 +98,12 @@ def test_a_bench_that_ends_during_a_pause_leaves_no_paused_worker(bench: Bench, 
     running = bench.start("run", "longtx", *short(pause, "phases.longtx.longrunners=[]", "phases.longtx.duration=60s"))
     record = bench.wait_for_phase("longtx")
     workers = [psutil.Process(process["pid"]) for process in record["processes"] if process["role"] == "worker"]
-    until_s = time.monotonic() + 10
+    until_s = time.monotonic() + 30
     while {worker.status() for worker in workers} != {psutil.STATUS_STOPPED}:
         assert time.monotonic() < until_s, "the pause did not begin"
         time.sleep(0.05)
     running.send_signal(signum)
-    running.communicate(timeout=60)
+    running.communicate(timeout=120)
     assert running.returncode == exit_code
     assert_nothing_is_left(bench, record["bench"]["pid"])
     assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
@@ -104,7 +114,7 @@ def test_an_interrupted_run_is_taken_down_and_kept(bench: Bench, signum: signal.
     running = bench.start("run", "longtx", *short())
     record = bench.wait_for_phase("baseline")
     running.send_signal(signum)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=120)
     assert running.returncode == 130
     assert "interrupted; what was recorded is kept: stallbench report" in err
     assert "Traceback" not in err
@@ -117,7 +127,7 @@ def test_a_server_that_dies_ends_the_run_as_not_carried_out(bench: Bench) -> Non
     record = bench.wait_for_phase("baseline")
     primary = next(process for process in record["processes"] if process["role"] == "server")
     os.kill(primary["pid"], signal.SIGKILL)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=120)
     assert running.returncode == 3
     assert "server primary was ended by SIGKILL" in err
     assert "Traceback" not in err

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_with_folder, measured, scratch_folders
 
 pytestmark = pytest.mark.end_to_end
+ATTEMPTS = 3
 
 
 def test_a_bench_that_is_killed_while_it_measures_leaves_nothing_but_its_records(bench: Bench) -> None:
@@ -20,7 +22,7 @@ def test_a_bench_that_is_killed_while_it_measures_leaves_nothing_but_its_records
     running.kill()
     running.communicate()
     assert_nothing_is_left(bench, running.pid)
-    until_s = time.monotonic() + 20
+    until_s = time.monotonic() + 60
     while bench.record()["status"] == "running":
         assert time.monotonic() < until_s
         time.sleep(0.1)
@@ -31,7 +33,7 @@ def test_an_interrupt_while_it_is_measured_leaves_no_folder_and_no_run_to_be_tak
     running = bench.start("run", "longtx", *measured())
     bench.wait_for_phase("full")
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
+    running.communicate(timeout=120)
     assert running.returncode == 130
     assert not scratch_folders(running.pid)
     assert not list(bench.runs.iterdir())
@@ -47,12 +49,21 @@ def test_workers_that_complete_too_few_jobs_need_a_rate(bench: Bench) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_what_is_measured_is_what_the_workers_can_do_and_nothing_is_left_of_it(bench: Bench) -> None:
-    """Three workers of 50 ms a job can do 60 jobs a second at the very most, and no machine is so slow that they cannot do 40."""
-    ended = bench.run("run", "longtx", *measured("workers.work=50ms", "producers.capacity_share=0.5"))
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    rate = bench.record()["scenario"]["producers"]["rate"]
-    assert 20 <= rate <= 30
+def test_what_is_measured_is_what_the_workers_can_do_and_nothing_is_left_of_it(tmp_path: Path) -> None:
+    """Three workers of 50 ms a job can do 60 jobs a second at the very most, and no machine is so slow that they cannot do 40.
+
+    One that stands still while it is measured can do less; but not each time.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        bench = Bench(tmp_path / f"runs-{attempt}")
+        ended = bench.run("run", "longtx", *measured("workers.work=50ms", "producers.capacity_share=0.5"))
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        rate = bench.record()["scenario"]["producers"]["rate"]
+        assert rate <= 30
+        if rate >= 20:
+            break
+    else:
+        pytest.fail(f"the workers were measured too slow {ATTEMPTS} times, last for {rate:g} jobs/s")
     assert f"the load is 50% of that: producers.rate={rate:g}" in ended.stdout
     assert f"--set producers.rate={rate:g}" in (bench.folder() / "report.html").read_text()
     assert [json.loads(record.read_text())["status"] for record in bench.runs.glob("*-longtx*/run.json")] == ["completed"]

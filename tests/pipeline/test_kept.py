@@ -13,6 +13,8 @@ from stallbench.run_folder import RunFolder
 from tests.pipeline.test_process import java_of
 from tests.synthetic_run import SyntheticRun
 
+pytestmark = pytest.mark.timeout(600)  # it starts Java three times, on a machine that may be busy with others
+
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -70,7 +70,9 @@ class FailingQueue(Queue[QueueOptions]):
 
 
 Run = Callable[..., list[tuple[str, str]]]
-"""Runs a process for a moment on a queue that fails by a plan; returns its first events and their details."""
+"""Runs a process on a queue that fails by a plan until it has recorded some events; returns all of them and their details."""
+_PATIENCE_S = 30.0
+_LOOK_EVERY_S = 0.005
 
 
 @pytest.fixture
@@ -88,7 +90,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[FailingQueue]:
 
 @pytest.fixture
 def run(opened: list[FailingQueue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    def run_for(process: str, for_s: float = 0.1, *, is_fit: bool = True, **plan: list[Exception]) -> list[tuple[str, str]]:
+    def run_until(
+        process: str, events: int, *, at_least_s: float = 0.0, is_fit: bool = True, **plan: list[Exception]
+    ) -> list[tuple[str, str]]:
         monkeypatch.setattr(FailingQueue, "fail_in", plan, raising=False)
         monkeypatch.setattr(FailingQueue, "is_fit", is_fit)
         path = tmp_path / "events.csv"
@@ -100,13 +104,22 @@ def run(opened: list[FailingQueue], tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 if process == "worker"
                 else Producer(ProducerDocument(**told, rate=100), log, stop)
             )
-            threading.Timer(for_s, stop.event.set).start()
+            began_s = time.monotonic()
+
+            def stop_when_seen() -> None:
+                while (passed_s := time.monotonic() - began_s) < _PATIENCE_S:
+                    if passed_s >= at_least_s and path.read_bytes().count(b"\n") >= events:
+                        break
+                    time.sleep(_LOOK_EVERY_S)
+                stop.ask()
+
+            threading.Thread(target=stop_when_seen, daemon=True).start()
             role.run()
         with path.open(newline="") as file:
             rows = [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in csv.reader(file)]
         return [(row["event"], row["detail"]) for row in rows]
 
-    return run_for
+    return run_until
 
 
 ERROR_IN_CLAIM = ("error", "OperationalError in claim: broken")
@@ -115,41 +128,41 @@ ERROR_IN_RECOVER = ("error", "OperationalError in recover: broken")
 
 
 def test_a_worker_keeps_a_connection_that_its_queue_made_fit(run: Run, opened: list[FailingQueue]) -> None:
-    assert run("worker", claim=[BROKEN])[:2] == [ERROR_IN_CLAIM, ("claimed", "")]
+    assert run("worker", 2, claim=[BROKEN])[:2] == [ERROR_IN_CLAIM, ("claimed", "")]
     assert len(opened) == 1
 
 
 def test_a_worker_opens_a_new_connection_if_it_is_not_fit(run: Run, opened: list[FailingQueue]) -> None:
-    assert run("worker", is_fit=False, claim=[BROKEN])[:2] == [ERROR_IN_CLAIM, ("claimed", "")]
+    assert run("worker", 2, is_fit=False, claim=[BROKEN])[:2] == [ERROR_IN_CLAIM, ("claimed", "")]
     assert len(opened) == 2
 
 
 def test_a_worker_opens_a_new_connection_if_it_breaks_while_it_is_made_fit(run: Run, opened: list[FailingQueue]) -> None:
-    events = run("worker", claim=[BROKEN], recover=[BROKEN])
+    events = run("worker", 3, claim=[BROKEN], recover=[BROKEN])
     assert events[:3] == [ERROR_IN_CLAIM, ERROR_IN_RECOVER, ("claimed", "")]
     assert len(opened) == 2
 
 
 def test_a_worker_writes_down_a_claim_that_expired_instead_of_a_completion(run: Run, opened: list[FailingQueue]) -> None:
-    events = run("worker", complete=[ClaimExpiredError(1)])
+    events = run("worker", 4, complete=[ClaimExpiredError(1)])
     assert [event for event, _ in events[:4]] == ["claimed", "worked", "expired", "claimed"]
     assert len(opened) == 1
 
 
 def test_a_worker_that_is_refused_everything_does_not_ask_as_fast_as_it_can(run: Run) -> None:
     began_s = time.monotonic()
-    events = run("worker", for_s=0.5, claim=[BROKEN] * 100_000)
+    events = run("worker", 7, at_least_s=0.5, claim=[BROKEN] * 100_000)
     took_s = time.monotonic() - began_s
     assert set(events) == {ERROR_IN_CLAIM}
     assert 6 < len(events) < 6 + took_s / 0.01
 
 
 def test_a_producer_keeps_a_connection_that_its_queue_made_fit(run: Run, opened: list[FailingQueue]) -> None:
-    assert run("producer", enqueue=[BROKEN])[:2] == [ERROR_IN_ENQUEUE, ("enqueued", "")]
+    assert run("producer", 2, enqueue=[BROKEN])[:2] == [ERROR_IN_ENQUEUE, ("enqueued", "")]
     assert len(opened) == 1
 
 
 def test_a_producer_opens_a_new_connection_if_it_breaks_while_it_is_made_fit(run: Run, opened: list[FailingQueue]) -> None:
-    events = run("producer", enqueue=[BROKEN], recover=[BROKEN])
+    events = run("producer", 3, enqueue=[BROKEN], recover=[BROKEN])
     assert events[:3] == [ERROR_IN_ENQUEUE, ERROR_IN_RECOVER, ("enqueued", "")]
     assert len(opened) == 2
