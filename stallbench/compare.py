@@ -11,7 +11,7 @@ from stallbench.comparison.record import ComparedRun, ComparisonFolder, begin_co
 from stallbench.conclude import conclude
 from stallbench.duration import format_duration
 from stallbench.errors import StallbenchError
-from stallbench.measured_load import measure_capacity
+from stallbench.measured_load import measure_capacity, tell_load
 from stallbench.pipeline_process import KeptPipeline
 from stallbench.run import open_run
 from stallbench.run_folder import RunFolder
@@ -69,7 +69,7 @@ def _give_measured_load(plan: Plan, runs: Path, say: Callable[[str], None]) -> P
     rated = plan.with_capacity(measure_capacity(wanting[first], say, runs))
     for name, one in wanting.items():
         if name == first or one.producers != wanting[first].producers:
-            say(f"the load is {one.producers.capacity_share:.0%} of that: {rated.chosen[name].changes[-1]}")
+            say(tell_load(one, rated.chosen[name]))
     return rated
 
 

@@ -46,8 +46,13 @@ def with_measured_load(
     if not scenario.producers.wants_rate:
         return scenario
     rated = scenario.with_capacity(measure_capacity(scenario, say, runs, joined))
-    say(f"the load is {scenario.producers.capacity_share:.0%} of that: {rated.changes[-1]}")
+    say(tell_load(scenario, rated))
     return rated
+
+
+def tell_load(scenario: Scenario, rated: Scenario) -> str:
+    """Return, in a sentence, what became of a scenario's share of the capacity; ``rated``: the same, with a rate."""
+    return f"the load is {scenario.producers.capacity_share:.0%} of that: {', '.join(rated.changes[len(scenario.changes) :])}"
 
 
 def measure_capacity(scenario: Scenario, say: Callable[[str], None], runs: Path, joined: JoinedServers | None = None) -> float:

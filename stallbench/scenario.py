@@ -5,6 +5,7 @@ Reading a file, overlaying a variant and telling the user what is wrong with it 
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -26,6 +27,10 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 Text = Annotated[str, Field(pattern=r"\S")]
 SettingName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_.]{0,127}$")]
 SettingValue = Annotated[str | int | float | bool, BeforeValidator(_require_setting_value)]
+
+
+_LONGER_AT_MOST = 3
+"""Times a phase's duration that its jobs may make of it: on a machine that stands still a run is to end all the same."""
 
 
 class Section(BaseModel):
@@ -168,9 +173,22 @@ class Phase(Section):
         description="the phase ends, after its duration at the latest, as soon as the queue holds no job (drained), "
         "or as no ready job has waited for a second in five seconds on end (caught_up)",
     )
+    jobs: int | None = Field(
+        default=None,
+        ge=1,
+        description="with producers.capacity_share: the phase lasts until so many jobs were due in it, where that is longer than its "
+        "duration, and for three times that at most",
+    )
     measured: bool = Field(default=True, description="false for warm-up: its figures are left out")
     longrunners: tuple[LongrunnerChoice, ...] = Field(default=(), strict=False)
     faults: tuple[FaultChoice, ...] = Field(default=(), strict=False)
+
+    def at_rate(self, rate: float) -> Self:
+        """Return the phase as it is at a measured ``rate``, jobs a second: long enough for its `jobs`, if it asks for some."""
+        if self.jobs is None or self.jobs <= rate * self.duration_s:
+            return self
+        duration_s = min(_LONGER_AT_MOST * self.duration_s, math.ceil(self.jobs / rate))
+        return self.model_copy(update={"duration_s": duration_s, "jobs": None})
 
 
 class Expectation(Section):
@@ -270,11 +288,15 @@ class Scenario(ScenarioContent, ScenarioOrigin):
     def with_capacity(self, capacity: float) -> Self:
         """Return the scenario at its share of ``capacity``, jobs a second, as ``--set producers.rate=...`` would have made it.
 
-        Rounded to three digits. One that has a rate stays as it is.
+        Rounded to three digits. Phases that ask for so many jobs last as long as these need. One that has a rate stays as it is.
         """
         share = self.producers.capacity_share
         if share is None:
             return self
         rate = float(f"{share * capacity:.3g}")
         producers = self.producers.model_copy(update={"rate": rate, "capacity_share": None})
-        return self.model_copy(update={"producers": producers, "changes": (*self.changes, f"producers.rate={rate:g}")})
+        phases = tuple(phase.at_rate(rate) for phase in self.phases)
+        longer = [new for old, new in zip(self.phases, phases, strict=True) if new != old]
+        durations = [f"phases.{phase.name}.duration={phase.duration_s:g}s" for phase in longer]
+        changes = (*self.changes, f"producers.rate={rate:g}", *durations)
+        return self.model_copy(update={"producers": producers, "phases": phases, "changes": changes})

@@ -6,6 +6,7 @@ The rules, which docs/add-a-scenario.md gives to users:
 - ``phases`` as a table changes single phases by their names: ``phases.longtx.duration = "10s"``. ``phase`` may be said instead.
 - ``also_expect`` adds to ``expect``, which by itself replaces all expectations.
 - A ``queue`` with a ``kind`` replaces the whole table: options of one queue never leak into another.
+- A phase's ``duration`` takes the place of its ``jobs``, by which it might last longer.
 - A load is a ``rate`` or a ``capacity_share``: the one that is given takes the other's place.
 """
 
@@ -154,6 +155,8 @@ def _change_phases(resolved: dict[str, Any], key: str, changes: Any) -> list[Fau
             faults.append(Fault(path, problem))
         else:
             by_name[name].update(change)
+            if "duration" in change and "jobs" not in change:
+                by_name[name].pop("jobs", None)
     return faults
 
 

@@ -104,10 +104,10 @@ def run(
     folder: RunFolder | None = None
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
-        at_most = "at most " if any(phase.until for phase in chosen.phases) else ""
-        view.say(f"{at_most}{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
         try:
             chosen = with_measured_load(chosen, view.say, runs, joined)
+            at_most = "at most " if any(phase.until for phase in chosen.phases) else ""
+            view.say(f"{at_most}{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
             with open_run(chosen, runs, view, joined, watching) as started:
                 folder = started.folder
                 view.say(f"records are in {shorten(folder.path)}")

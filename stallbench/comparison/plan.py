@@ -75,8 +75,8 @@ class Plan:
     def with_capacity(self, capacity: float) -> Plan:
         """Return the plan with a rate for each that asks for a share of what the workers can do, which is ``capacity`` jobs a second."""
         rated = {name: one.with_capacity(capacity) for name, one in self.chosen.items()}
-        loads = {rated[name].changes[-1] if one.producers.wants_rate else None for name, one in self.chosen.items()}
-        return replace(self, chosen=rated, measured=tuple(load for load in loads if load) if len(loads) == 1 else ())
+        loads = {rated[name].changes[len(one.changes) :] for name, one in self.chosen.items()}
+        return replace(self, chosen=rated, measured=next(iter(loads)) if len(loads) == 1 else ())
 
     def scenario_of(self, run: PlannedRun) -> Scenario:
         """Return what ``run`` is to carry out, its seed among the changes, so that it can be repeated by itself."""

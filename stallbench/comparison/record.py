@@ -17,6 +17,7 @@ from stallbench.comparison.subject import Subject, find_baseline, subject_of
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
 from stallbench.run_folder import COMPARISON, create_folder
 from stallbench.run_record import describe_bench
+from stallbench.scenario import CONTROL
 from stallbench.whole_file import replace_file
 
 RunStatus = Literal["planned", "completed", "failed", "aborted"]
@@ -163,7 +164,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
             summary=plan.scenario.summary,
             changes=plan.scenario.changes,
             measured=plan.measured,
-            phases={phase.name: phase.duration_s for phase in plan.scenario.phases},
+            phases={phase.name: phase.duration_s for phase in plan.chosen.get(CONTROL, plan.scenario).phases},
         ),
         seed=plan.seed,
         rounds=plan.rounds,

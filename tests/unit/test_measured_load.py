@@ -61,6 +61,32 @@ def test_what_was_measured_is_a_change_that_a_command_repeats(capacity: float, t
     assert read_scenario(path, overrides=rated.changes) == rated
 
 
+WITH_JOBS = SHARE.replace('duration = "1s"', 'duration = "1s"\njobs = 1000', 1)
+
+
+@pytest.mark.parametrize(("capacity", "duration_s"), [(4000, 1), (1000, 2), (1, 3)], ids=["quick", "slow", "standing still"])
+def test_a_phase_of_so_many_jobs_lasts_longer_on_a_slow_machine(capacity: float, duration_s: float, tmp_path: Path) -> None:
+    scenario = read(tmp_path, WITH_JOBS)
+    rated = scenario.with_capacity(capacity)
+    name = scenario.phases[0].name
+    assert rated.phases[0].duration_s == duration_s
+    assert (f"phases.{name}.duration={duration_s}s" in rated.changes) == (duration_s > 1)
+    assert read(tmp_path, WITH_JOBS, overrides=rated.changes) == rated, "which a command repeats"
+
+
+def test_a_duration_that_somebody_gives_stands(tmp_path: Path) -> None:
+    name = read(tmp_path, WITH_JOBS).phases[0].name
+    given = read(tmp_path, WITH_JOBS, overrides=[f"phases.{name}.duration=0.5s"])
+    assert given.with_capacity(100).phases[0].duration_s == 0.5
+    both = read(tmp_path, WITH_JOBS, overrides=[f"phases.{name}.duration=2s", f"phases.{name}.jobs=195"])
+    assert both.with_capacity(100).phases[0].duration_s == 3
+
+
+def test_a_rate_that_somebody_gives_makes_no_phase_longer(tmp_path: Path) -> None:
+    scenario = read(tmp_path, WITH_JOBS, overrides=["producers.rate=1"])
+    assert scenario.with_capacity(100) is scenario
+
+
 def test_of_a_rate_and_a_share_the_later_one_counts(tmp_path: Path) -> None:
     text = f"{SHARE}\n[variants.at_rate]\nproducers.rate = 10\n"
     share_again = ["producers.rate=3", "producers.capacity_share=0.9"]
