@@ -30,7 +30,8 @@ def ends_of_worker_1(run: FaultyRun, since_ns: int = 0) -> list[dict[str, str]]:
 
 
 def jobs_in_hand(run: FaultyRun) -> set[str]:
-    ended = {row["job_id"] for row in ends_of_worker_1(run)}
+    """Jobs at which worker-1 is at work: one that it is just completing may be gone from the queue already."""
+    ended = {row["job_id"] for row in [*run.events(Event.WORKED), *ends_of_worker_1(run)]}
     return {row["job_id"] for row in run.events(Event.CLAIMED) if row["process"] == "worker-1"} - ended
 
 
