@@ -297,6 +297,6 @@ class Scenario(ScenarioContent, ScenarioOrigin):
         producers = self.producers.model_copy(update={"rate": rate, "capacity_share": None})
         phases = tuple(phase.at_rate(rate) for phase in self.phases)
         longer = [new for old, new in zip(self.phases, phases, strict=True) if new != old]
-        durations = [f"phases.{phase.name}.duration={phase.duration_s:g}s" for phase in longer]
+        durations = [f"phases.{phase.name}.duration={phase.duration_s:.12g}s" for phase in longer]
         changes = (*self.changes, f"producers.rate={rate:g}", *durations)
         return self.model_copy(update={"producers": producers, "phases": phases, "changes": changes})

@@ -74,6 +74,12 @@ def test_a_phase_of_so_many_jobs_lasts_longer_on_a_slow_machine(capacity: float,
     assert read(tmp_path, WITH_JOBS, overrides=rated.changes) == rated, "which a command repeats"
 
 
+def test_a_longer_phase_is_told_to_the_last_digit(tmp_path: Path) -> None:
+    text = WITH_JOBS.replace('duration = "1s"\njobs = 1000', 'duration = "33.3333333s"\njobs = 10_000_000')
+    rated = read(tmp_path, text).with_capacity(1)
+    assert read(tmp_path, text, overrides=rated.changes) == rated
+
+
 def test_a_duration_that_somebody_gives_stands(tmp_path: Path) -> None:
     name = read(tmp_path, WITH_JOBS).phases[0].name
     given = read(tmp_path, WITH_JOBS, overrides=[f"phases.{name}.duration=0.5s"])
