@@ -10,7 +10,7 @@ help:  ## What can be made
 	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
 
 setup:  ## Install what is missing: Python packages, PostgreSQL, Java, Toxiproxy
-	@$(PYTHON) -m stallbench.provision
+	@$(PYTHON) -m stallbench.setup.install
 
 doctor: setup  ## Say what is there and what is missing
 	@$(BIN)/stallbench doctor

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.workers import MEASURED_S, SETTLE_S, run_workers
-from stallbench.open_queue import opened_queue
-from stallbench.packages import CACHE, unpack_debian
-from stallbench.processes import Processes
+from stallbench.processes.queue_client import opened_queue
+from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.processes.supervisor import Processes
 from stallbench.queues import NewJob
-from stallbench.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.scenario import Database
+from stallbench.scenario.model import Database
 from stallbench.servers.cluster import Cluster, start_cluster
+from stallbench.setup.packages import CACHE, unpack_debian
 
 CLIENTS = 10
 _JOBS = 30_000

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stallbench.engines import ENGINES, Engine
-from stallbench.open_queue import opened_queue
-from stallbench.parts import MissingPartError
-from stallbench.processes import Processes
+from stallbench.processes.queue_client import opened_queue
+from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.processes.supervisor import Processes
 from stallbench.queues import find_queue, find_queues
-from stallbench.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.scenario import Database, Producers
+from stallbench.scenario.model import Database, Producers
 from stallbench.servers.cluster import start_cluster
+from stallbench.setup.components import MissingPartError
 
 _LONGEST_S = 600.0
 

@@ -31,7 +31,7 @@ def write_run(folder: Path, *, jobs_per_s: int, duration_s: int, workers: int) -
     (folder / "run.json").write_text(json.dumps(_record(duration_s, workers)))
     events = _write_events(folder / "events", jobs_per_s * duration_s, jobs_per_s, workers)
     _write_samples(folder / "samples", duration_s)
-    (folder / "census.csv").write_text("end,0\n")
+    (folder / "final_snapshot.csv").write_text("end,0\n")
     return events
 
 

@@ -25,13 +25,13 @@ from typing import Any
 import psutil
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 
-from stallbench.drivers.postgres import connect
-from stallbench.open_queue import opened_queue
-from stallbench.processes import Processes
+from stallbench.engines.postgres import connect
+from stallbench.processes.queue_client import opened_queue
+from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.processes.supervisor import Processes
 from stallbench.queues import NewJob, Queue
-from stallbench.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario import Database
+from stallbench.scenario.model import Database
 from stallbench.servers.cluster import start_cluster
 
 _MOVES = 1500

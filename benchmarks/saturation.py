@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.workers import MEASURED_S, Reached, run_workers
-from stallbench.drivers.postgres import connect
-from stallbench.parts import require_postgres
-from stallbench.processes import Processes
+from stallbench.engines.postgres import connect
+from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.processes.supervisor import Processes
 from stallbench.queues import find_queues
-from stallbench.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.scenario import Database
+from stallbench.scenario.model import Database
 from stallbench.servers.cluster import Cluster, start_cluster
+from stallbench.setup.components import require_postgres
 
 CLIENTS = 8
 _JOBS = 150_000

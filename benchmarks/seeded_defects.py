@@ -56,7 +56,7 @@ def main() -> None:
                 outcome = judging.result()
                 outcomes[subject.name].append(outcome)
                 if not outcome.is_right(subject):
-                    print(f"round {number}, {subject.name}: {outcome.tell()}", flush=True)
+                    print(f"round {number}, {subject.name}: {outcome.describe()}", flush=True)
             print(f"\nround {number}: {time.monotonic() - began_s:.0f} s; load so far {min(busy):.0f} to {max(busy):.0f}\n")
             print(make_table(subjects, outcomes), flush=True)
 

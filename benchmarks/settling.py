@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stallbench.drivers import driver_of
-from stallbench.open_queue import opened_queue
-from stallbench.processes import Processes
+from stallbench.engines import driver_of
+from stallbench.processes.queue_client import opened_queue
+from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.processes.supervisor import Processes
 from stallbench.queues import NewJob, Queue
-from stallbench.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.scenario import Database, Producers
+from stallbench.scenario.model import Database, Producers
 from stallbench.servers.cluster import start_cluster
 
 _QUEUES = ("laravel_optimistic", "postgrestue", "que", "skip_locked")

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stallbench.process import Process
-from stallbench.processes import Processes
+from stallbench.processes.process import Process
+from stallbench.processes.supervisor import Processes
 from stallbench.records.endpoint import Endpoint
 
 MEASURED_S = 10.0

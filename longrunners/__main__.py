@@ -15,12 +15,12 @@ from functools import partial
 from prometheus_client import Gauge
 
 from longrunners import find_longrunners
-from longrunners.choice import Choice, Choices, find_faults, tell_fault
 from longrunners.longrunner import LongrunnerDocument, LostError
-from stallbench.drivers import driver_of
+from longrunners.validation import Choice, Choices, describe_issue, find_issues
+from stallbench.engines import driver_of
 from stallbench.exposition import serve
-from stallbench.role import EXIT_BAD_DOCUMENT, CannotGoOnError, Stop, read_document, run_role, say
-from stallbench.role_document import role_document
+from stallbench.external.role_document import role_document
+from stallbench.processes.role import EXIT_BAD_DOCUMENT, CannotGoOnError, Stop, read_document, run_role, say
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.check:
         choices = read_document(Choices, [arguments.document])
-        print(json.dumps([find_faults(choice) for choice in choices.root]))
+        print(json.dumps([find_issues(choice) for choice in choices.root]))
     else:
         where = ["--join", arguments.join] if arguments.join else [arguments.document]
         run_role(partial(run_one, where, {"kind": arguments.kind, "on": arguments.on}))
@@ -55,8 +55,8 @@ def run_one(where: list[str], particulars: dict[str, object]) -> None:
 def hold(document: LongrunnerDocument, stop: Stop) -> None:
     """Do what the document says."""
     engine = document.endpoint.engine
-    if faults := find_faults(Choice(kind=document.kind, engine=engine, options=document.options)):
-        print("\n".join(f"document of {document.name}: {tell_fault(fault)}" for fault in faults), file=sys.stderr)
+    if faults := find_issues(Choice(kind=document.kind, engine=engine, options=document.options)):
+        print("\n".join(f"document of {document.name}: {describe_issue(fault)}" for fault in faults), file=sys.stderr)
         sys.exit(EXIT_BAD_DOCUMENT)
     kind = find_longrunners(engine)[document.kind]
     longrunner = kind(document, kind.options_type.model_validate(document.options))
@@ -74,7 +74,7 @@ def hold(document: LongrunnerDocument, stop: Stop) -> None:
     except Exception as error:
         if not isinstance(error, (LostError, CannotGoOnError, *driver.errors)):
             raise
-        why = f"{driver.code(error)}: {driver.tell(error)}" if isinstance(error, driver.errors) else str(error)
+        why = f"{driver.code(error)}: {driver.describe(error)}" if isinstance(error, driver.errors) else str(error)
         say(lost=why)
         raise CannotGoOnError(f"{document.name} holds no longer: {why}") from error
     say(released=True)

@@ -9,9 +9,9 @@ import psycopg
 from psycopg.pq import ExecStatus
 
 from longrunners.postgres_longrunner import Connection
-from stallbench.drivers.driver import CONNECT_TIMEOUT_S
+from stallbench.engines.driver import CONNECT_TIMEOUT_S
+from stallbench.processes.role import CannotGoOnError
 from stallbench.records.endpoint import Endpoint
-from stallbench.role import CannotGoOnError
 
 _PATIENCE_S = 5.0
 _LOOK_EVERY_S = 0.02

@@ -10,9 +10,9 @@ from typing import Any
 import pymysql
 
 from longrunners.longrunner import Longrunner, LongrunnerOptions, LostError
-from stallbench.drivers import driver_of
-from stallbench.drivers.mysql import LONGEST_USER
-from stallbench.role import Stop
+from stallbench.engines import driver_of
+from stallbench.engines.mysql import LONGEST_USER
+from stallbench.processes.role import Stop
 
 _LOOK_EVERY_S = 0.2
 _SESSIONS = "SELECT id FROM information_schema.processlist WHERE user = %s AND id <> connection_id()"

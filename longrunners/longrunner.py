@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.exposition import Exposure
+from stallbench.processes.role import Stop
 from stallbench.records.endpoint import Endpoint
-from stallbench.role import Stop
 
 
 class LongrunnerOptions(BaseModel):

@@ -17,10 +17,10 @@ import psycopg
 from pydantic import Field
 
 from longrunners.longrunner import LongrunnerOptions, LostError
-from longrunners.postgres_longrunner import Connection, PostgresLongrunner, tell
-from stallbench.duration import Duration
-from stallbench.reconnection import reconnect
-from stallbench.role import CannotGoOnError, Stop, say
+from longrunners.postgres_longrunner import Connection, PostgresLongrunner, describe
+from stallbench.processes.reconnection import reconnect
+from stallbench.processes.role import CannotGoOnError, Stop, say
+from stallbench.scenario.duration import Duration
 
 _LOOK_EVERY_S = 0.2
 _BREATH_S = 0.2
@@ -114,7 +114,7 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
                 self._clear(connection)
                 if not stop.asked:
                     lasted_s = round(time.monotonic() - began_s, 3)
-                    self._say(cancelled={"reader": number + 1, "lasted_s": lasted_s, "why": tell(error)})
+                    self._say(cancelled={"reader": number + 1, "lasted_s": lasted_s, "why": describe(error)})
                     stop.wait(_BREATH_S)
         connection.close()
 

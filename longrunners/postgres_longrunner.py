@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from longrunners.longrunner import Longrunner, OptionsT
-from stallbench.drivers.postgres import connect
+from stallbench.engines.postgres import connect
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -40,7 +40,7 @@ class PostgresLongrunner(Longrunner[OptionsT]):
             return [*(f"session {pid}" for pid, _ in ended), *self.remove(connection)]
 
 
-def tell(error: psycopg.Error) -> str:
+def describe(error: psycopg.Error) -> str:
     """Return an error of the server in one line, its SQLSTATE first."""
     words = error.diag.message_primary or str(error).strip().splitlines()[0]
     return f"{error.sqlstate or 'no SQLSTATE'}: {words}"

@@ -8,10 +8,10 @@ from typing import Any
 from psycopg.sql import SQL, Identifier, Literal
 
 from longrunners.idle_writer import drop_table
-from longrunners.leftover import LeftoverLongrunner
 from longrunners.longrunner import LongrunnerOptions
 from longrunners.postgres_longrunner import Connection
-from stallbench.role import CannotGoOnError
+from longrunners.sessionless import LeftoverLongrunner
+from stallbench.processes.role import CannotGoOnError
 
 _NEEDED = "max_prepared_transactions of at least 1 in database.settings"
 

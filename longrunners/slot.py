@@ -12,10 +12,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from longrunners.feedback import send_feedback
-from longrunners.leftover import LeftoverLongrunner
 from longrunners.longrunner import LongrunnerOptions
 from longrunners.postgres_longrunner import Connection
-from stallbench.role import CannotGoOnError
+from longrunners.sessionless import LeftoverLongrunner
+from stallbench.processes.role import CannotGoOnError
 
 _NEEDED = "wal_level = 'logical' in database.settings, for a logical slot"
 _STATE = """

@@ -14,8 +14,8 @@ import psycopg
 
 from longrunners.longrunner import LongrunnerOptions, LostError
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner
-from stallbench.reconnection import reconnect
-from stallbench.role import CannotGoOnError, Stop
+from stallbench.processes.reconnection import reconnect
+from stallbench.processes.role import CannotGoOnError, Stop
 
 _LOOK_EVERY_S = 0.5
 _SETTLED_S = 1.0

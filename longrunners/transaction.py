@@ -10,8 +10,8 @@ import psycopg
 from psycopg.errors import Diagnostic
 
 from longrunners.longrunner import LostError, OptionsT
-from longrunners.postgres_longrunner import Connection, PostgresLongrunner, tell
-from stallbench.role import Stop
+from longrunners.postgres_longrunner import Connection, PostgresLongrunner, describe
+from stallbench.processes.role import Stop
 
 _LOOK_EVERY_S = 0.2
 
@@ -60,7 +60,7 @@ class TransactionLongrunner(PostgresLongrunner[OptionsT]):
             try:
                 pgconn.consume_input()
             except psycopg.OperationalError as error:
-                raise LostError(self._last_words or tell(error)) from error
+                raise LostError(self._last_words or describe(error)) from error
             finally:
                 pgconn.is_busy()  # parses what was read, so that `_remember` is called
 

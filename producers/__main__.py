@@ -9,9 +9,9 @@ import sys
 
 from producers.producer import Producer, ProducerDocument
 from stallbench.exposition import EventFigures, offered_rate, serve
+from stallbench.external.role_document import role_document
+from stallbench.processes.role import Rest, Stop, run_role, say
 from stallbench.records.events import EventLog
-from stallbench.role import Rest, Stop, run_role, say
-from stallbench.role_document import role_document
 
 
 def main() -> None:

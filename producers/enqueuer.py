@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import Field
 
-from stallbench.queue_client import ClientDocument, QueueClient
+from stallbench.processes.queue_client import ClientDocument, QueueClient
+from stallbench.processes.role import Stop
 from stallbench.queues import NewJob, Queue, RefusedError
 from stallbench.records.events import Event, EventLog
-from stallbench.role import Stop
 
 Move = Callable[[Sequence[NewJob]], Sequence[int]]
 
@@ -65,9 +65,9 @@ class Enqueuer:
                 self.client.record_error(error, "enqueue", intended_ns=intended_ns, duration_ns=duration_ns)
             raise
         self.duration_ns = duration_ns = time.monotonic_ns() - began_ns
-        conditions = queue.conditions
+        preconditions = queue.preconditions
         for intended_ns, job_id in zip(wanted_ns, ids, strict=True):
-            detail = str(conditions.get(job_id, ""))
+            detail = str(preconditions.get(job_id, ""))
             self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns, detail=detail)
 
     def make_jobs(self, numbers: range) -> list[NewJob]:

@@ -18,11 +18,11 @@ from locust.runners import WorkerRunner
 from producers.enqueuer import Enqueuer, EnqueuerDocument
 from producers.locust_options import find_target, read_rate
 from producers.locust_target import GivenDocument, Target, require_queue
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.exposition import EventFigures, offered_rate, serve
-from stallbench.reconnection import reconnect
+from stallbench.processes.reconnection import reconnect
+from stallbench.processes.role import EXIT_CANNOT_GO_ON, CannotGoOnError, Stop, say
 from stallbench.records.events import Event, EventLog
-from stallbench.role import EXIT_CANNOT_GO_ON, CannotGoOnError, Stop, say
 
 _SPREAD = 0.618034
 """The golden ratio's fraction: its multiples spread evenly over 0 to 1, however many there are, so that users take turns."""
@@ -167,4 +167,4 @@ class LocustLoad:
     def _record_refusal(self, error: Exception) -> None:
         driver = driver_of(self.document.endpoint.engine)
         assert self.log is not None, "nothing was opened"
-        self.log.write(Event.ERROR, detail=f"{driver.code(error)} in connect: {driver.tell(error)}")
+        self.log.write(Event.ERROR, detail=f"{driver.code(error)} in connect: {driver.describe(error)}")

@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from producers.locust_target import GivenDocument, JoinedRun, LocustDocument, ScenarioAlone, Target
 from stallbench.errors import BadInputError
-from stallbench.invitation import wait_for_invitation
-from stallbench.joined import read_joined_servers
-from stallbench.locust_bounds import LocustBounds
-from stallbench.role import Stop, read_document
-from stallbench.scenario_file import read_scenario
+from stallbench.external.addresses import read_external_servers
+from stallbench.external.registration import wait_for_run
+from stallbench.processes.role import Stop, read_document
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.locust_bounds import LocustBounds
 
 _WAYS = "expected one of --join DIR (a run that invites), --scenario NAME with --dsn and --database (its queue, without a run)"
 _OF_SCENARIO = ("variant", "set", "dsn", "database", "install")
@@ -93,7 +93,7 @@ def _find_run(options: argparse.Namespace, stop: Stop) -> JoinedRun | None:
     place = Path(options.join)
     if not place.is_dir():
         raise BadInputError(f"--join {place}: expected one folder: a run's, or that of all runs")
-    folder = wait_for_invitation(place, stop)
+    folder = wait_for_run(place, stop)
     return None if folder is None else JoinedRun(folder)
 
 
@@ -107,7 +107,7 @@ def _read_alone(options: argparse.Namespace) -> ScenarioAlone:
         raise BadInputError(f"{scenario.file}: {problem}; expected --rate JOBS")
     if options.run_time and options.run_time > scenario.duration_s:
         raise BadInputError(f"--run-time {options.run_time}s: the phases of {scenario.file} end after {scenario.duration_s:g} s")
-    servers = read_joined_servers(
+    servers = read_external_servers(
         [options.dsn] if options.dsn else [],
         database=options.database,
         toxiproxy=None,

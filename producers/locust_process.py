@@ -12,12 +12,12 @@ from locust.env import Environment
 from locust.event import Events
 from locust.runners import STATE_STOPPED, LocalRunner, MasterRunner, WorkerRunner
 
-from producers.locust_judgement import judge, keep_fractions_of_ms
 from producers.locust_load import LocustLoad
 from producers.locust_options import add_options, read_bounds, read_rate
 from producers.locust_target import require_queue
+from producers.locust_verdict import judge, keep_fractions_of_ms
 from stallbench.errors import EXIT_BAD_INPUT, BadInputError, StallbenchError
-from stallbench.role import EXIT_CANNOT_GO_ON, is_expected
+from stallbench.processes.role import EXIT_CANNOT_GO_ON, is_expected
 
 USERS = 50
 """Connections that share the rate if nobody says."""
@@ -112,7 +112,7 @@ class LocustProcess:
             return
         exceptions = sum(one["count"] for one in runner.exceptions.values())
         judgement = judge(environment.stats.total, self._bounds, exceptions)
-        print(judgement.tell(), file=sys.stderr, flush=True)
+        print(judgement.describe(), file=sys.stderr, flush=True)
         if self._load.target.result is not None:
             judgement.leave(self._load.target.result)
         if environment.process_exit_code is None:

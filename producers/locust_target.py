@@ -11,13 +11,13 @@ from pathlib import Path
 from pydantic import Field
 
 from producers.enqueuer import EnqueuerDocument
-from stallbench.invitation import follow, read_invitation, sit_down
-from stallbench.locust_bounds import LocustBounds, bounds_of
-from stallbench.open_queue import opened_queue
+from stallbench.external.registration import follow, joined_folder, read_join_instructions
+from stallbench.processes.queue_client import opened_queue
+from stallbench.processes.role import Stop
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.role import Stop
-from stallbench.scenario import Scenario
+from stallbench.scenario.locust_bounds import LocustBounds, bounds_of
+from stallbench.scenario.model import Scenario
 
 
 class LocustDocument(EnqueuerDocument):
@@ -79,13 +79,13 @@ class JoinedRun(Target):
     def __init__(self, folder: Path) -> None:
         """Read the invitation in ``folder``; raises `CannotGoOnError` if it cannot be read."""
         self._folder = folder
-        self.rate = float(str(read_invitation(folder).producer["rate"]))
+        self.rate = float(str(read_join_instructions(folder).producer["rate"]))
         self.result = folder.parent / "locust" / f"master-{socket.gethostname()}.json"
 
     @contextmanager
     def taken_part(self, stop: Stop) -> Iterator[EnqueuerDocument]:
         """Sit down as a producer."""
-        with sit_down("producer", self._folder, stop) as told:
+        with joined_folder("producer", self._folder, stop) as told:
             self.result = self._folder.parent / "locust" / f"{told['name']}.json"
             yield EnqueuerDocument.model_validate({key: value for key, value in told.items() if key not in ("rate", "max_batch")})
 

@@ -20,10 +20,10 @@ from locust.user.task import LOCUST_STATE_STOPPING
 from producers.enqueuer import Move
 from producers.locust_load import LocustLoad
 from producers.locust_process import LocustProcess
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.errors import StallbenchError
+from stallbench.processes.role import CannotGoOnError, is_expected
 from stallbench.queues import NewJob, RefusedError
-from stallbench.role import CannotGoOnError, is_expected
 
 _load = LocustLoad()
 LocustProcess(_load).listen(events)

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from producers.enqueuer import Enqueuer, EnqueuerDocument
 from producers.schedule import Schedule
+from stallbench.processes.role import Stop
 from stallbench.queues import RefusedError
 from stallbench.records.events import EventLog
-from stallbench.role import Stop
 
 _LONGEST_NAP_S = 0.2
 _JOBS_AT_ONCE, _BYTES_AT_ONCE = 10_000, 4_000_000
@@ -58,7 +58,7 @@ class Producer:
                 client.record_error(error, "enqueue", intended_ns=wanted_ns)
                 raise
             duration_ns = time.monotonic_ns() - began_ns
-            self._log.write_enqueued(ids, client.queue.conditions, intended_ns=wanted_ns, duration_ns=duration_ns)
+            self._log.write_enqueued(ids, client.queue.preconditions, intended_ns=wanted_ns, duration_ns=duration_ns)
             if self._stop.asked:
                 return
 

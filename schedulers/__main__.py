@@ -6,8 +6,8 @@ import sys
 
 from schedulers.scheduler import Scheduler, SchedulerDocument
 from stallbench.exposition import EventFigures, serve
+from stallbench.processes.role import Stop, read_document, run_role, say
 from stallbench.records.events import EventLog
-from stallbench.role import Stop, read_document, run_role, say
 
 
 def main() -> None:

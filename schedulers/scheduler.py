@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from stallbench.queue_client import ClientDocument, QueueClient
+from stallbench.processes.queue_client import ClientDocument, QueueClient
+from stallbench.processes.role import Stop
 from stallbench.records.events import EventLog
-from stallbench.role import Stop
 
 _PAUSE_AFTER_ERROR_S = 0.2
 

@@ -4,7 +4,7 @@
     run.enqueue(1, at_s=0.5)
     run.execute(1, at_s=1.0, by="worker-1")
     run.sample("backlog", "queue", at_s=1.5, depth=3)
-    run.write(census={2: "queued"})
+    run.write(final snapshot={2: "queued"})
 
 Times are seconds since the first phase began (`START_NS`); they may be negative. A move is recorded when it has been made: ``took_ms`` lies
 before ``at_s``. Each method adds one record, or the few of one life; nothing is checked, so that a story may also be an impossible one.
@@ -112,9 +112,9 @@ class SyntheticRun:
                 "phase": phase,
                 "options": {},
                 "start_ns": at_ns(from_s - 0.5),
-                "proven_ns": at_ns(from_s),
+                "verified_ns": at_ns(from_s),
                 "end_ns": None if to_s is None else at_ns(to_s),
-                "released_ns": None if to_s is None else at_ns(to_s),
+                "verified_gone_ns": None if to_s is None else at_ns(to_s),
                 "evidence": {},
                 "held": to_s is not None,
                 **more,
@@ -201,18 +201,18 @@ class SyntheticRun:
         self._garbled.append((file, tail))
         return self
 
-    def write(self, *, census: Mapping[int, str] | None = None, census_text: str | None = None) -> Path:
+    def write(self, *, final_snapshot: Mapping[int, str] | None = None, census_text: str | None = None) -> Path:
         """Write all files and return the folder.
 
-        ``census``: job and state of what the queue still held; none if no census was taken. ``census_text`` is written as it is.
+        ``final_snapshot``: job and state of what the queue still held; none if no final snapshot was taken. ``census_text`` is written as it is.
         """
         files = {f"events/{process}.csv": "".join(lines).encode() for process, lines in self._events.items()}
         files |= {f"samples/{collector}.csv": "".join(lines).encode() for collector, lines in self._samples.items()}
-        if census is not None:
-            jobs = "".join(f"{job},{state}\n" for job, state in census.items())
-            census_text = f"{jobs}end,{len(census)}\n"
+        if final_snapshot is not None:
+            jobs = "".join(f"{job},{state}\n" for job, state in final_snapshot.items())
+            census_text = f"{jobs}end,{len(final_snapshot)}\n"
         if census_text is not None:
-            files["census.csv"] = census_text.encode()
+            files["final_snapshot.csv"] = census_text.encode()
         for file, tail in self._garbled:
             files[file] = files.get(file, b"") + tail
         self.record["processes"] = list(self._processes.values())

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 
 from stallbench.exposition import EventFigures, serve
+from stallbench.external.role_document import role_document
+from stallbench.processes.role import Rest, Stop, run_role, say
 from stallbench.records.events import EventLog
-from stallbench.role import Rest, Stop, run_role, say
-from stallbench.role_document import role_document
 from workers.worker import Worker, WorkerDocument
 
 

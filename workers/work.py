@@ -1,4 +1,4 @@
-"""What a job's work is: it takes its time, and fails, lasts, or kills its worker where a condition says so."""
+"""What a job's work is: it takes its time, and fails, lasts, or kills its worker where a job_fault says so."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import signal
 import time
 from collections.abc import Mapping
 
-from stallbench.conditions import Condition, Conditions
+from stallbench.injection.job_faults import JobFault, JobFaults
+from stallbench.processes.role import say
 from stallbench.queues import Claim
-from stallbench.role import say
 
 
 class WorkFailedError(Exception):
@@ -21,35 +21,35 @@ class WorkFailedError(Exception):
 class Work:
     """Does the work of one worker's jobs, one after the other."""
 
-    def __init__(self, work_s: float, conditions: Conditions, chance: random.Random) -> None:
+    def __init__(self, work_s: float, job_faults: JobFaults, chance: random.Random) -> None:
         """``work_s``: how long a job takes if nothing is wrong."""
         self._work_s = work_s
-        self._conditions = conditions
+        self._job_faults = job_faults
         self._random = chance
         self._met: set[str] = set()
 
     def do(self, claim: Claim) -> None:
         """Work a job; raises `WorkFailedError` if it fails."""
-        struck = {name: condition for name, condition in self._conditions.look().items() if self._is_struck(claim, condition)}
-        self.tell(struck)
-        lasting_s = [condition.takes_s for condition in struck.values() if condition.takes_s is not None]
+        struck = {name: job_fault for name, job_fault in self._job_faults.look().items() if self._is_struck(claim, job_fault)}
+        self.describe(struck)
+        lasting_s = [job_fault.takes_s for job_fault in struck.values() if job_fault.takes_s is not None]
         time.sleep(max(lasting_s, default=self._work_s))
         # One that has been lifted meanwhile is mended code, and kills nobody.
-        if any(condition.kills and self._conditions.announce_death(name) for name, condition in struck.items()):
+        if any(job_fault.kills and self._job_faults.announce_death(name) for name, job_fault in struck.items()):
             os.kill(os.getpid(), signal.SIGKILL)
-        failing = [name for name, condition in struck.items() if condition.fails]
+        failing = [name for name, job_fault in struck.items() if job_fault.fails]
         if failing:
             raise WorkFailedError(f"what the job needs is not there ({', '.join(failing)})")
 
-    def tell(self, met: Mapping[str, Condition]) -> None:
-        """Say of each condition, once, that it has been met: by that the bench knows that it works."""
+    def describe(self, met: Mapping[str, JobFault]) -> None:
+        """Say of each job_fault, once, that it has been met: by that the bench knows that it works."""
         for name in met.keys() - self._met:
             self._met.add(name)
             say(met=name)
 
-    def _is_struck(self, claim: Claim, condition: Condition) -> bool:
-        if not (condition.kills or condition.fails or condition.takes_s is not None):
+    def _is_struck(self, claim: Claim, job_fault: JobFault) -> bool:
+        if not (job_fault.kills or job_fault.fails or job_fault.takes_s is not None):
             return False
-        if condition.mark is not None and json.loads(claim.payload).get("mark") != condition.mark:
+        if job_fault.mark is not None and json.loads(claim.payload).get("mark") != job_fault.mark:
             return False
-        return condition.share >= 1 or self._random.random() < condition.share
+        return job_fault.share >= 1 or self._random.random() < job_fault.share

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import Field
 
-from stallbench.conditions import Conditions
-from stallbench.queue_client import ClientDocument, QueueClient
+from stallbench.injection.job_faults import JobFaults
+from stallbench.processes.queue_client import ClientDocument, QueueClient
+from stallbench.processes.role import Stop
 from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, Queue
 from stallbench.records.events import Event, EventLog
-from stallbench.role import Stop
 from workers.work import Work, WorkFailedError
 
 _FAILURES_WITHOUT_PAUSE = 5
@@ -32,8 +32,8 @@ class WorkerDocument(ClientDocument):
     )
     seed: int = Field(default=1, description="of the drawn pauses, and of the queue's own choices")
     wait_for_go: bool = Field(default=False, description="whether to claim nothing before SIGUSR1")
-    conditions: Path | None = Field(
-        default=None, description="folder of what goes wrong inside workers; see `stallbench.conditions`"
+    job_faults: Path | None = Field(
+        default=None, description="folder of what goes wrong inside workers; see `stallbench.injection.job_faults`"
     )
 
 
@@ -47,9 +47,9 @@ class Worker:
         self._stop = stop
         self._random = random.Random(document.seed)
         self._in_hand: Claim | None = None
-        self._conditions = Conditions(document.conditions, document.name)
+        self._job_faults = JobFaults(document.job_faults, document.name)
         self._clock_offset_s = 0.0
-        self._work = Work(document.work_s, self._conditions, self._random)
+        self._work = Work(document.work_s, self._job_faults, self._random)
         self._client = QueueClient(document, log, stop, prepare=self._prepare)
 
     def run(self) -> None:
@@ -86,9 +86,9 @@ class Worker:
         queue.clock = lambda: time.time() + self._clock_offset_s
 
     def _set_clock(self) -> None:
-        wrong = {name: condition for name, condition in self._conditions.look().items() if condition.clock_offset_s}
-        self._clock_offset_s = sum(condition.clock_offset_s for condition in wrong.values())
-        self._work.tell(wrong)
+        wrong = {name: job_fault for name, job_fault in self._job_faults.look().items() if job_fault.clock_offset_s}
+        self._clock_offset_s = sum(job_fault.clock_offset_s for job_fault in wrong.values())
+        self._work.describe(wrong)
 
     def _claim(self) -> Claim | None:
         began_ns = time.monotonic_ns()
@@ -157,5 +157,5 @@ class Worker:
             Event.RETRIED,
             job_id=claim.job_id if claim else None,
             attempt=claim.attempt if claim else None,
-            detail=self._client.tell(error, "complete" if claim else "claim"),
+            detail=self._client.describe(error, "complete" if claim else "claim"),
         )

@@ -11,7 +11,7 @@ from stallbench.collectors.document import CollectorsDocument
 from stallbench.collectors.own_cost import OwnCost
 from stallbench.collectors.sampler import Sampler
 from stallbench.exposition import SampleFigures, serve
-from stallbench.role import CannotGoOnError, Stop, read_document, run_role, say
+from stallbench.processes.role import CannotGoOnError, Stop, read_document, run_role, say
 
 _FIRST_SAMPLES_S = 20.0
 _LAST_SAMPLES_S = 5.0

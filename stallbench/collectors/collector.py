@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from stallbench.collectors.connections import Connections, NotMeasuredError
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
-from stallbench.drivers import driver_of, loaded_errors
+from stallbench.engines import driver_of, loaded_errors
 from stallbench.records.samples import Sample
 
 
@@ -58,7 +58,7 @@ class ServerCollector(Collector):
             except NotMeasuredError as error:
                 failures.append(str(error))
             except loaded_errors() as error:
-                failures.append(f"{server.name}: {driver.tell(error)}")
+                failures.append(f"{server.name}: {driver.describe(error)}")
         if failures:
             raise NotMeasuredError("; ".join(failures))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stallbench.collectors.document import WatchedServer
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 
 APPLICATION_PREFIX = "stallbench:collector:"
 """What the application name of every collector's session on PostgreSQL begins with."""
@@ -79,7 +79,7 @@ class Connections:
             line.connection = driver.connect_to_watch(server.endpoint, f"collector:{self._collector}")
             line.pause_s = 0.0
         except driver.errors as error:
-            line.why_not = f"{server.name} cannot be reached: {driver.tell(error)}"
+            line.why_not = f"{server.name} cannot be reached: {driver.describe(error)}"
             line.pause_s = min(max(2 * line.pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
             line.next_try_s = time.monotonic() + line.pause_s
             raise NotMeasuredError(line.why_not) from error

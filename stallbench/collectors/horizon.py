@@ -16,7 +16,7 @@ import psycopg
 
 from stallbench.collectors.collector import POSTGRES, Collector, samples_of
 from stallbench.collectors.connections import APPLICATION_PREFIX, NotMeasuredError
-from stallbench.drivers.postgres import Connection
+from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
 WORTH_RECORDING_S = 1.0

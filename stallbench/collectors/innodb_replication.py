@@ -9,8 +9,8 @@ import pymysql
 
 from stallbench.collectors.collector import INNODB, ServerCollector, samples_of
 from stallbench.collectors.document import WatchedServer
+from stallbench.engines.mysql import read_replica_status
 from stallbench.records.samples import Sample
-from stallbench.replica_status import read_replica_status
 
 
 class InnoDBReplicationCollector(ServerCollector):

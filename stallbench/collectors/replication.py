@@ -9,7 +9,7 @@ import psycopg
 from stallbench.collectors.collector import POSTGRES, Collector, samples_of
 from stallbench.collectors.connections import NotMeasuredError
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
-from stallbench.drivers.postgres import DRIVER
+from stallbench.engines.postgres import DRIVER
 from stallbench.records.samples import Sample
 
 ABSENT = "absent"
@@ -51,7 +51,7 @@ class ReplicationCollector(Collector):
         yield Sample(primary.name, "server", "wal_bytes", written_bytes)
         for _, name, state, replayed_bytes, lag_s in rows:
             if name is not None:
-                yield from self._tell_lag(primary, name, state, written_bytes, replayed_bytes, lag_s)
+                yield from self._describe_lag(primary, name, state, written_bytes, replayed_bytes, lag_s)
         failures = []
         for name in sorted(replicas.keys() - {row[1] for row in rows}):
             replayed_bytes = lag_s = None
@@ -62,12 +62,12 @@ class ReplicationCollector(Collector):
             except NotMeasuredError as error:
                 failures.append(str(error))
             except psycopg.Error as error:
-                failures.append(f"{name}: {DRIVER.tell(error)}")
-            yield from self._tell_lag(primary, name, ABSENT, written_bytes, replayed_bytes, lag_s)
+                failures.append(f"{name}: {DRIVER.describe(error)}")
+            yield from self._describe_lag(primary, name, ABSENT, written_bytes, replayed_bytes, lag_s)
         if failures:
             raise NotMeasuredError("; ".join(failures))
 
-    def _tell_lag(
+    def _describe_lag(
         self, primary: WatchedServer, name: str, state: str, written_bytes: int, replayed_bytes: int | None, lag_s: float | None
     ) -> Iterator[Sample]:
         if replayed_bytes is None:

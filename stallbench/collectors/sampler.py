@@ -20,10 +20,10 @@ from stallbench.collectors.cadence import Cadence
 from stallbench.collectors.collector import Collector
 from stallbench.collectors.connections import NotMeasuredError
 from stallbench.collectors.own_cost import OwnCost
-from stallbench.drivers import loaded_errors
-from stallbench.drivers.driver import WATCH_TIMEOUT_S
+from stallbench.engines import loaded_errors
+from stallbench.engines.driver import WATCH_TIMEOUT_S
+from stallbench.processes.role import Stop
 from stallbench.records.samples import Sample, SampleLog
-from stallbench.role import Stop
 
 HANGING_S = WATCH_TIMEOUT_S + 3.0
 """A sample that takes longer waits for a server that keeps none of its own time-outs."""
@@ -114,7 +114,7 @@ class Sampler:
             for sample in self._collector.sample():
                 samples.append(sample)
         except Exception as error:  # noqa: BLE001 - whatever breaks one collector is told, and stops no other
-            why = _tell(error)
+            why = _describe(error)
         self._asked_s = None
         self._log.write(t_ns, samples)
         ended_s = time.monotonic()
@@ -143,7 +143,7 @@ class Sampler:
             self.measured_once.set()
 
 
-def _tell(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     """What went wrong in one line; with a traceback if it is something that only a fault in the collector can cause."""
     if isinstance(error, NotMeasuredError):
         return str(error)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from stallbench.collectors.collector import POSTGRES, ServerCollector
 from stallbench.collectors.connections import APPLICATION_PREFIX
 from stallbench.collectors.document import WatchedServer
-from stallbench.drivers.postgres import Connection
+from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
 _SESSIONS = f"""

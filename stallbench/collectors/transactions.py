@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.connections import APPLICATION_PREFIX
 from stallbench.collectors.document import WatchedServer
-from stallbench.drivers.postgres import Connection
+from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
 # The collectors' own statements are over in milliseconds. One that is not would be somebody who holds the server back, and is counted.

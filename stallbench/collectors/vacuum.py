@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
-from stallbench.drivers.postgres import Connection
+from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
 _COUNTS = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stallbench.collectors.document import WatchedQueue
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.queues import Queue, find_queue
 from stallbench.records.endpoint import Endpoint
 

@@ -17,7 +17,7 @@ from stallbench.errors import (
     EXIT_PASS,
     BadInputError,
 )
-from stallbench.run_folder import RUNS
+from stallbench.run.folder import RUNS
 
 
 def compare(
@@ -63,7 +63,7 @@ def compare(
         _write_tables_and_exit(scenario, runs)
     if scenario is None:
         raise BadInputError("compare needs a SCENARIO, like longtx; only --table goes without one")
-    from stallbench.compare import carry_out_runs
+    from stallbench.comparison.comparison import carry_out_runs
     from stallbench.comparison.plan import make_plan
 
     plan = make_plan(scenario, variants=variants, rounds=repeat, seed=seed, overrides=set_ or [])

@@ -14,14 +14,14 @@ from stallbench.errors import (
     EXIT_PASS,
     NotCarriedOutError,
 )
-from stallbench.run_folder import RunFolder
+from stallbench.run.folder import RunFolder
 
 
 def conclude_and_exit(folder: Path, master: str = "local[*]") -> NoReturn:
     """Make tables, verdict and report of a run, print the verdict, and end with its exit code."""
-    from stallbench.conclude import conclude
-    from stallbench.pipeline_process import make_tables
-    from stallbench.terminal import print_verdict
+    from stallbench.pipeline.process import make_tables
+    from stallbench.run.conclusion import conclude
+    from stallbench.run.view import print_verdict
 
     verdict = conclude(RunFolder(folder), partial(make_tables, master=master))
     print_verdict(verdict, shorten(folder / "report.html"))

@@ -13,7 +13,7 @@ from stallbench.commands.options import (
 from stallbench.errors import (
     BadInputError,
 )
-from stallbench.run_folder import RUNS, find_run_folder
+from stallbench.run.folder import RUNS, find_run_folder
 
 
 def forecast(

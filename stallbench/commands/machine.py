@@ -14,7 +14,7 @@ from stallbench.errors import (
     EXIT_NOT_CARRIED_OUT,
     EXIT_PASS,
 )
-from stallbench.run_folder import RUNS
+from stallbench.run.folder import RUNS
 
 
 def doctor() -> None:
@@ -23,7 +23,7 @@ def doctor() -> None:
     Example:
         stallbench doctor
     """
-    from stallbench.doctor import check, render
+    from stallbench.setup.doctor import check, render
 
     findings = check()
     print(render(findings))
@@ -41,7 +41,7 @@ def clean(
 
         stallbench clean --reports
     """
-    from stallbench.reaper import remove_leftovers
+    from stallbench.processes.reaper import remove_leftovers
 
     for sentence in remove_leftovers(runs, delete_runs=reports) or ["nothing was left behind"]:
         print(sentence)

@@ -10,7 +10,7 @@ from stallbench.commands.endings import conclude_and_exit, conclude_comparison_a
 from stallbench.commands.options import (
     RunsOption,
 )
-from stallbench.run_folder import RUNS, find_comparison_folder, find_run_folder, find_soak_folder
+from stallbench.run.folder import RUNS, find_comparison_folder, find_run_folder, find_soak_folder
 
 
 def report(

@@ -23,7 +23,7 @@ from stallbench.errors import (
     EXIT_INTERRUPTED,
     BadInputError,
 )
-from stallbench.run_folder import RUNS, RunFolder
+from stallbench.run.folder import RUNS, RunFolder
 
 
 def run(
@@ -78,16 +78,16 @@ def run(
 
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
-    from stallbench.joined import read_joined_servers
-    from stallbench.joined_faults import require_fit_for_joined
-    from stallbench.measured_load import with_measured_load
-    from stallbench.onlookers import read_watching
-    from stallbench.run import open_run
-    from stallbench.scenario_file import read_scenario
-    from stallbench.terminal import RunView
+    from stallbench.external.addresses import read_external_servers
+    from stallbench.observers import read_observer_options
+    from stallbench.run.capacity import with_measured_load
+    from stallbench.run.run import open_run
+    from stallbench.run.view import RunView
+    from stallbench.scenario.file import read_scenario
+    from stallbench.scenario.validation.external import require_fit_for_external
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
-    joined = read_joined_servers(
+    joined = read_external_servers(
         dsn or [],
         database=database,
         toxiproxy=toxiproxy,
@@ -95,12 +95,12 @@ def run(
         wanted=chosen.database,
     )
     if joined:
-        require_fit_for_joined(chosen, joined)
+        require_fit_for_external(chosen, joined)
         if keep_servers:
             raise BadInputError(
                 "--keep-servers is for servers that the bench starts; those of --dsn stay up anyway: leave it out"
             )
-    watching = read_watching(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
+    watching = read_observer_options(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
     folder: RunFolder | None = None
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")

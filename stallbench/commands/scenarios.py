@@ -18,7 +18,7 @@ from stallbench.commands.options import (
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from stallbench.scenario import Scenario
+    from stallbench.scenario.model import Scenario
 
 
 def list_() -> None:
@@ -27,7 +27,7 @@ def list_() -> None:
     Example:
         stallbench list
     """
-    from stallbench.scenario_file import find_scenarios, read_scenario, read_variants
+    from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 
     console = Console(highlight=False, soft_wrap=True)
     for name, path in find_scenarios().items():
@@ -44,7 +44,7 @@ def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOpt
 
         stallbench show longtx --variant skip_locked --set producers.rate=1000
     """
-    from stallbench.scenario_file import read_scenario
+    from stallbench.scenario.file import read_scenario
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
     print(json.dumps(_fill_in(chosen), indent=2, ensure_ascii=False))
@@ -52,7 +52,7 @@ def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOpt
 
 def _fill_in(scenario: Scenario) -> dict[str, Any]:
     """Return the scenario with the defaults of what it names only by its kind; longrunners' own are told by docs/add-a-longrunner.md."""
-    from stallbench.faults import find_fault_kinds
+    from stallbench.faults import find_faults
     from stallbench.maintenance import find_maintenance_kinds
     from stallbench.queues import find_queue
 
@@ -61,7 +61,7 @@ def _fill_in(scenario: Scenario) -> dict[str, Any]:
     _fill_in_options(shown["queue"], queue.options_type, scenario.queue.options)
     for phase, shown_phase in zip(scenario.phases, shown["phases"], strict=True):
         for fault, shown_fault in zip(phase.faults, shown_phase["faults"], strict=True):
-            _fill_in_options(shown_fault, find_fault_kinds()[fault.kind].options_type, fault.options)
+            _fill_in_options(shown_fault, find_faults()[fault.kind].options_type, fault.options)
     for task, shown_task in zip(scenario.maintenance, shown["maintenance"], strict=True):
         _fill_in_options(shown_task, find_maintenance_kinds()[task.kind].options_type, task.options)
     return shown

@@ -16,7 +16,7 @@ from stallbench.commands.options import (
     ToxiproxyOption,
     VariantOption,
 )
-from stallbench.run_folder import RUNS
+from stallbench.run.folder import RUNS
 
 
 def soak(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from stallbench.comparison.assessment import Judgement
 from stallbench.comparison.standings import Compared
 from stallbench.comparison.statistics import FEWEST_ROUNDS
-from stallbench.comparison.words import Judgement
 
 _MOST_COSTS = 2
 
@@ -28,7 +28,7 @@ def recommend(compared: Sequence[Compared], judgements: Mapping[str, Judgement],
         sentence = _recommend_mitigation(compared, words, broken)
         first = [name for name in ranked.by_rank if words.get(name) == "works"]
     else:
-        sentence = _tell_first(ranked, broken)
+        sentence = _describe_first(ranked, broken)
         first = ranked.by_rank[:1]
     unsafe = [name for name in first if name in broken]
     return (
@@ -48,28 +48,28 @@ def _recommend_mitigation(compared: Sequence[Compared], words: Mapping[str, str]
     # What works is good enough; of several, one that costs nothing is better than one that is a little ahead.
     free = [name for name in fit["works"] if not any(_find_costs(compared, name, reference))]
     best = (free or candidates)[0]
-    figures = f"{ranked.subject.name} is {ranked.tell(best)} instead of {ranked.tell(reference)}"
-    price = _tell_price(compared, best, reference)
+    figures = f"{ranked.subject.name} is {ranked.describe(best)} instead of {ranked.describe(reference)}"
+    price = _describe_price(compared, best, reference)
     if not fit["works"]:
         return f"None of the variants mends it; {best} delays it most: {figures}{price}."
     others = [name for name in fit["works"] if name != best]
     return f"Use {best}: {figures}{price}{f'; {_join(others)} would do too' if others else ''}."
 
 
-def _tell_first(ranked: Compared, broken: Mapping[str, str]) -> str:
+def _describe_first(ranked: Compared, broken: Mapping[str, str]) -> str:
     whole = [name for name in ranked.by_rank if name in ranked.medians and name not in broken]
     if not whole:
         return "None of the variants kept its promise, so none can be recommended."
     first, spread = whole[0], ranked.standings[whole[0]].spread
     assert spread is not None, "it has a median"
-    sentence = f"{first} is first in {ranked.subject.name}, with {ranked.tell(first)}"
+    sentence = f"{first} is first in {ranked.subject.name}, with {ranked.describe(first)}"
     if len(whole) == 1:
         return f"{sentence}."
     tied = [name for name in whole[1:] if not ranked.differ(first, name)]
     return f"{sentence}, and cannot be told apart from {_join(tied)}." if tied else f"{sentence}, really ahead of all others."
 
 
-def _tell_price(compared: Sequence[Compared], name: str, reference: str) -> str:
+def _describe_price(compared: Sequence[Compared], name: str, reference: str) -> str:
     """Tell in which costs the variant is really worse than the reference."""
     told = list(_find_costs(compared, name, reference))
     if not told:
@@ -81,7 +81,7 @@ def _tell_price(compared: Sequence[Compared], name: str, reference: str) -> str:
 def _find_costs(compared: Sequence[Compared], name: str, reference: str) -> Iterator[str]:
     for each in compared:
         if each.subject.role == "cost" and each.is_dearer(name, reference):
-            yield f"{each.subject.key} {each.tell(name)} instead of {each.tell(reference)}"
+            yield f"{each.subject.key} {each.describe(name)} instead of {each.describe(reference)}"
 
 
 def _join(names: Sequence[str]) -> str:

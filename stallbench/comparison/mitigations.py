@@ -7,17 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stallbench import PROJECT
+from stallbench.atomic_file import replace_file
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
-from stallbench.comparison.report import tell_command
+from stallbench.comparison.report import format_command
 from stallbench.comparison.results import Results, find_results
 from stallbench.comparison.standings import Compared
 from stallbench.comparison.subject import HELD_OUT
 from stallbench.errors import BadInputError
-from stallbench.run_folder import COMPARISON, PROJECT
-from stallbench.scenario import CONTROL, Scenario
-from stallbench.scenario_file import find_scenario, find_scenarios, read_scenario, read_variants
+from stallbench.run.folder import COMPARISON
+from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
+from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.verdicts.expectations import format_value
-from stallbench.whole_file import replace_file
 
 PAGE = PROJECT / "docs" / "mitigations.md"
 _COSTS = {"completed.rate": "jobs/s", "claim_ms.p50": "claim p50", "wal_bytes.rate": "WAL"}
@@ -120,7 +121,7 @@ def _table(
         if of_it:
             best = max(of_it, key=lambda each: each.serves(name))
             cells = [_word(best, name), *_figures(best, name), _costs(best, name)]
-            yield f"{beginning} | {' | '.join(cells)} | {ending} {refer_to(_tell_source(best.record))} |"
+            yield f"{beginning} | {' | '.join(cells)} | {ending} {refer_to(_describe_source(best.record))} |"
         elif name in kept:
             row, footnote = kept[name]
             yield f"{row} | {refer_to(footnote)} |"
@@ -133,8 +134,8 @@ def _table(
         yield f"{number}. {footnote}"
 
 
-def _tell_source(record: ComparisonRecord) -> str:
-    return f"`{tell_command(record)}`, {record.id[:8]}; *with it* and *without it*: `{record.ranked.key}`."
+def _describe_source(record: ComparisonRecord) -> str:
+    return f"`{format_command(record)}`, {record.id[:8]}; *with it* and *without it*: `{record.ranked.key}`."
 
 
 def _word(measured: Measured, name: str) -> str:
@@ -160,8 +161,8 @@ def _delay(measured: Measured, name: str) -> str:
 
 def _figures(measured: Measured, name: str) -> Iterator[str]:
     """Yield the ranked median, control's, and for how long each held out."""
-    yield measured.results.ranked.tell(name)
-    yield measured.results.ranked.tell(CONTROL)
+    yield measured.results.ranked.describe(name)
+    yield measured.results.ranked.describe(CONTROL)
     held_out = measured.of(HELD_OUT)
     medians = held_out.medians if held_out else {}
     yield f"{medians[name]:.0f} s ({medians[CONTROL]:.0f} s)" if name in medians and CONTROL in medians else ""

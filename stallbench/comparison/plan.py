@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from stallbench.comparison.subject import Subject, choose_subjects
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.fault import show_value
-from stallbench.scenario import CONTROL, Scenario
-from stallbench.scenario_file import find_scenario, read_scenario, read_variants
-from stallbench.spelling import did_you_mean
+from stallbench.scenario.file import find_scenario, read_scenario, read_variants
+from stallbench.scenario.model import CONTROL, Scenario
+from stallbench.scenario.validation.issue import show_value
+from stallbench.scenario.validation.suggestion import did_you_mean
 
 _SEEDS = 2**31 - 1
 """A scenario's seed is from 0 up to this."""

@@ -12,13 +12,13 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from stallbench.atomic_file import replace_file
 from stallbench.comparison.plan import Plan, PlannedRun
 from stallbench.comparison.subject import Subject, find_baseline, subject_of
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
-from stallbench.run_folder import COMPARISON, create_folder
-from stallbench.run_record import describe_bench
-from stallbench.scenario import CONTROL
-from stallbench.whole_file import replace_file
+from stallbench.run.folder import COMPARISON, create_folder
+from stallbench.run.record import describe_bench
+from stallbench.scenario.model import CONTROL
 
 RunStatus = Literal["planned", "completed", "failed", "aborted"]
 
@@ -41,7 +41,7 @@ class ComparedScenario(_Part):
     """Length of each phase, in seconds."""
 
 
-class Contestant(_Part):
+class ComparedVariant(_Part):
     """A variant, or the scenario without one."""
 
     name: str
@@ -80,7 +80,7 @@ class ComparisonRecord(_Part):
     scenario: ComparedScenario
     seed: int
     rounds: int
-    contestants: tuple[Contestant, ...]
+    contestants: tuple[ComparedVariant, ...]
     """The first is the reference that the others are held against."""
     left_out: Mapping[str, str] = {}
     """By variant that was wanted: why this machine cannot run it."""
@@ -99,7 +99,7 @@ class ComparisonRecord(_Part):
     @property
     def names(self) -> list[str]:
         """Names of all that were compared, the reference first."""
-        return [contestant.name for contestant in self.contestants]
+        return [compared_variant.name for compared_variant in self.contestants]
 
     @property
     def ranked(self) -> Subject:
@@ -168,7 +168,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         ),
         seed=plan.seed,
         rounds=plan.rounds,
-        contestants=tuple(Contestant(name=name, summary=scenario.summary) for name, scenario in plan.chosen.items()),
+        contestants=tuple(ComparedVariant(name=name, summary=scenario.summary) for name, scenario in plan.chosen.items()),
         left_out=plan.left_out,
         baseline=find_baseline(plan.scenario),
         subjects=plan.subjects,

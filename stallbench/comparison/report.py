@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from stallbench.atomic_file import replace_file
 from stallbench.comparison.curves import read_curves
+from stallbench.comparison.formatting import (
+    describe_agreement,
+    describe_significance,
+    format_difference,
+    format_median,
+    format_spread,
+)
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Compared
 from stallbench.comparison.statistics import FEWEST_ROUNDS, LEVEL
 from stallbench.comparison.table import make_own_table
-from stallbench.comparison.wording import tell_agreement, tell_difference, tell_median, tell_real, tell_spread
 from stallbench.report import open_template
 from stallbench.report.charts import as_script_data
-from stallbench.run_record import read_record
-from stallbench.scenario import CONTROL
-from stallbench.whole_file import replace_file
+from stallbench.run.record import read_record
+from stallbench.scenario.model import CONTROL
 
 
 def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Results) -> None:
@@ -26,7 +32,7 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         "ranked": results.ranked.subject,
         "ranking": list(_ranking_rows(record, results)),
         "own_table": make_own_table(record, results),
-        "agreements": [tell_agreement(agreement) for agreement in results.agreements],
+        "agreements": [describe_agreement(agreement) for agreement in results.agreements],
         "groups": [
             {
                 "key": each.subject.key,
@@ -42,7 +48,7 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         "reference": record.names[0],
         "level": f"{LEVEL * 100:.0f} %",
         "host": _read_host(folder, record),
-        "command": tell_command(record),
+        "command": format_command(record),
     }
     replace_file(folder.path / "summary.md", open_template("comparison.md.j2", autoescape=False).render(content))
     chart_data = as_script_data(read_curves(record, folder.runs))
@@ -50,7 +56,7 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
     replace_file(folder.path / "report.html", page)
 
 
-def tell_command(record: ComparisonRecord) -> str:
+def format_command(record: ComparisonRecord) -> str:
     """Return the command that does the comparison again."""
     scenario = record.scenario
     name = scenario.name if scenario.file.startswith("scenarios/") else scenario.file
@@ -62,7 +68,7 @@ def tell_command(record: ComparisonRecord) -> str:
 
 def _ranking_rows(record: ComparisonRecord, results: Results) -> Iterator[dict[str, Any]]:
     """Return a row for each variant, the best first."""
-    summaries = {contestant.name: contestant.summary for contestant in record.contestants}
+    summaries = {compared_variant.name: compared_variant.summary for compared_variant in record.contestants}
     for row in _rows(results.ranked, in_order_of_rank=True):
         name = row["name"]
         judgement = results.judgements.get(name)
@@ -84,11 +90,11 @@ def _rows(compared: Compared, *, in_order_of_rank: bool = False) -> Iterator[dic
         yield {
             "name": name,
             "rank": standing.rank,
-            "median": tell_median(standing),
-            "spread": tell_spread(standing),
+            "median": format_median(standing),
+            "spread": format_spread(standing),
             "rounds": len(standing.values),
-            "difference": tell_difference(standing.difference),
-            "real": tell_real(standing),
+            "difference": format_difference(standing.difference),
+            "real": describe_significance(standing),
         }
 
 

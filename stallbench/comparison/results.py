@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from stallbench.comparison.advice import recommend
+from stallbench.comparison.assessment import Judgement, judge_variants
 from stallbench.comparison.ranking import Agreement, compare_with_published
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.standings import Compared, compare
 from stallbench.comparison.statistics import ByRound
-from stallbench.comparison.words import Judgement, judge_variants
-from stallbench.scenario import CONTROL
+from stallbench.scenario.model import CONTROL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from stallbench.comparison.formatting import (
+    describe_agreement,
+    describe_significance,
+    format_difference,
+    format_median,
+    format_spread,
+)
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.report import find_notes
 from stallbench.comparison.results import Results
 from stallbench.comparison.table import OwnTable, make_own_table
-from stallbench.comparison.wording import tell_agreement, tell_difference, tell_median, tell_real, tell_spread
 
 _WIDTH = 120
 _VARIANTS_BESIDE = 5
@@ -30,7 +36,7 @@ def print_comparison(record: ComparisonRecord, results: Results, report: str, co
     if record.published:
         console.print(_published(record, results))
         for agreement in results.agreements:
-            console.print(escape(tell_agreement(agreement)))
+            console.print(escape(describe_agreement(agreement)))
     reference, *others = record.names
     for start in range(0, len(others), _VARIANTS_BESIDE):
         console.print(_medians(results, [reference, *others[start : start + _VARIANTS_BESIDE]]))
@@ -61,10 +67,10 @@ def _ranking(results: Results) -> Table:
         row = [
             str(standing.rank or "–"),
             f"{escape(name)}{' [red](not safe)[/]' if name in results.broken else ''}",
-            tell_median(standing),
-            tell_spread(standing),
-            tell_difference(standing.difference),
-            _colour(tell_real(standing)),
+            format_median(standing),
+            format_spread(standing),
+            format_difference(standing.difference),
+            _colour(describe_significance(standing)),
         ]
         word = (judgement.word or f"– {judgement.reason}") if judgement else ""
         table.add_row(*row, *([_colour(word)] if results.has_words else []))
@@ -96,7 +102,7 @@ def _published(record: ComparisonRecord, results: Results) -> Table:
             f"{record.published[agreement.where][name]:,g} ({agreement.ranks[name]})" if name in agreement.ranks else "–"
             for agreement in results.agreements
         ]
-        table.add_row(escape(name), f"{tell_median(standing)} ({standing.rank or '–'})", *theirs)
+        table.add_row(escape(name), f"{format_median(standing)} ({standing.rank or '–'})", *theirs)
     return table
 
 
@@ -108,7 +114,9 @@ def _medians(results: Results, names: Sequence[str]) -> Table:
         table.add_column(escape(name), justify="right", overflow="fold")
     marks = {"better": "[green]+[/]", "worse": "[red]-[/]"}
     for each in results.compared:
-        cells = [(tell_median(each.standings[name]), marks.get(tell_real(each.standings[name]), " ")) for name in names]
+        cells = [
+            (format_median(each.standings[name]), marks.get(describe_significance(each.standings[name]), " ")) for name in names
+        ]
         table.add_row(escape(each.subject.key), *(f"{median} {mark}" for median, mark in cells))
     return table
 

@@ -57,9 +57,9 @@ class Compared:
     def differ(self, one: str, other: str) -> bool | None:
         """Whether two variants really differ; none if there are not enough rounds to say."""
         difference = find_difference(self.standings[one].values, self.standings[other].values, seed=self.seed)
-        return difference.is_real if difference else None
+        return difference.is_significant if difference else None
 
-    def tell(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """Return the median of a variant as text."""
         spread = self.standings[name].spread
         unit = f" times {self.subject.relative_to}" if self.subject.relative_to else ""
@@ -77,7 +77,7 @@ def compare(subject: Subject, values: Mapping[str, ByRound], names: Sequence[str
             values=values[name],
             spread=spreads[name],
             difference=difference,
-            better=(difference.mean > 0) == (subject.better == "higher") if difference and difference.is_real else None,
+            better=(difference.mean > 0) == (subject.better == "higher") if difference and difference.is_significant else None,
             rank=ranks.get(name),
         )
     return Compared(subject=subject, standings=standings, seed=seed)

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from stallbench.interval import leaves_out_zero
-
 LEVEL = 0.95
 FEWEST_ROUNDS = 3
 _RESAMPLES = 9999
@@ -48,7 +46,7 @@ class Difference:
     high: float | None
 
     @property
-    def is_real(self) -> bool | None:
+    def is_significant(self) -> bool | None:
         """Whether the interval leaves out zero; none if there are not enough rounds to say."""
         return leaves_out_zero(self.low, self.high)
 
@@ -97,3 +95,10 @@ def _find_interval(differences: Sequence[float], seed: int) -> tuple[float, floa
         rng=np.random.default_rng(seed),
     ).confidence_interval
     return min(float(student[0]), float(drawn.low)), max(float(student[1]), float(drawn.high))
+
+
+def leaves_out_zero(low: float | None, high: float | None) -> bool | None:
+    """Whether the interval does; none if there is no interval, for want of data."""
+    if low is None or high is None:
+        return None
+    return low > 0 or high < 0

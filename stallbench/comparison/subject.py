@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from stallbench.metrics import MEASURES
-from stallbench.scenario import ComparisonColumn, Scenario
+from stallbench.measures import MEASURES
+from stallbench.scenario.model import ComparisonColumn, Scenario
 
-EXECUTED_AGAIN = "executed_again.count"
+EXECUTED_AGAIN = "re_executed.count"
 EXECUTIONS_PER_JOB = "executions.per_job"
 LOST = "lost.count"
 REFUSED = "refused_in_all.count"
@@ -22,7 +22,7 @@ OF_THE_RUN: Mapping[str, str] = {
     REFUSED: "jobs that a full queue did not take, the backlog included",
     EXECUTIONS_PER_JOB: "executions for each job that was executed; 1 if none was repeated",
 }
-"""Figures that only a whole run has, beside `stallbench.metrics`, and their meanings."""
+"""Figures that only a whole run has, beside `stallbench.measures`, and their meanings."""
 
 Better = Literal["higher", "lower"]
 Role = Literal["ranked", "expectation", "held_out", "cost", "health"]
@@ -34,7 +34,7 @@ class Subject(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     metric: str
-    """One of `stallbench.metrics`, or of `OF_THE_RUN`."""
+    """One of `stallbench.measures`, or of `OF_THE_RUN`."""
     phase: str | None = None
     """The whole run if none."""
     relative_to: str | None = None
@@ -80,7 +80,9 @@ def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     costs += [subject_of(column) for column in control.comparison.columns] if control.comparison else []
     ranked = _choose_ranked(control, expected)
     return tuple(
-        _without_repetition([ranked, *_find_health(ranked, baseline), *expected, *_find_held_out(ranked, baseline), *costs])
+        _without_repetition(
+            [ranked, *_find_health(ranked, baseline), *expected, *_find_time_to_saturation(ranked, baseline), *costs]
+        )
     )
 
 
@@ -111,7 +113,7 @@ def _find_health(ranked: Subject, baseline: str) -> Iterator[Subject]:
         yield ranked.model_copy(update={"phase": baseline, "role": "health"})
 
 
-def _find_held_out(ranked: Subject, baseline: str) -> Iterator[Subject]:
+def _find_time_to_saturation(ranked: Subject, baseline: str) -> Iterator[Subject]:
     """Find for how long a variant delays what the ranked phase does to it; there is none without a phase that may do harm."""
     if ranked.phase not in (None, baseline):
         yield Subject(metric=HELD_OUT, phase=ranked.phase, better="higher", role="held_out")

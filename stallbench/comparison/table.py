@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from stallbench.comparison.formatting import format_median, format_spread
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.results import Results
-from stallbench.comparison.wording import tell_median, tell_spread
 
 NOT_RUN = "not run"
 
@@ -29,16 +29,16 @@ def make_own_table(record: ComparisonRecord, results: Results) -> OwnTable | Non
         return None
     compared = {each.subject.key: each for each in results.compared}
 
-    def tell(key: str, name: str) -> str:
+    def describe(key: str, name: str) -> str:
         if key not in compared:
             return "no data"
         standing = compared[key].standings[name]
         spread = standing.spread
         differs = spread is not None and spread.low != spread.high
-        return f"{tell_median(standing)} ({tell_spread(standing)})" if differs else tell_median(standing)
+        return f"{format_median(standing)} ({format_spread(standing)})" if differs else format_median(standing)
 
     return OwnTable(
         titles=tuple(record.columns),
-        rows={name: tuple(tell(key, name) for key in record.columns.values()) for name in record.names},
+        rows={name: tuple(describe(key, name) for key in record.columns.values()) for name in record.names},
         not_run={name: f"{NOT_RUN}: {reason}" for name, reason in record.left_out.items()},
     )

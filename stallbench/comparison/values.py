@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from stallbench.comparison.held_out import find_held_out_s
 from stallbench.comparison.subject import EXECUTED_AGAIN, EXECUTIONS_PER_JOB, HELD_OUT, LOST, REFUSED, Subject
+from stallbench.comparison.time_to_saturation import find_time_to_saturation_s
 from stallbench.verdicts.check import RunTables
 
 
@@ -16,7 +16,7 @@ def read_values(run: RunTables, subjects: Sequence[Subject]) -> dict[str, float 
 
 def _read(run: RunTables, subject: Subject) -> float | None:
     if subject.metric == HELD_OUT and subject.phase is not None:
-        return find_held_out_s(run, subject.phase)
+        return find_time_to_saturation_s(run, subject.phase)
     if subject.metric in _OF_THE_RUN:
         return _OF_THE_RUN[subject.metric](run)
     measure, _, statistic = subject.metric.partition(".")
@@ -27,7 +27,7 @@ def _read(run: RunTables, subject: Subject) -> float | None:
     return value / base if base else None
 
 
-def _count_executed_again(run: RunTables) -> float:
+def _count_re_executed(run: RunTables) -> float:
     return float((run["duplicates"]["executions"] > 1).sum())
 
 
@@ -39,7 +39,7 @@ def _executions_per_job(run: RunTables) -> float | None:
 
 
 _OF_THE_RUN: Mapping[str, Callable[[RunTables], float | None]] = {
-    EXECUTED_AGAIN: _count_executed_again,
+    EXECUTED_AGAIN: _count_re_executed,
     LOST: lambda run: float(run.state_count("lost")),
     REFUSED: lambda run: float(run.state_count("refused")),
     EXECUTIONS_PER_JOB: _executions_per_job,

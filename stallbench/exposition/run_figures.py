@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stallbench.onlookers.stretches import Stretch
+from stallbench.exposition.intervals import Interval
 
 _SHOWN_S = 3.0
 """How long a fault of a moment is told, so that no scrape misses it."""
@@ -19,11 +19,11 @@ class RunFigures(Collector):
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._stretches: Sequence[Stretch] = ()
+        self._intervals: Sequence[Interval] = ()
 
-    def observe(self, stretches: Sequence[Stretch]) -> None:
+    def observe(self, intervals: Sequence[Interval]) -> None:
         """Take all that have begun."""
-        self._stretches = tuple(stretches)
+        self._intervals = tuple(intervals)
 
     def collect(self) -> Iterable[Metric]:
         """Return 1 for each that goes on."""
@@ -32,11 +32,11 @@ class RunFigures(Collector):
         fault = GaugeMetricFamily(
             "stallbench_fault_in_force", "1 for each fault and longrunner in force.", labels=["name", "kind", "on"]
         )
-        for stretch in self._stretches:
-            if stretch.end_ns is not None and (stretch.what == "phase" or time.time_ns() - stretch.start_ns > _SHOWN_S * 1e9):
+        for interval in self._intervals:
+            if interval.end_ns is not None and (interval.what == "phase" or time.time_ns() - interval.start_ns > _SHOWN_S * 1e9):
                 continue
-            if stretch.what == "phase":
-                phase.add_metric([stretch.name, stretch.kind], 1)
+            if interval.what == "phase":
+                phase.add_metric([interval.name, interval.kind], 1)
             else:
-                fault.add_metric([stretch.name, stretch.kind, stretch.on], 1)
+                fault.add_metric([interval.name, interval.kind, interval.on], 1)
         return [phase, fault]

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import Field
 
-from stallbench.duration import Duration
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
+from stallbench.scenario.duration import Duration
 
 _SEEN_S = 10.0
 """Until the server must say that the migration waits."""
@@ -43,7 +43,7 @@ class AlterTableOptions(FaultOptions):
     )
 
 
-class AlterTable(InjectedFault[AlterTableOptions]):
+class AlterTable(Fault[AlterTableOptions]):
     """``ALTER TABLE .. ADD COLUMN`` on the jobs table.
 
     It takes no time itself, but needs the table for itself for a moment. A transaction that has merely read it is in the way, and as locks are
@@ -74,8 +74,8 @@ class AlterTable(InjectedFault[AlterTableOptions]):
 
     def inject(self) -> dict[str, Any]:
         """Read the table in a transaction that stays open; then begin the migration, and see that it waits."""
-        endpoint = self.ground.cluster.server(self.on).direct
-        self._table = self.ground.queue["tables"][0]
+        endpoint = self.context.cluster.server(self.on).direct
+        self._table = self.context.queue["tables"][0]
         self._column = re.sub(r"\W", "_", f"of_{self.name}")
         self._watch = SideSession(endpoint, f"{self.name}:watch")
         self._reader = SideSession(endpoint, f"{self.name}:reader")

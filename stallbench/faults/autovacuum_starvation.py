@@ -12,9 +12,9 @@ from typing import Any
 from psycopg import sql
 from pydantic import Field
 
-from stallbench.drivers.postgres import Connection, connect
+from stallbench.engines.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.faults.fault import Fault, FaultOptions
 
 _LONGEST_NAPTIME_S = 10
 _SLACK_S = 20.0
@@ -52,14 +52,14 @@ class AutovacuumStarvationOptions(FaultOptions):
     )
 
 
-class AutovacuumStarvation(InjectedFault[AutovacuumStarvationOptions]):
+class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
     """Autovacuum has no worker left for the queue."""
 
     kind = "autovacuum_starvation"
     summary = "large tables elsewhere keep autovacuum's workers busy"
     source = "PostgreSQL's documentation of the autovacuum daemon: several large tables may occupy all workers for a long time"
     places = ("server",)
-    on_joined = "never"
+    on_external = "never"
     engines = frozenset({"postgres"})
     options_type = AutovacuumStarvationOptions
 
@@ -69,7 +69,7 @@ class AutovacuumStarvation(InjectedFault[AutovacuumStarvationOptions]):
         One worker comes each ``autovacuum_naptime``; raises `NotCarriedOutError` if that is too long to be waited for.
         """
         self._look_at_s = time.monotonic()
-        if self.ground.cluster.server(self.on).daemon.process is None:
+        if self.context.cluster.server(self.on).daemon.process is None:
             raise NotCarriedOutError(f"{self.on} was joined, and its other databases would be left without a worker too")
         with self._connect() as connection:
             row = connection.execute(_SETTINGS).fetchone()
@@ -127,7 +127,7 @@ class AutovacuumStarvation(InjectedFault[AutovacuumStarvationOptions]):
         return [f"stallbench_{self.name.replace('-', '_')}_{number}" for number in range(1, self.options.tables + 1)]
 
     def _connect(self) -> Connection:
-        return connect(self.ground.cluster.server(self.on).direct, self.name)
+        return connect(self.context.cluster.server(self.on).direct, self.name)
 
     def _execute(self, connection: Connection, statement: str, table: str) -> None:
         connection.execute(sql.SQL(statement).format(table=sql.Identifier(table), pages=sql.Literal(_PAGES)))

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.faults.fault import Fault, FaultOptions
 
 
 class BurstOptions(FaultOptions):
@@ -16,7 +16,7 @@ class BurstOptions(FaultOptions):
     at_once: int = Field(default=0, ge=0, le=1_000_000, description="jobs that come in one heap when it begins")
 
 
-class Burst(InjectedFault[BurstOptions]):
+class Burst(Fault[BurstOptions]):
     """Another producer joins in."""
 
     kind = "burst"
@@ -27,15 +27,15 @@ class Burst(InjectedFault[BurstOptions]):
 
     def inject(self) -> dict[str, Any]:
         """Start it, and wait until its heap is in the queue and its schedule begins."""
-        self._producer = self.ground.load.start_extra_producer(rate=self.options.rate, backlog=self.options.at_once)
+        self._producer = self.context.load.start_extra_producer(rate=self.options.rate, backlog=self.options.at_once)
         return {"producer": self._producer.name, "rate": self.options.rate, "at_once": self.options.at_once}
 
     def find_lapse(self) -> str | None:
         """Look whether it is still there."""
-        return f"{self._producer.name} {self._producer.tell_end()}" if self._producer.poll() is not None else None
+        return f"{self._producer.name} {self._producer.describe_end()}" if self._producer.poll() is not None else None
 
     def undo(self) -> dict[str, Any]:
         """Let it end."""
         if hasattr(self, "_producer"):
-            self.ground.load.end(self._producer)
+            self.context.load.end(self._producer)
         return {}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from stallbench.conditions import Condition
-from stallbench.duration import Duration
-from stallbench.faults.injected_fault import FaultOptions
+from stallbench.faults.fault import FaultOptions
 from stallbench.faults.work import WorkFault
+from stallbench.injection.job_faults import JobFault
+from stallbench.scenario.duration import Duration
 
 
 class ClockSkewOptions(FaultOptions):
@@ -28,6 +28,6 @@ class ClockSkew(WorkFault[ClockSkewOptions]):
     source = "hosts whose NTP has stopped, restored snapshots of machines; Kleppmann, 'How to do distributed locking' (2016)"
     options_type = ClockSkewOptions
 
-    def condition(self) -> Condition:
+    def job_fault(self) -> JobFault:
         """Be off."""
-        return Condition(on=self.on, clock_offset_s=self.options.ahead_s - self.options.behind_s)
+        return JobFault(on=self.on, clock_offset_s=self.options.ahead_s - self.options.behind_s)

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field
 
-from stallbench.duration import Duration
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.scenario.duration import Duration
 from stallbench.servers.promotion import find_bytes_behind, promote
 from stallbench.servers.starter import answers
 
@@ -26,7 +26,7 @@ class PromoteOptions(FaultOptions):
     )
 
 
-class Promote(InjectedFault[PromoteOptions]):
+class Promote(Fault[PromoteOptions]):
     """A failover.
 
     The primary's machine dies with everything that was on its way to the replica, and never comes back. The replica is promoted, and the
@@ -37,7 +37,7 @@ class Promote(InjectedFault[PromoteOptions]):
     summary = "the primary is killed and stays dead; this replica is promoted and takes over its address"
     source = "asynchronous replication; PostgreSQL's documentation of failover, GitHub's post-incident analysis of October 2018"
     places = ("replica",)
-    on_joined = "never"
+    on_external = "never"
     ends_server = True
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = PromoteOptions
@@ -46,7 +46,7 @@ class Promote(InjectedFault[PromoteOptions]):
 
     def inject(self) -> dict[str, Any]:
         """Kill the primary, and cut the way on which it sent."""
-        cluster = self.ground.cluster
+        cluster = self.context.cluster
         self._dead, replica = cluster.server("primary"), cluster.server(self.on)
         if replica is self._dead:
             raise NotCarriedOutError(f"{self.on} is the primary already")
@@ -63,8 +63,8 @@ class Promote(InjectedFault[PromoteOptions]):
         if self._is_promoted or time.monotonic() < self._died_s + self.options.detect_after_s:
             return
         began_s = time.monotonic()
-        self._evidence = promote(self.ground.cluster.server(self.on).direct)
-        self.ground.cluster.take_over(self.on)
+        self._evidence = promote(self.context.cluster.server(self.on).direct)
+        self.context.cluster.take_over(self.on)
         self._evidence |= {
             "promoted": self.on,
             "promotion_s": round(time.monotonic() - began_s, 3),
@@ -74,7 +74,7 @@ class Promote(InjectedFault[PromoteOptions]):
 
     def is_over(self) -> bool:
         """Whether clients reach the promoted one."""
-        return self._is_promoted and answers(self.ground.cluster.server("primary").proxied)
+        return self._is_promoted and answers(self.context.cluster.server("primary").proxied)
 
     def find_lapse(self) -> str | None:
         """Look whether the dead one has stayed dead, and the replica has been promoted at all."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.servers.postgres import PostgresServer
 from stallbench.servers.starter import answers
 
@@ -16,7 +16,7 @@ _LOOK_EVERY_S = 0.05
 _COMPLAINT = b"No space left on device"
 
 
-class FullDisk(InjectedFault[FaultOptions]):
+class FullDisk(Fault[FaultOptions]):
     """Ballast on the small disk that ``database.small_disk`` gave a part of the server, topped up as long as it lasts.
 
     Where the WAL is, the server stops itself (PANIC), and cannot start while there is no room: it is started when there is, as a supervisor
@@ -30,13 +30,13 @@ class FullDisk(InjectedFault[FaultOptions]):
     )
     places = ("primary",)
     engines = frozenset({"postgres"})
-    on_joined = "never"
+    on_external = "never"
     ends_server = True
     needs_of_database = ("small_disk", '"wal" or "tables"')
 
     def inject(self) -> dict[str, Any]:
         """Fill it up."""
-        self._server = self.ground.cluster.server(self.on)
+        self._server = self.context.cluster.server(self.on)
         daemon = self._server.daemon
         if not isinstance(daemon, PostgresServer) or daemon.disk is None or daemon.process is None:
             raise NotCarriedOutError(f'{self.on} has no small disk; give it one by database.small_disk = "wal" or "tables"')

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import Field, SecretStr
 
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.faults.fault import Fault, FaultOptions
 
 _MOST = 5000
 _FULL = {"postgres": ("53300",), "mariadb": ("1040", "1203", "1226"), "mysql": ("1040", "1203", "1226")}
@@ -59,7 +59,7 @@ class IdleConnectionsOptions(FaultOptions):
     )
 
 
-class IdleConnections(InjectedFault[IdleConnectionsOptions]):
+class IdleConnections(Fault[IdleConnectionsOptions]):
     """Who has a connection goes on; who loses it, or comes anew, is told that there are too many.
 
     They do not go through the proxy: other applications come their own way, and what strikes the way of the queue's clients leaves
@@ -70,13 +70,13 @@ class IdleConnections(InjectedFault[IdleConnectionsOptions]):
     summary = "opens connections that do nothing, until the server refuses more, and takes every one that becomes free"
     source = "pools of other services, leaks, and scale-outs that meet max_connections: 'sorry, too many clients already'"
     places = ("server",)
-    on_joined = "if allowed"
+    on_external = "if allowed"
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = IdleConnectionsOptions
 
     def inject(self) -> dict[str, Any]:
         """Open them; without a count the server's refusal is the evidence."""
-        self._endpoint = self.ground.cluster.server(self.on).direct
+        self._endpoint = self.context.cluster.server(self.on).direct
         self._driver = driver_of(self._endpoint.engine)
         self._connections: list[Any] = []
         self._own = self._endpoint
@@ -148,7 +148,7 @@ class IdleConnections(InjectedFault[IdleConnectionsOptions]):
             except self._driver.errors as error:
                 if not self._is_full(error):
                     raise
-                return self._driver.tell(error)
+                return self._driver.describe(error)
         return None
 
     def _connect_when_free(self) -> Any:
@@ -168,7 +168,7 @@ class IdleConnections(InjectedFault[IdleConnectionsOptions]):
             with connection.cursor() as cursor:
                 cursor.execute("SELECT 1")
         except self._driver.errors as error:
-            return self._driver.tell(error)
+            return self._driver.describe(error)
         return None
 
     def _is_full(self, error: Exception) -> bool:

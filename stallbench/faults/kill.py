@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import Field
 
-from stallbench.duration import Duration
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
-from stallbench.process import Process
+from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.processes.process import Process
+from stallbench.scenario.duration import Duration
 
 
 class KillOptions(FaultOptions):
@@ -29,7 +29,7 @@ class KillOptions(FaultOptions):
     replaced: bool = Field(default=True, description="whether another process takes its place at all")
 
 
-class Kill(InjectedFault[KillOptions]):
+class Kill(Fault[KillOptions]):
     """SIGKILL, as the kernel's out-of-memory killer and impatient orchestrators send it.
 
     Who has only just been started has nothing that could be lost: it is not killed before its first move. Where nobody else is left, a kill
@@ -64,24 +64,24 @@ class Kill(InjectedFault[KillOptions]):
             self._kill_one()
         for item in [item for item in self._to_replace if item[0] <= now_s]:
             self._to_replace.remove(item)
-            self.ground.load.replace(item[1])
+            self.context.load.replace(item[1])
 
     def undo(self) -> dict[str, Any]:
         """Replace those that have not been replaced yet."""
         for _, process in self._to_replace:
-            self.ground.load.replace(process)
+            self.context.load.replace(process)
         self._to_replace = []
         return {}
 
     def _kill_one(self) -> None:
-        candidates = self.ground.load.at_work(self.on)
+        candidates = self.context.load.at_work(self.on)
         if self.options.every_s is not None:
             self._next_s += self.options.every_s
         if not candidates:
             if self._killed:
                 return
             raise NotCarriedOutError(f"{self.name}: there is no {self.on} to kill")
-        process = self.ground.random.choice(candidates)
+        process = self.context.random.choice(candidates)
         process.kill()
         self._killed.append(process.name)
         if self.options.replaced:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
-from stallbench.duration import Duration
 from stallbench.engines import ENGINES
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.scenario.duration import Duration
 
 _SOURCE = "Toxiproxy's README, of its toxics"
 _OVER_A_NETWORK = frozenset(ENGINES) - {"sqlite"}
@@ -29,7 +29,7 @@ class ToxicOptions(FaultOptions):
 ToxicOptionsT = TypeVar("ToxicOptionsT", bound=ToxicOptions)
 
 
-class Toxic(InjectedFault[ToxicOptionsT]):
+class Toxic(Fault[ToxicOptionsT]):
     """A toxic on a proxy."""
 
     places = ("server", "link")
@@ -45,7 +45,7 @@ class Toxic(InjectedFault[ToxicOptionsT]):
     def inject(self) -> dict[str, Any]:
         """Add it, and read it back."""
         attributes = self.attributes()
-        self.ground.cluster.toxiproxy.add_toxic(
+        self.context.cluster.toxiproxy.add_toxic(
             self.on,
             self.name,
             self.toxic,
@@ -57,11 +57,11 @@ class Toxic(InjectedFault[ToxicOptionsT]):
 
     def find_lapse(self) -> str | None:
         """Ask Toxiproxy."""
-        return None if self.name in self.ground.cluster.toxiproxy.toxics(self.on) else "Toxiproxy no longer has it"
+        return None if self.name in self.context.cluster.toxiproxy.toxics(self.on) else "Toxiproxy no longer has it"
 
     def undo(self) -> dict[str, Any]:
         """Remove it, and see that it is gone."""
-        self.ground.cluster.toxiproxy.remove_toxic(self.on, self.name)
+        self.context.cluster.toxiproxy.remove_toxic(self.on, self.name)
         return {}
 
 
@@ -202,7 +202,7 @@ class LimitData(Toxic[LimitDataOptions]):
         return {"bytes": self.options.most_bytes}
 
 
-class Down(InjectedFault[FaultOptions]):
+class Down(Fault[FaultOptions]):
     """The way is closed."""
 
     kind = "down"
@@ -213,16 +213,16 @@ class Down(InjectedFault[FaultOptions]):
 
     def inject(self) -> dict[str, Any]:
         """Close the proxy."""
-        self.ground.cluster.toxiproxy.set_enabled(self.on, enabled=False)
+        self.context.cluster.toxiproxy.set_enabled(self.on, enabled=False)
         return {"enabled": False}
 
     def find_lapse(self) -> str | None:
         """Ask Toxiproxy."""
-        return "Toxiproxy has opened it again" if self.ground.cluster.toxiproxy.is_enabled(self.on) else None
+        return "Toxiproxy has opened it again" if self.context.cluster.toxiproxy.is_enabled(self.on) else None
 
     def undo(self) -> dict[str, Any]:
         """Open it again."""
-        self.ground.cluster.toxiproxy.set_enabled(self.on, enabled=True)
+        self.context.cluster.toxiproxy.set_enabled(self.on, enabled=True)
         return {"enabled": True}
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from psycopg import sql
 
-from stallbench.drivers.postgres import Connection, connect
+from stallbench.engines.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.faults.fault import Fault, FaultOptions
 
 _PATIENCE_S = 10.0
 
@@ -24,7 +24,7 @@ _DROP = "DROP TRIGGER IF EXISTS {name} ON {table}; DROP FUNCTION IF EXISTS {name
 _IS_ENABLED = "SELECT tgenabled = 'O' FROM pg_trigger WHERE tgname = %s AND tgrelid = %s::regclass"
 
 
-class NotifyTrigger(InjectedFault[FaultOptions]):
+class NotifyTrigger(Fault[FaultOptions]):
     """Every enqueue notifies."""
 
     kind = "notify_trigger"
@@ -64,10 +64,10 @@ class NotifyTrigger(InjectedFault[FaultOptions]):
     @property
     def _table(self) -> str:
         """The one that jobs wait in."""
-        return str(self.ground.queue["tables"][0])
+        return str(self.context.queue["tables"][0])
 
     def _connect(self) -> Connection:
-        return connect(self.ground.cluster.server(self.on).direct, self.name)
+        return connect(self.context.cluster.server(self.on).direct, self.name)
 
     def _execute(self, connection: Connection, statement: str) -> None:
         name, table = sql.Identifier(self._trigger), sql.Identifier(self._table)

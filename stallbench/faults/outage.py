@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import Field
 
-from stallbench.duration import Duration
 from stallbench.engines import ENGINES
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
-from stallbench.process import Process
+from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.processes.process import Process
+from stallbench.scenario.duration import Duration
 from stallbench.servers.cluster import Server
 from stallbench.servers.starter import answers
 
@@ -33,11 +33,11 @@ class OutageOptions(FaultOptions):
     )
 
 
-class Outage(InjectedFault[OutageOptions]):
+class Outage(Fault[OutageOptions]):
     """A server that ends and is started again. It is over when the server lets a client in."""
 
     places = ("server",)
-    on_joined = "never"
+    on_external = "never"
     ends_server = True
     engines = OVER_A_NETWORK
     options_type = OutageOptions
@@ -55,7 +55,7 @@ class Outage(InjectedFault[OutageOptions]):
 
     def inject(self) -> dict[str, Any]:
         """Take it down."""
-        self._server = self.ground.cluster.server(self.on)
+        self._server = self.context.cluster.server(self.on)
         process = self._server.daemon.process
         if process is None or process.poll() is not None:
             raise NotCarriedOutError(f"{self.on} does not run")

@@ -10,8 +10,8 @@ import psutil
 from pydantic import Field
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
-from stallbench.process import Process
+from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.processes.process import Process
 
 _SEEN_WITHIN_S = 10.0
 _LOOK_AGAIN_S = 0.002
@@ -23,7 +23,7 @@ class PauseOptions(FaultOptions):
     count: int | None = Field(default=None, ge=1, description="how many of them, drawn at random; all if not given")
 
 
-class Pause(InjectedFault[PauseOptions]):
+class Pause(Fault[PauseOptions]):
     """A worker that comes back after its reservation has expired completes a job that is another's by now."""
 
     kind = "pause"
@@ -35,11 +35,11 @@ class Pause(InjectedFault[PauseOptions]):
     def inject(self) -> dict[str, Any]:
         """Stop them, and see in the kernel that they stand."""
         self._paused: list[Process] = []
-        candidates = self.ground.load.named(self.on)
+        candidates = self.context.load.named(self.on)
         if not candidates:
             raise NotCarriedOutError(f"there is no {self.on} to pause")
         count = min(self.options.count or len(candidates), len(candidates))
-        for process in self.ground.random.sample(candidates, count):
+        for process in self.context.random.sample(candidates, count):
             self._paused.append(process)
             process.signal(signal.SIGSTOP)
         for process in self._paused:

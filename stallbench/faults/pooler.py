@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.servers.pgbouncer import Pgbouncer
 
 
@@ -20,7 +20,7 @@ class PoolerOptions(FaultOptions):
     pool_size: int = Field(default=4, ge=1, le=500, description="server connections that all clients share")
 
 
-class Pooler(InjectedFault[PoolerOptions]):
+class Pooler(Fault[PoolerOptions]):
     """In transaction mode each transaction of a client may run on another server connection.
 
     What belongs to a session is lost on the way, or found by somebody else: statements prepared by name, session advisory locks, settings,
@@ -32,7 +32,7 @@ class Pooler(InjectedFault[PoolerOptions]):
     summary = "clients reach the server through pgbouncer, which lends them its few server connections, by the transaction or the session"
     source = "pgbouncer's documentation: features, 'SQL feature map for pooling modes'"
     places = ("server",)
-    on_joined = "never"
+    on_external = "never"
     engines = frozenset({"postgres"})
     options_type = PoolerOptions
 
@@ -40,15 +40,15 @@ class Pooler(InjectedFault[PoolerOptions]):
         """Start it, lead the clients there, and see that it serves."""
         self._pgbouncer = Pgbouncer(
             self.name,
-            self.ground.cluster.server(self.on).direct,
+            self.context.cluster.server(self.on).direct,
             mode=self.options.mode,
             pool_size=self.options.pool_size,
-            processes=self.ground.processes,
-            logs=self.ground.folder.logs,
-            scratch=self.ground.scratch,
+            processes=self.context.processes,
+            logs=self.context.folder.logs,
+            scratch=self.context.scratch,
         )
         self._pools: dict[str, int] = {}
-        toxiproxy, endpoint = self.ground.cluster.toxiproxy, self._pgbouncer.endpoint
+        toxiproxy, endpoint = self.context.cluster.toxiproxy, self._pgbouncer.endpoint
         self._upstream = toxiproxy.upstream(self.on)
         toxiproxy.set_upstream(self.on, f"{endpoint.host}:{endpoint.port}")
         return {"pgbouncer": self._pgbouncer.version, "mode": self.options.mode, "most": self._pools}
@@ -56,7 +56,7 @@ class Pooler(InjectedFault[PoolerOptions]):
     def keep_up(self) -> None:
         """Keep the most clients and server connections that it tells of."""
         if self._pgbouncer.process.poll() is not None:
-            raise NotCarriedOutError(f"{self.name} {self._pgbouncer.process.tell_end()}{self._pgbouncer.process.tail_log()}")
+            raise NotCarriedOutError(f"{self.name} {self._pgbouncer.process.describe_end()}{self._pgbouncer.process.tail_log()}")
         for pool in self._pgbouncer.pools():
             clients = int(pool["cl_active"]) + int(pool["cl_waiting"])
             servers = sum(int(pool[state]) for state in ("sv_active", "sv_idle", "sv_used", "sv_tested"))
@@ -71,7 +71,7 @@ class Pooler(InjectedFault[PoolerOptions]):
     def undo(self) -> dict[str, Any]:
         """Lead the clients back to the server, then end it."""
         if hasattr(self, "_upstream"):
-            self.ground.cluster.toxiproxy.set_upstream(self.on, self._upstream)
+            self.context.cluster.toxiproxy.set_upstream(self.on, self._upstream)
         if hasattr(self, "_pgbouncer"):
             self._pgbouncer.stop()
         return {}

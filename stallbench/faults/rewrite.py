@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
 
 _INVALID = (
@@ -21,7 +21,7 @@ _INVALID = (
 )
 
 
-class Rewrite(InjectedFault[FaultOptions]):
+class Rewrite(Fault[FaultOptions]):
     """One statement on each table of the queue, one after the other, in a session beside the queue's. It is over when all are done."""
 
     places = ("primary",)
@@ -39,10 +39,10 @@ class Rewrite(InjectedFault[FaultOptions]):
 
     def inject(self) -> dict[str, Any]:
         """Begin with the first table."""
-        endpoint = self.ground.cluster.server(self.on).direct
+        endpoint = self.context.cluster.server(self.on).direct
         self._watch = SideSession(endpoint, f"{self.name}:watch")
         self._session = SideSession(endpoint, self.name)
-        self._left = list(self.ground.queue["tables"])
+        self._left = list(self.context.queue["tables"])
         bytes_before = self._measure(self._watch)
         self._began_s = time.monotonic()
         self._begin_next()
@@ -93,7 +93,7 @@ class Rewrite(InjectedFault[FaultOptions]):
 
     def _measure(self, watch: SideSession) -> int:
         """Return the bytes of the queue's tables with their indexes."""
-        tables = self.ground.queue["tables"]
+        tables = self.context.queue["tables"]
         return sum(int(watch.run(f"SELECT pg_total_relation_size('{table}')")[0][0]) for table in tables)
 
 

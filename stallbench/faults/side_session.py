@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import Any
 
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 

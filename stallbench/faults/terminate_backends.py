@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from stallbench.drivers import driver_of
-from stallbench.duration import Duration
+from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
+from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.scenario.duration import Duration
 
 _GONE_WITHIN_S = 10.0
 _LOOK_AGAIN_S = 0.005
@@ -33,7 +33,7 @@ class TerminateBackendsOptions(FaultOptions):
     )
 
 
-class TerminateBackends(InjectedFault[TerminateBackendsOptions]):
+class TerminateBackends(Fault[TerminateBackendsOptions]):
     """What a move was doing is undone, and whether it was done is not known to the client."""
 
     kind = "terminate_backends"
@@ -45,7 +45,7 @@ class TerminateBackends(InjectedFault[TerminateBackendsOptions]):
 
     def inject(self) -> dict[str, Any]:
         """End the first one."""
-        server = self.ground.cluster.server(self.on)
+        server = self.context.cluster.server(self.on)
         self._driver = driver_of(server.direct.engine)
         self._is_postgres = server.direct.engine == "postgres"
         self._connection = self._driver.connect(server.direct, self.name)
@@ -74,7 +74,7 @@ class TerminateBackends(InjectedFault[TerminateBackendsOptions]):
         candidates = [(pid, client) for pid, client in backends if client.startswith(roles)]
         if not candidates:
             return
-        pid, client = self.ground.random.choice(candidates)
+        pid, client = self.context.random.choice(candidates)
         if not (self._terminate_on_postgres(pid) if self._is_postgres else self._terminate_on_mysql(pid)):
             raise NotCarriedOutError(f"the connection {pid} of {client} on {self.on} could not be ended")
         self._terminated[client] = self._terminated.get(client, 0) + 1

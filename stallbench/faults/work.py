@@ -1,6 +1,6 @@
 """Jobs that are not as they should be: one kills its worker, some fail, some last longer than anybody thought.
 
-Workers are told by a condition, which each looks for before its next job; see `stallbench.conditions`.
+Workers are told by a job_fault, which each looks for before its next job; see `stallbench.injection.job_faults`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from stallbench.conditions import Condition, bury, impose, is_dying, lift
-from stallbench.duration import Duration
-from stallbench.faults.injected_fault import FaultOptions, InjectedFault
-from stallbench.process import Process
+from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.job_faults import JobFault, end_job_fault, forget_announcement, has_announced_death, start_job_fault
+from stallbench.processes.process import Process
+from stallbench.scenario.duration import Duration
 
 _DYING_TAKES_S = 5.0
 """What one that has said that it dies may take until it is dead."""
@@ -23,33 +23,33 @@ _LOOK_EVERY_S = 0.005
 WorkOptionsT = TypeVar("WorkOptionsT", bound=FaultOptions)
 
 
-class WorkFault(InjectedFault[WorkOptionsT]):
-    """A condition of workers, and the proof that one of them has met it."""
+class WorkFault(Fault[WorkOptionsT]):
+    """A job_fault of workers, and the proof that one of them has met it."""
 
     places = ("worker",)
 
     @abstractmethod
-    def condition(self) -> Condition:
+    def job_fault(self) -> JobFault:
         """Return what goes wrong."""
 
     def inject(self) -> dict[str, Any]:
         """Tell the workers."""
-        condition = self.condition()
-        impose(self.ground.folder.conditions, self.name, condition)
-        return {"condition": condition.model_dump(mode="json", exclude_defaults=True)}
+        job_fault = self.job_fault()
+        start_job_fault(self.context.folder.job_faults, self.name, job_fault)
+        return {"job_fault": job_fault.model_dump(mode="json", exclude_defaults=True)}
 
     def keep_up(self) -> None:
         """Hear who has met it."""
-        self.ground.load.who_met(self.name)
+        self.context.load.who_met(self.name)
 
     def find_lapse(self) -> str | None:
         """Ask whether any worker has met it at all."""
-        return None if self.ground.load.who_met(self.name) else "no worker came upon it"
+        return None if self.context.load.who_met(self.name) else "no worker came upon it"
 
     def undo(self) -> dict[str, Any]:
         """Tell the workers that all is well again."""
-        lift(self.ground.folder.conditions, self.name)
-        return {"met": sorted(self.ground.load.who_met(self.name))}
+        end_job_fault(self.context.folder.job_faults, self.name)
+        return {"met": sorted(self.context.load.who_met(self.name))}
 
 
 class PoisonJobsOptions(FaultOptions):
@@ -73,19 +73,19 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
     )
     options_type = PoisonJobsOptions
 
-    def condition(self) -> Condition:
+    def job_fault(self) -> JobFault:
         """Kill who works one of them."""
-        return Condition(on=self.on, mark=self.name, kills=True)
+        return JobFault(on=self.on, mark=self.name, kills=True)
 
     def inject(self) -> dict[str, Any]:
         """Tell the workers, then enqueue the jobs."""
         self._killed: list[str] = []
         self._to_replace: list[tuple[float, Process]] = []
         self._doomed: list[Process] = []
-        self._doom_all()
+        self._arm_all()
         evidence = super().inject()
-        producer = self.ground.load.start_extra_producer(backlog=self.options.count, mark=self.name)
-        self.ground.load.end(producer)
+        producer = self.context.load.start_extra_producer(backlog=self.options.count, mark=self.name)
+        self.context.load.end(producer)
         return {**evidence, "killed": self._killed}
 
     def keep_up(self) -> None:
@@ -95,14 +95,14 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         for process in [process for process in self._doomed if process.poll() is not None]:
             if self._is_dying(process) and process.intended == "running":
                 process.intended = "killed"
-                bury(self.ground.folder.conditions, self.name, process.name)
+                forget_announcement(self.context.folder.job_faults, self.name, process.name)
                 self._killed.append(process.name)
                 self._to_replace.append((now_s + self.options.replace_after_s, process))
             self._spare(process)  # if it died of something else, which the run may have to be told
-        self._doom_all()
+        self._arm_all()
         for item in [item for item in self._to_replace if item[0] <= now_s]:
             self._to_replace.remove(item)
-            self.ground.load.replace(item[1])
+            self.context.load.replace(item[1])
 
     def undo(self) -> dict[str, Any]:
         """Mend the worker's code, and replace everybody who has died."""
@@ -110,28 +110,28 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         self._wait_for_the_dying()
         self.keep_up()
         for _, process in self._to_replace:
-            self.ground.load.replace(process)
+            self.context.load.replace(process)
         self._to_replace = []
         for process in list(self._doomed):
             self._spare(process)
         return evidence
 
-    def _doom_all(self) -> None:
+    def _arm_all(self) -> None:
         """Let it be known of all who may die of it, also of those who have come since."""
-        for process in self.ground.load.named(self.on):
+        for process in self.context.load.named(self.on):
             if process not in self._doomed:
                 self._doomed.append(process)
-                process.doomed_by.add(self.name)
+                process.poisoned_by.add(self.name)
 
     def _spare(self, process: Process) -> None:
         self._doomed.remove(process)
-        process.doomed_by.discard(self.name)
+        process.poisoned_by.discard(self.name)
 
     def _is_dying(self, process: Process) -> bool:
-        return is_dying(self.ground.folder.conditions, self.name, process.name)
+        return has_announced_death(self.context.folder.job_faults, self.name, process.name)
 
     def _wait_for_the_dying(self) -> None:
-        """Wait for those who saw the condition just before it was lifted: their deaths belong to the fault."""
+        """Wait for those who saw the job_fault just before it was lifted: their deaths belong to the fault."""
         until_s = time.monotonic() + _DYING_TAKES_S
         while time.monotonic() < until_s and any(process.poll() is None and self._is_dying(process) for process in self._doomed):
             time.sleep(_LOOK_EVERY_S)
@@ -151,9 +151,9 @@ class FailingJobs(WorkFault[FailingJobsOptions]):
     source = "'Timeouts, retries and backoff with jitter', Amazon Builders' Library; outages of third parties"
     options_type = FailingJobsOptions
 
-    def condition(self) -> Condition:
+    def job_fault(self) -> JobFault:
         """Fail."""
-        return Condition(on=self.on, share=self.options.share, fails=True)
+        return JobFault(on=self.on, share=self.options.share, fails=True)
 
 
 class LongJobsOptions(FaultOptions):
@@ -171,6 +171,6 @@ class LongJobs(WorkFault[LongJobsOptions]):
     source = "Laravel's documentation of queues: retry_after and timeout; visibility timeouts of Amazon SQS"
     options_type = LongJobsOptions
 
-    def condition(self) -> Condition:
+    def job_fault(self) -> JobFault:
         """Take long."""
-        return Condition(on=self.on, share=self.options.share, takes_s=self.options.takes_s)
+        return JobFault(on=self.on, share=self.options.share, takes_s=self.options.takes_s)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from stallbench.duration import parse_duration_s
 from stallbench.errors import BadInputError
-from stallbench.forecast.against import Check, hold_against, require_comparable
-from stallbench.forecast.law import fit
+from stallbench.forecast.backtest import Check, hold_against, require_comparable
+from stallbench.forecast.cost_model import fit
 from stallbench.forecast.observed import observe
-from stallbench.forecast.outlook import Forecast, make_forecast
+from stallbench.forecast.prediction import Forecast, make_forecast
+from stallbench.scenario.duration import parse_duration_s
 from stallbench.verdicts.check import RunTables
 
 _MOST_RATE = 1_000_000

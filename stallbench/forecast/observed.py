@@ -111,9 +111,9 @@ def observe(run: RunTables) -> Observed:
 def _find_longest_hold(record: Mapping[str, Any]) -> tuple[str, int, int]:
     """Return a longrunner's name, and from when (proven) to when it held."""
     holds = [
-        (runner["name"], int(runner["proven_ns"]), int(runner["end_ns"]))
+        (runner["name"], int(runner["verified_ns"]), int(runner["end_ns"]))
         for runner in record["longrunners"]
-        if runner["proven_ns"] and runner["end_ns"] and runner["held"]
+        if runner["verified_ns"] and runner["end_ns"] and runner["held"]
     ]
     if not holds:
         raise BadInputError(

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stallbench.duration import format_duration
-from stallbench.forecast.against import Check
-from stallbench.forecast.law import LEVEL
-from stallbench.forecast.outlook import SHOWS_AT, Estimate, Forecast
+from stallbench.forecast.backtest import Check
+from stallbench.forecast.cost_model import LEVEL
+from stallbench.forecast.prediction import SHOWS_AT, Estimate, Forecast
+from stallbench.scenario.duration import format_duration
 
 _WIDTH = 120
 
@@ -24,9 +24,9 @@ def print_forecast(forecast: Forecast, console: Console | None = None) -> None:
         f"\n{escape(forecast.queue)} at {load.rate:g} jobs/s, {load.workers} workers, {format_duration(load.work_s)} of work a job; "
         f"fitted to {forecast.fit.seconds} s of {escape(forecast.run)}"
     )
-    console.print(f"[bold]{escape(tell_answer(forecast))}[/]\n")
+    console.print(f"[bold]{escape(describe_answer(forecast))}[/]\n")
     console.print(_figures(forecast))
-    console.print(f"\n{_tell_law(forecast)}")
+    console.print(f"\n{_describe_law(forecast)}")
     console.print("It is assumed that")
     for assumption in forecast.assumptions:
         console.print(f"  - {escape(assumption)}")
@@ -44,35 +44,35 @@ def print_check(check: Check, console: Console | None = None) -> None:
     for figure in check.figures:
         table.add_row(
             figure.name,
-            "never" if figure.forecast is None else f"{_tell_figure(figure.forecast)} {figure.unit}",
-            "not seen" if figure.measured is None else f"{_tell_figure(figure.measured)} {figure.unit}",
+            "never" if figure.forecast is None else f"{_format_figure(figure.forecast)} {figure.unit}",
+            "not seen" if figure.measured is None else f"{_format_figure(figure.measured)} {figure.unit}",
             "" if figure.error is None else f"{figure.error:+.0%}",
         )
     console.print()
     console.print(table)
 
 
-def tell_answer(forecast: Forecast) -> str:
+def describe_answer(forecast: Forecast) -> str:
     """Return the answer in a sentence."""
     low, high = forecast.fit.dead_tuple_s_interval
     after = forecast.behind_after_s
     if not forecast.falls_behind or after is None:
         return (
             f"No sign that dead tuples bring this queue down: with up to {forecast.fit.most_dead:,.0f} of them, one adds "
-            f"{low * 1e6:.3f} to {high * 1e6:.3f} µs to a claim{_tell_worst(forecast.behind_at_worst_s)}."
+            f"{low * 1e6:.3f} to {high * 1e6:.3f} µs to a claim{_describe_worst(forecast.behind_at_worst_s)}."
         )
     if after.value == 0:
         return (
             f"It falls behind at once, without any dead tuple: {forecast.capacity.value:,.0f} jobs/s can be done, "
             f"and {forecast.load.rate:g} come."
         )
-    return f"It falls behind {_tell_s(after.value)} after a transaction begins to hold the horizon ({_tell_span(after)})."
+    return f"It falls behind {_format_s(after.value)} after a transaction begins to hold the horizon ({_format_span(after)})."
 
 
-def _tell_worst(behind_at_worst_s: float) -> str:
+def _describe_worst(behind_at_worst_s: float) -> str:
     if not math.isfinite(behind_at_worst_s):
         return ""
-    return f"; were it the most of that, it would fall behind after {_tell_s(behind_at_worst_s)}"
+    return f"; were it the most of that, it would fall behind after {_format_s(behind_at_worst_s)}"
 
 
 def _figures(forecast: Forecast) -> Table:
@@ -83,8 +83,8 @@ def _figures(forecast: Forecast) -> Table:
 
     def add(name: str, estimate: Estimate | None, *, seconds: bool = False) -> None:
         if estimate is not None:
-            tell = _tell_s if seconds else _tell_count
-            table.add_row(name, tell(estimate.value), f"{tell(estimate.low)} to {tell(estimate.high)}")
+            describe = _format_s if seconds else _format_count
+            table.add_row(name, describe(estimate.value), f"{describe(estimate.low)} to {describe(estimate.high)}")
 
     add("jobs/s that can be done without dead tuples", forecast.capacity)
     add(f"until a claim takes {SHOWS_AT:g} times as long", forecast.shows_after_s, seconds=True)
@@ -95,7 +95,7 @@ def _figures(forecast: Forecast) -> Table:
     return table
 
 
-def _tell_law(forecast: Forecast) -> str:
+def _describe_law(forecast: Forecast) -> str:
     fitted, law = forecast.fit, forecast.fit.law
     low, high = fitted.dead_tuple_s_interval
     races = (
@@ -111,15 +111,15 @@ def _tell_law(forecast: Forecast) -> str:
     )
 
 
-def _tell_figure(value: float) -> str:
+def _format_figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _tell_span(estimate: Estimate) -> str:
-    return f"{_tell_s(estimate.low)} to {_tell_s(estimate.high)}"
+def _format_span(estimate: Estimate) -> str:
+    return f"{_format_s(estimate.low)} to {_format_s(estimate.high)}"
 
 
-def _tell_s(seconds: float) -> str:
+def _format_s(seconds: float) -> str:
     if not math.isfinite(seconds):
         return "never"
     if seconds < 120:
@@ -127,5 +127,5 @@ def _tell_s(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _tell_count(count: float) -> str:
+def _format_count(count: float) -> str:
     return f"{count:,.0f}" if math.isfinite(count) else "never"

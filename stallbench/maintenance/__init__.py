@@ -6,12 +6,11 @@ Each kind is a mitigation: something that is proposed against what the scenarios
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
+import sys
 from functools import cache
 from typing import Any
 
+from stallbench.discovery import discover
 from stallbench.maintenance.task import Task, TaskDocument, TaskOptions
 
 __all__ = ["Task", "TaskDocument", "TaskOptions", "find_maintenance_kinds"]
@@ -20,12 +19,5 @@ __all__ = ["Task", "TaskDocument", "TaskOptions", "find_maintenance_kinds"]
 @cache
 def find_maintenance_kinds() -> dict[str, type[Task[Any]]]:
     """Return every kind in this folder by its name, in alphabetical order."""
-    found: dict[str, type[Task[Any]]] = {}
-    for module_info in pkgutil.iter_modules(__path__):
-        if module_info.name == "__main__":
-            continue
-        module = importlib.import_module(f"{__name__}.{module_info.name}")
-        for _, member in inspect.getmembers(module, inspect.isclass):
-            if issubclass(member, Task) and "kind" in vars(member) and member.__module__ == module.__name__:
-                found[member.kind] = member
-    return dict(sorted(found.items()))
+    found = discover(sys.modules[__name__], Task, "stallbench.maintenance", is_plugin=lambda each: "kind" in vars(each))
+    return {each.kind: each for each in sorted(found, key=lambda each: each.kind)}

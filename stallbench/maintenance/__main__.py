@@ -9,10 +9,10 @@ import sys
 import time
 from typing import Any
 
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.maintenance import TaskDocument, find_maintenance_kinds
-from stallbench.reconnection import reconnect
-from stallbench.role import Stop, read_document, run_role, say
+from stallbench.processes.reconnection import reconnect
+from stallbench.processes.role import Stop, read_document, run_role, say
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
         try:
             did.extend(task.turn(connection))
         except driver.errors as error:
-            error_told = f"{driver.code(error)}: {driver.tell(error)}"
+            error_told = f"{driver.code(error)}: {driver.describe(error)}"
             driver.close(connection)
             connection = reconnect(open_connection, stop)
         say(turn={"t_ns": began_ns, "took_s": round(time.monotonic() - began_s, 3), "did": did, "error": error_told})

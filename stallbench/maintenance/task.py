@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stallbench.duration import Duration
 from stallbench.engines import Engine
 from stallbench.exposition import Exposure
 from stallbench.records.endpoint import Endpoint
+from stallbench.scenario.duration import Duration
 
 
 class TaskOptions(BaseModel):
@@ -50,7 +50,7 @@ class Task(ABC, Generic[OptionsT]):
     engines: ClassVar[frozenset[Engine]]
     roles: ClassVar[tuple[str, ...]] = ("primary",)
     """Roles of the servers that it can be done on: ``primary``, ``replica``."""
-    on_joined: ClassVar[Literal["always", "never"]] = "always"
+    on_external: ClassVar[Literal["always", "never"]] = "always"
     """Whether it may be done on servers that the bench did not start."""
     options_type: ClassVar[type[TaskOptions]] = TaskOptions
 

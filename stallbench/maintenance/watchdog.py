@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import Field
 
-from stallbench.duration import Duration
 from stallbench.maintenance.task import Task, TaskOptions
+from stallbench.scenario.duration import Duration
 
 # Its own kind of process is spared: a REINDEX, say, may take as long as it must.
 _OF_POSTGRES = """
@@ -49,7 +49,7 @@ class Watchdog(Task[WatchdogOptions]):
     source = "usual practice: pg_terminate_backend from cron, or pt-kill; the only way where others own the server's settings"
     engines = frozenset({"postgres", "mariadb", "mysql"})
     roles = ("primary", "replica")
-    on_joined = "never"
+    on_external = "never"
     options_type = WatchdogOptions
 
     def turn(self, connection: Any) -> Iterator[str]:

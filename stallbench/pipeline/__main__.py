@@ -10,11 +10,11 @@ import argparse
 import os
 import sys
 
-from stallbench.parts import MissingPartError
 from stallbench.pipeline.failures import PipelineError
 from stallbench.pipeline.make import make_tables, write_tables
 from stallbench.pipeline.session import LOCAL, is_small, open_session
 from stallbench.pipeline.training import prepare
+from stallbench.setup.components import MissingPartError
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.run_metrics import as_phase_rows
+from stallbench.pipeline.frames import as_phase_rows
 from stallbench.records.events import Event
 
 PARTS = 50
@@ -20,7 +20,7 @@ STATISTICS = ("slope_us", "first_ms", "last_ms", "times", "r2")
 
 
 def make_growth_metrics(events: DataFrame) -> DataFrame:
-    """Return the line as rows of ``phases``, of the whole run: see `stallbench.metrics`; none without claims in at least three parts."""
+    """Return the line as rows of ``phases``, of the whole run: see `stallbench.measures`; none without claims in at least three parts."""
     in_time = Window.partitionBy().orderBy("t_ns", "process")
     claims = events.filter(F.col("event") == Event.CLAIMED).select("t_ns", "process", (F.col("duration_ns") / 1e6).alias("ms"))
     placed = claims.select("ms", F.row_number().over(in_time).alias("place"), F.ntile(PARTS).over(in_time).alias("part"))
@@ -44,4 +44,4 @@ def make_growth_metrics(events: DataFrame) -> DataFrame:
     )
     # Noise may tilt the line below zero at one end; no claim takes less than a microsecond.
     times = F.greatest("last_ms", F.lit(0.001)) / F.greatest("first_ms", F.lit(0.001))
-    return as_phase_rows(ends.withColumn("times", times), "claim_by_place", STATISTICS)
+    return as_phase_rows(ends.withColumn("times", times), "claim_by_position", STATISTICS)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from stallbench.parts import CACHE, JavaPart
+from stallbench.setup.components import CACHE, JavaPart
 
 
 def use_archive(java: JavaPart) -> list[str]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.frames import as_phase_rows, make_rows
 from stallbench.pipeline.read import EVENTS, Records
-from stallbench.pipeline.rows import make_rows
 from stallbench.pipeline.run_facts import RunFacts
-from stallbench.pipeline.run_metrics import as_phase_rows
 from stallbench.pipeline.tables import TABLES
 
 EXAMPLES = 20

@@ -62,7 +62,7 @@ def find_executions(events: DataFrame, facts: RunFacts) -> DataFrame:
     return executions.filter(F.col("end") != Event.RELEASED)
 
 
-def executions_again(executions: DataFrame) -> DataFrame:
+def re_executions(executions: DataFrame) -> DataFrame:
     """Return those of ``executions`` that are not their job's first, with ``before_ns``: when the one before was claimed."""
     of_one_job = Window.partitionBy("job_id").orderBy("claimed_ns", "process")
     return executions.withColumn("before_ns", F.lag("claimed_ns").over(of_one_job)).filter("before_ns IS NOT NULL")

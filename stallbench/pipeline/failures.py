@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from py4j.protocol import Py4JJavaError
+
 
 class PipelineError(Exception):
     """The tables could not be made; the message says why."""
@@ -25,3 +27,14 @@ class NoTableError(PipelineError):
     """A table is not there, or only in part."""
 
     exit_code = 2
+
+
+def explain(error: Exception) -> str:
+    """Say in one line what Spark failed on; only while its Java process lives, for that is who knows."""
+    message = str(error)
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        message = f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
+    return next((line.strip() for line in message.splitlines() if line.strip()), type(error).__name__)

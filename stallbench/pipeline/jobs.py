@@ -17,13 +17,15 @@ _IN_CENSUS = "in_census"
 _LEFT_OVER = "left_over"
 
 
-def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts, left_over: DataFrame | None = None) -> DataFrame:
-    """Return a row for each job that an event or the census names, or that was ``left_over`` in the queue from before.
+def make_jobs(
+    events: DataFrame, final_snapshot: DataFrame | None, facts: RunFacts, left_over: DataFrame | None = None
+) -> DataFrame:
+    """Return a row for each job that an event or the final snapshot names, or that was ``left_over`` in the queue from before.
 
-    The state of a job is the first of these that holds. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the census
-    found it so. ``unknown``: there was no census. ``completed_unrecorded``: its work was done and the completion asked for, but nobody
+    The state of a job is the first of these that holds. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the final snapshot
+    found it so. ``unknown``: there was no final snapshot. ``completed_unrecorded``: its work was done and the completion asked for, but nobody
     lived to hear the answer: the worker died then, or the call raised. ``lost``: nobody has it and nobody did it. Where a queue never gives back
-    what a worker has taken, a job that the census found claimed is nobody's: no worker is left when it is taken.
+    what a worker has taken, a job that the final snapshot found claimed is nobody's: no worker is left when it is taken.
     """
     moves = events.filter(F.col("job_id").isNotNull() & (F.col("event") != Event.LOST_RACE)).select(
         "job_id",
@@ -34,8 +36,8 @@ def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts, left
         "intended_ns",
         F.lit(None).cast("string").alias("held"),
     )
-    if census is not None:
-        moves = moves.unionByName(census.withColumn("event", F.lit(_IN_CENSUS)), allowMissingColumns=True)
+    if final_snapshot is not None:
+        moves = moves.unionByName(final_snapshot.withColumn("event", F.lit(_IN_CENSUS)), allowMissingColumns=True)
     if left_over is not None:
         before = left_over.select("job_id").withColumn("event", F.lit(_LEFT_OVER))
         moves = moves.unionByName(before, allowMissingColumns=True)
@@ -63,7 +65,7 @@ def make_jobs(events: DataFrame, census: DataFrame | None, facts: RunFacts, left
         "*",
         F.greatest(F.col("claims") - F.col("releases"), ended).alias("executions"),
         ((F.col("first_completed_ns") - F.col("intended_ns")) / 1e6).alias("latency_ms"),
-        _state(census_taken=census is not None, gives_back=facts.queue.gives_back).alias("state"),
+        _state(census_taken=final_snapshot is not None, gives_back=facts.queue.gives_back).alias("state"),
         F.col("enqueued_ns").isNotNull().alias("enqueue_recorded"),
         ((F.col("completions") > 0) & F.coalesce(F.col("is_queued") | F.col("is_claimed"), F.lit(False))).alias(
             "held_after_completion"

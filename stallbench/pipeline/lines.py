@@ -57,7 +57,7 @@ class Block:
     first_ns: int | None
     last_ns: int | None
     stated_jobs: int | None
-    """The number on a census's last line."""
+    """The number on a final snapshot's last line."""
     errors: int
     """Events that are an ``error``."""
     refused: int
@@ -74,10 +74,10 @@ class RecordFile:
     lines: int
     torn_lines: int
     first_ns: int | None
-    """Time of its first record; none for the census."""
+    """Time of its first record; none for the final snapshot."""
     last_ns: int | None
     stated_jobs: int | None
-    """The number of jobs that a census says it has; none for others."""
+    """The number of jobs that a final snapshot says it has; none for others."""
     errors: int
     """How many of its events are an ``error``."""
     refused: int

@@ -10,49 +10,48 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.call_errors import make_errors
 from stallbench.pipeline.claim_growth import make_growth_metrics
 from stallbench.pipeline.conservation import count_refused, make_conservation, make_lost_metric, may_have_missed_enqueues
-from stallbench.pipeline.disturbances import make_faults
 from stallbench.pipeline.duplicates import (
     events_of_duplicates,
-    executions_again,
     find_executions,
     is_duplicate,
     make_duplicates,
+    re_executions,
     second_completions,
 )
-from stallbench.pipeline.errors import make_errors
-from stallbench.pipeline.failures import PipelineError, RunFolderError
+from stallbench.pipeline.failures import PipelineError, RunFolderError, explain
+from stallbench.pipeline.frames import make_rows
 from stallbench.pipeline.holders import make_holders
-from stallbench.pipeline.java_errors import explain
+from stallbench.pipeline.injections import make_faults
 from stallbench.pipeline.jobs import make_jobs
-from stallbench.pipeline.measures import measure_events, measure_samples
-from stallbench.pipeline.order import choose_partitions, make_order, make_order_metrics
-from stallbench.pipeline.overdue import make_overdue
-from stallbench.pipeline.phases import make_phases
-from stallbench.pipeline.places import name_folder, read_whole_text
-from stallbench.pipeline.points import (
+from stallbench.pipeline.measurements import (
     keep_places,
     points_of_deadlocks,
     points_of_duplicates,
     points_of_events,
-    points_of_executions_again,
     points_of_jobs,
+    points_of_re_executions,
     points_of_samples,
 )
+from stallbench.pipeline.order import choose_partitions, make_order, make_order_metrics
+from stallbench.pipeline.overdue import make_overdue
+from stallbench.pipeline.paths import name_folder, read_whole_text
+from stallbench.pipeline.phases import make_phases
 from stallbench.pipeline.ratios import make_ratios
 from stallbench.pipeline.read import make_torn, read_records
 from stallbench.pipeline.recoveries import make_recoveries, make_recovery_metrics
 from stallbench.pipeline.rounds import MOST_JOBS, make_round_metrics, make_rounds
-from stallbench.pipeline.rows import make_rows
 from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
 from stallbench.pipeline.session import LOCAL, fit_to, is_small, open_session
 from stallbench.pipeline.stalls import make_stalls
+from stallbench.pipeline.statistics import measure_events, measure_samples
 from stallbench.pipeline.stuck_clients import make_stuck_clients
 from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import make_time_axis
 from stallbench.pipeline.vacuum_waits import make_vacuum_waits
-from stallbench.pipeline.waiting import find_conditions, make_waiting, points_of_delays
+from stallbench.pipeline.waiting import find_preconditions, make_waiting, points_of_delays
 from stallbench.pipeline.windows import make_windows
 from stallbench.pipeline.writing import Writing
 
@@ -61,7 +60,7 @@ def make_tables(run_folder: str | Path, *, master: str = LOCAL) -> None:
     """Make all tables of a run from its records, in ``tables/`` of its folder, in place of those that are there.
 
     ``run_folder``: a local path, or an address on any file system that Spark reads. ``master``: Spark's master. Raises `RunFolderError` if
-    the folder is not a run's, `PipelineError` if Spark cannot do it, `stallbench.parts.MissingPartError` without Java.
+    the folder is not a run's, `PipelineError` if Spark cannot do it, `stallbench.setup.components.MissingPartError` without Java.
     """
     with open_session(master, small=is_small(run_folder)) as spark:
         try:
@@ -84,7 +83,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         seen = Observation("jobs")
         writing_jobs = writing.start(
             "jobs",
-            lambda: _observe(make_jobs(events, records.census, facts, records.left_over), seen),
+            lambda: _observe(make_jobs(events, records.final_snapshot, facts, records.left_over), seen),
             rows=records.event_count // 4,
         )
         writing.start("torn", lambda: make_torn(spark, records))
@@ -99,14 +98,14 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         of_duplicates = events_of_duplicates(events, jobs, seen.get["duplicates"])
         executions = find_executions(of_duplicates, facts)
         again = second_completions(of_duplicates)
-        conditions = find_conditions(events).persist()
+        preconditions = find_preconditions(events).persist()
         points = (
             points_of_events(events),
             points_of_jobs(jobs),
             points_of_deadlocks(events),
             points_of_duplicates(again),
-            points_of_executions_again(executions),
-            points_of_delays(conditions, jobs),
+            points_of_re_executions(executions),
+            points_of_delays(preconditions, jobs),
             keep_places(spark, axis, records.first_ns),
         )
         sampled = measure_samples(points_of_samples(samples), axis)
@@ -118,13 +117,13 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         may_miss, refused = may_have_missed_enqueues(records, facts), count_refused(records)
         writing.start("conservation", lambda: make_conservation(jobs, may_miss_enqueues=may_miss, refused=refused))
         writing.start("duplicates", lambda: make_duplicates(jobs, executions, facts))
-        order = make_order(jobs, executions_again(executions), choose_partitions(seen.get["claimed"])).persist()
+        order = make_order(jobs, re_executions(executions), choose_partitions(seen.get["claimed"])).persist()
         writing.start("order", lambda: order)
         writing.start("overdue", lambda: make_overdue(spark, events, jobs, facts, axis))
         window = facts.queue.window if seen.get["claimed"] <= MOST_JOBS else None
         rounds = (make_rounds(events, jobs, window) if window else make_rows(spark, [], TABLES["rounds"])).persist()
         writing.start("rounds", lambda: rounds)
-        writing.start("waiting", lambda: make_waiting(spark, conditions, events, jobs))
+        writing.start("waiting", lambda: make_waiting(spark, preconditions, events, jobs))
         recoveries = make_recoveries(
             spark,
             facts,
@@ -132,7 +131,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             jobs=jobs,
             windows=windows,
             second_completions=again,
-            executions_again=executions_again(executions),
+            re_executions=re_executions(executions),
         ).persist()
         writing.start("recoveries", lambda: recoveries)
         phases = make_phases(measured, axis).persist()

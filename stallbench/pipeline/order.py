@@ -11,7 +11,7 @@ from itertools import accumulate
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.run_metrics import as_phase_rows
+from stallbench.pipeline.frames import as_phase_rows
 
 JOBS_PER_PARTITION = 2_000_000
 """A sort of this many is quicker in one partition than in two: for two, Spark first samples what to put where."""

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.conservation import EXAMPLES
-from stallbench.pipeline.rows import make_rows
+from stallbench.pipeline.frames import make_rows
 from stallbench.pipeline.run_facts import RunFacts
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.records.events import Event
@@ -31,7 +31,7 @@ def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, facts:
     """Return ``kind, jobs, examples, longest_s``: a row for each kind of overdue job that there is, with the `EXAMPLES` lowest ids.
 
     ``passed_over``: it had not been claimed yet, and younger ones were. ``left_behind``: its worker died, the queue could offer it again, and
-    until the end offered younger ones instead. ``held_for_the_dead``: the same, and the census found that the queue still takes it for claimed.
+    until the end offered younger ones instead. ``held_for_the_dead``: the same, and the final snapshot found that the queue still takes it for claimed.
     ``longest_s``: from when it was due to its claim, or to the end of the records.
     """
     first = _due_first(jobs)
@@ -93,7 +93,7 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
     if queue.outlives_connection and queue.expiry_s is not None:
         due_ns = F.greatest(due_ns, F.min("claimed_ns") + F.lit(int(queue.expiry_s * NS_PER_S)))
     for fault in sorted(facts.faults, key=lambda fault: fault.start_ns or 0):
-        begin_ns, end_ns = fault.start_ns, fault.released_ns or fault.end_ns
+        begin_ns, end_ns = fault.start_ns, fault.verified_gone_ns or fault.end_ns
         if begin_ns is not None:
             is_in_force = (due_ns >= begin_ns) & (due_ns < (end_ns or _NEVER_NS))
             due_ns = F.when(is_in_force, F.lit(end_ns or _NEVER_NS)).otherwise(due_ns)

@@ -1,12 +1,12 @@
-"""Every metric of `stallbench.metrics` in every stretch: each phase, and the whole run."""
+"""Every metric of `stallbench.measures` in every stretch: each phase, and the whole run."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from stallbench.metrics import metric_names
-from stallbench.pipeline.points import COUNTED, SAMPLED
+from stallbench.measures import metric_names
+from stallbench.pipeline.measurements import COUNTED, SAMPLED
 from stallbench.pipeline.time_axis import TimeAxis
 
 _COUNTERS = [name for name, source in SAMPLED.items() if source.is_counter]
@@ -43,7 +43,7 @@ def _row(measure: Column, statistic: str, value: Column, count: Column) -> Colum
 def _duration_s(axis: TimeAxis) -> Column:
     """How long the row's stretch is; null if it has no length."""
     duration_s = F.lit(None).cast("double")
-    for stretch in axis.stretches:
-        if stretch.duration_s > 0:
-            duration_s = F.when(F.col("stretch") == stretch.name, stretch.duration_s).otherwise(duration_s)
+    for interval in axis.intervals:
+        if interval.duration_s > 0:
+            duration_s = F.when(F.col("stretch") == interval.name, interval.duration_s).otherwise(duration_s)
     return duration_s

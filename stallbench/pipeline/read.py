@@ -1,4 +1,4 @@
-"""A run's records as DataFrames: its events, its samples and its census, every line checked."""
+"""A run's records as DataFrames: its events, its samples and its final snapshot, every line checked."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.columns import read_columns
+from stallbench.pipeline.frames import make_rows, read_columns
 from stallbench.pipeline.lines import Layout, RecordFile, parse_lines, survey
-from stallbench.pipeline.places import read_lines_of
-from stallbench.pipeline.rows import make_rows
+from stallbench.pipeline.paths import read_lines_of
 from stallbench.pipeline.tables import TABLES
 from stallbench.records.events import EVENT_COLUMNS, Event
 from stallbench.records.samples import SAMPLE_COLUMNS
@@ -20,7 +19,7 @@ from stallbench.records.samples import SAMPLE_COLUMNS
 _NUMBERS = ("t_ns", "mono_ns", "job_id", "attempt", "intended_ns", "duration_ns")
 EVENTS = Layout(kind="events", columns=EVENT_COLUMNS, numbers=_NUMBERS)
 SAMPLES = Layout(kind="samples", columns=SAMPLE_COLUMNS, numbers=("t_ns",))
-CENSUS = Layout(kind="census.csv", columns=("key", "word"), numbers=())
+CENSUS = Layout(kind="final_snapshot.csv", columns=("key", "word"), numbers=())
 LEFT_OVER = Layout(kind="left_over.csv", columns=CENSUS.columns, numbers=())
 _KEPT = {
     EVENTS: "t_ns long, process string, event string, job_id long, intended_ns long, duration_ns long, detail string",
@@ -38,8 +37,8 @@ class Records:
     """``t_ns, process, event, job_id, intended_ns, duration_ns, detail``; meanings in `stallbench.records.events`."""
     samples: DataFrame
     """``t_ns, source, subject, metric, value`` as text, and ``number``: the value if it is one."""
-    census: DataFrame | None
-    """``job_id, held`` (``queued`` or ``claimed``); none if no whole census was taken."""
+    final_snapshot: DataFrame | None
+    """``job_id, held`` (``queued`` or ``claimed``); none if no whole final snapshot was taken."""
     left_over: DataFrame | None
     """The same, as it was before the run; none if the queue was new."""
     files: tuple[RecordFile, ...]
@@ -64,7 +63,7 @@ class Records:
 def read_records(spark: SparkSession, folder: str) -> Records:
     """Read and check every line once, and keep what was read: in memory, and on disk as far as it does not fit.
 
-    ``folder``: as `stallbench.pipeline.places.name_folder` gives it. What is missing in it is as good as empty.
+    ``folder``: as `stallbench.pipeline.paths.name_folder` gives it. What is missing in it is as good as empty.
     """
     lines = {layout: read_lines_of(spark, f"{folder}/{layout.kind}") for layout in (EVENTS, SAMPLES, CENSUS, LEFT_OVER)}
     parsed = {layout: _parse(found, layout).persist() for layout, found in lines.items() if found is not None}
@@ -83,7 +82,7 @@ def read_records(spark: SparkSession, folder: str) -> Records:
     return Records(
         events=records_of(EVENTS),
         samples=records_of(SAMPLES),
-        census=records_of(CENSUS).filter("job_id IS NOT NULL") if _is_whole_census(files) else None,
+        final_snapshot=records_of(CENSUS).filter("job_id IS NOT NULL") if _is_whole_snapshot(files) else None,
         left_over=records_of(LEFT_OVER).filter("job_id IS NOT NULL") if LEFT_OVER in parsed else None,
         files=tuple(files),
     )
@@ -115,6 +114,6 @@ def _stand(*columns: str) -> Column:
     return reduce(Column.__and__, (F.col(column).isNotNull() for column in columns))
 
 
-def _is_whole_census(files: Sequence[RecordFile]) -> bool:
-    """Whether there is a census that has as many jobs as its last line says."""
+def _is_whole_snapshot(files: Sequence[RecordFile]) -> bool:
+    """Whether there is a final snapshot that has as many jobs as its last line says."""
     return any(file.torn_lines == 0 and file.stated_jobs == file.lines - 1 for file in files if file.kind == CENSUS.kind)

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.rows import make_rows
+from stallbench.pipeline.frames import WHOLE_RUN, as_phase_rows, make_rows
 from stallbench.pipeline.run_facts import RunFacts
-from stallbench.pipeline.run_metrics import WHOLE_RUN, as_phase_rows
 from stallbench.pipeline.tables import TABLES
-from stallbench.pipeline.time_axis import NS_PER_S, Stretch, TimeAxis
+from stallbench.pipeline.time_axis import NS_PER_S, Interval, TimeAxis
 
 OF_BASELINE = 0.9
 """The share of the baseline's rate that counts as the baseline's rate."""
@@ -45,7 +44,7 @@ def make_recoveries(
     jobs: DataFrame,
     windows: DataFrame,
     second_completions: DataFrame,
-    executions_again: DataFrame,
+    re_executions: DataFrame,
 ) -> DataFrame:
     """Return a row for each fault that was injected and is over.
 
@@ -53,7 +52,7 @@ def make_recoveries(
     that together reach `OF_BASELINE` of the first measured phase's completions; ``to_empty_backlog_s``: to the end of the first second
     after which no more jobs are open than at most in that phase. These two are counted in whole seconds, are null if it did not come to
     that, and if the fault is in that phase itself. ``lost``, ``duplicated`` (completed twice),
-    ``executed_again`` (executions of jobs that had been executed before), ``errors``: until the next fault began.
+    ``re_executed`` (executions of jobs that had been executed before), ``errors``: until the next fault began.
     """
     ended = _list_ended(facts, axis)
     if not ended:
@@ -66,7 +65,7 @@ def make_recoveries(
             for index, fault in enumerate(ended)
         )
     )
-    repeats = executions_again.agg(
+    repeats = re_executions.agg(
         *(
             F.count_if(_between("claimed_ns", fault.start_ns, fault.until_ns)).alias(f"repeats_{index}")
             for index, fault in enumerate(ended)
@@ -94,7 +93,7 @@ def make_recoveries(
             F.col(f"seconds_{index}.to_empty_backlog_s"),
             F.col(f"jobs_{index}.lost"),
             F.col(f"again_{index}").alias("duplicated"),
-            F.col(f"repeats_{index}").alias("executed_again"),
+            F.col(f"repeats_{index}").alias("re_executed"),
             F.col(f"seconds_{index}.errors"),
         )
         for index, fault in enumerate(ended)
@@ -118,14 +117,14 @@ def _list_ended(facts: RunFacts, axis: TimeAxis) -> list[_Ended]:
     starts_ns = [start_ns for start_ns, _ in begun]
     ended = []
     for start_ns, fault in begun:
-        end_ns = fault.released_ns or fault.end_ns
+        end_ns = fault.verified_gone_ns or fault.end_ns
         if end_ns is not None:
             until_ns = min((other for other in starts_ns if other > end_ns), default=axis.last_ns + 1)
             ended.append(_Ended(name=fault.name, phase=fault.phase, start_ns=start_ns, end_ns=end_ns, until_ns=until_ns))
     return ended
 
 
-def _find_baseline(facts: RunFacts, axis: TimeAxis) -> Stretch | None:
+def _find_baseline(facts: RunFacts, axis: TimeAxis) -> Interval | None:
     measured = {phase.name for phase in facts.phases if phase.measured}
     return next((phase for phase in axis.phases if phase.name in measured), None)
 
@@ -178,7 +177,7 @@ def _of_jobs(fault: _Ended) -> Column:
     return F.struct(((first_ns - fault.end_ns) / NS_PER_S).alias("to_first_completion_s"), F.count_if(is_lost).alias("lost"))
 
 
-def _of_seconds(fault: _Ended, axis: TimeAxis, baseline: Stretch | None) -> Column:
+def _of_seconds(fault: _Ended, axis: TimeAxis, baseline: Interval | None) -> Column:
     end_s = (fault.end_ns - axis.start_ns) / NS_PER_S
     is_after = F.col("t_s") >= int(end_s // 1)
     if baseline is None or fault.start_ns < baseline.end_ns:

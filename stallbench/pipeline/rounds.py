@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.run_metrics import as_phase_rows
+from stallbench.pipeline.frames import as_phase_rows
 from stallbench.records.events import Event
 
 WINDOWS_BACK = 20

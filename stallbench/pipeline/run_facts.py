@@ -47,9 +47,9 @@ class Disturbance(_Part):
     phase: str
     planned_start_s: float | None = None
     start_ns: int | None = None
-    proven_ns: int | None = None
+    verified_ns: int | None = None
     end_ns: int | None = None
-    released_ns: int | None = None
+    verified_gone_ns: int | None = None
     held: bool | None = None
     evidence: dict[str, Any] | None = None
 

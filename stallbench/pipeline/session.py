@@ -18,10 +18,9 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from stallbench.parts import require_java
 from stallbench.pipeline.class_archive import use_archive
-from stallbench.pipeline.failures import MasterError, PipelineError
-from stallbench.pipeline.java_errors import explain
+from stallbench.pipeline.failures import MasterError, PipelineError, explain
+from stallbench.setup.components import require_java
 
 LOCAL = "local[*]"
 _MASTER = re.compile(r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|(spark|k8s)://.+|yarn")
@@ -73,7 +72,7 @@ def open_session(master: str = LOCAL, *, small: bool = True, java_options: Seque
     ``small``: whether to set a local Spark for runs whose cost is its start (see `is_small`).
     ``java_options`` are added to the driver's.
 
-    Raises `MasterError` if ``master`` is none, `stallbench.parts.MissingPartError` without Java, `PipelineError` if Spark does not start.
+    Raises `MasterError` if ``master`` is none, `stallbench.setup.components.MissingPartError` without Java, `PipelineError` if Spark does not start.
     """
     if not _MASTER.fullmatch(master):
         raise MasterError(f'master is "{master}"; expected local[*], local[4], spark://HOST:PORT, k8s://HOST:PORT or yarn')

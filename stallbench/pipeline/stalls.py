@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.run_metrics import WHOLE_RUN, as_phase_rows
+from stallbench.pipeline.frames import WHOLE_RUN, as_phase_rows
 from stallbench.pipeline.time_axis import TimeAxis
 
 
@@ -24,16 +24,16 @@ def make_stalls(windows: DataFrame, jobs: DataFrame, axis: TimeAxis) -> DataFram
         .withColumn("waiting", F.sum(F.coalesce("change", F.lit(0))).over(by_time))
         .filter("phase IS NOT NULL")
     )
-    stretches = seconds.select(
+    intervals = seconds.select(
         F.explode(F.array(F.col("phase"), F.lit(WHOLE_RUN))).alias("phase"),
         "t_s",
         "phase",
         ((F.col("completed") == 0) & ((F.coalesce("depth", F.lit(0)) > 0) | (F.col("waiting") > 0))).alias("is_stalled"),
     ).toDF("stretch", "t_s", "phase", "is_stalled")
-    measured = [stretch.name for stretch in axis.stretches]
+    measured = [interval.name for interval in axis.intervals]
     of_stretch = Window.partitionBy("stretch", "is_stalled").orderBy("t_s")
     streaks = (
-        stretches.filter(F.col("stretch").isin(measured))
+        intervals.filter(F.col("stretch").isin(measured))
         .withColumn("streak", F.col("t_s") - F.row_number().over(of_stretch))
         .groupBy("stretch", "streak", "is_stalled")
         .agg(F.count("*").alias("seconds"))

@@ -24,7 +24,7 @@ TABLES = {
     "windows": (
         "t_s int, t_ns long, phase string, "
         "enqueued long, claimed long, completed long, failed long, empty long, lost_race long, errors long, refused long, retried long, "
-        "executions_again long, deadlocks_in_claim long, deadlocks_in_complete long, "
+        "re_executions long, deadlocks_in_claim long, deadlocks_in_complete long, "
         "claim_ms_p50 double, claim_ms_p95 double, claim_ms_p99 double, claim_ms_max double, claim_call_ms_p95 double, "
         "enqueue_ms_p95 double, complete_ms_p95 double, latency_ms_p50 double, latency_ms_p95 double, latency_ms_p99 double, "
         "lag_ms_p50 double, lag_ms_p99 double, "
@@ -54,12 +54,12 @@ TABLES = {
         "table string, from_s double, to_s double, waited_s double, starved_s double, workers int, busy_with string"
     ),
     "faults": (
-        "name string, kind string, target string, phase string, planned_start_s double, start_ns long, proven_ns long, end_ns long, "
+        "name string, kind string, target string, phase string, planned_start_s double, start_ns long, verified_ns long, end_ns long, "
         "from_s double, to_s double, held boolean"
     ),
     "recoveries": (
         "fault string, phase string, end_s double, to_first_completion_s double, to_rate_s double, to_empty_backlog_s double, "
-        "lost long, duplicated long, executed_again long, errors long"
+        "lost long, duplicated long, re_executed long, errors long"
     ),
     "errors": "phase string, process string, event string, kind string, move string, count long",
     "torn": "file string, lines long, torn_lines long",

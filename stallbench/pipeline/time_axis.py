@@ -17,7 +17,7 @@ _FIRST_STRETCH = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class Interval:
     """A stretch of time with a name: a phase, or the whole run. It holds its start and not its end."""
 
     name: str
@@ -42,13 +42,13 @@ class TimeAxis:
     """Second 0."""
     last_ns: int
     """The last record's time."""
-    phases: tuple[Stretch, ...]
+    phases: tuple[Interval, ...]
     """Those that began, in order; they do not overlap."""
-    run: Stretch | None
+    run: Interval | None
     """The whole run; none if no measured phase began."""
 
     @property
-    def stretches(self) -> tuple[Stretch, ...]:
+    def intervals(self) -> tuple[Interval, ...]:
         """The phases, then the whole run."""
         return (*self.phases, *((self.run,) if self.run else ()))
 
@@ -71,9 +71,9 @@ class TimeAxis:
         """Everything that a moment is counted in, as an array of numbers: its second, its phase, the whole run; nulls for what is not."""
         numbers = [self.second(t_ns)]
         phase = F.lit(None).cast("int")
-        for index, stretch in enumerate(self.stretches):
-            number = F.when(stretch.holds(t_ns), _FIRST_STRETCH + index)
-            if stretch is self.run:
+        for index, interval in enumerate(self.intervals):
+            number = F.when(interval.holds(t_ns), _FIRST_STRETCH + index)
+            if interval is self.run:
                 numbers.append(number)
             else:
                 phase = F.coalesce(phase, number)
@@ -83,9 +83,9 @@ class TimeAxis:
         """The second that a scope is; null if it is a stretch."""
         return F.when(scope < _FIRST_STRETCH, scope)
 
-    def stretch_of(self, scope: Column) -> Column:
+    def interval_of(self, scope: Column) -> Column:
         """Name of the stretch that a scope is; null if it is a second."""
-        names = F.lit([stretch.name for stretch in self.stretches]).cast("array<string>")
+        names = F.lit([interval.name for interval in self.intervals]).cast("array<string>")
         return F.when(scope >= _FIRST_STRETCH, F.get(names, scope - _FIRST_STRETCH))
 
 
@@ -101,7 +101,7 @@ def make_time_axis(facts: RunFacts, first_ns: int | None, last_ns: int | None) -
     last_ns = max([start_ns, *([last_ns] if last_ns is not None else []), *times])
     phases = []
     for phase, begin_ns, next_ns in zip(started, times, [*times, last_ns + 1][1:], strict=True):
-        phases.append(Stretch(name=phase.name, start_ns=begin_ns, end_ns=phase.end_ns or next_ns))
-    measured = [stretch for phase, stretch in zip(started, phases, strict=True) if phase.measured]
-    run = Stretch(name=WHOLE_RUN, start_ns=measured[0].start_ns, end_ns=measured[-1].end_ns) if measured else None
+        phases.append(Interval(name=phase.name, start_ns=begin_ns, end_ns=phase.end_ns or next_ns))
+    measured = [interval for phase, interval in zip(started, phases, strict=True) if phase.measured]
+    run = Interval(name=WHOLE_RUN, start_ns=measured[0].start_ns, end_ns=measured[-1].end_ns) if measured else None
     return TimeAxis(start_ns=start_ns, last_ns=last_ns, phases=tuple(phases), run=run)

@@ -10,10 +10,10 @@ import json
 import tempfile
 from pathlib import Path
 
-from stallbench.parts import require_java
 from stallbench.pipeline.class_archive import archive_path
 from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.session import open_session
+from stallbench.setup.components import require_java
 
 _T_NS = 1_000_000_000
 _RECORD = {
@@ -37,7 +37,7 @@ _SAMPLES = (
 def prepare() -> str:
     """Build the archive if there is none; returns one sentence on what is there now.
 
-    Raises `stallbench.parts.MissingPartError` without Java. When the archive cannot be kept, the sentence says why.
+    Raises `stallbench.setup.components.MissingPartError` without Java. When the archive cannot be kept, the sentence says why.
     """
     java = require_java()
     archive = archive_path(java)
@@ -77,4 +77,4 @@ def _make_up_run(folder: Path) -> None:
     (folder / "events" / "worker-1.csv").write_text("".join(moves))
     samples = [f"{t_s * _T_NS},primary,{subject},{metric},{value}\n" for t_s in (1, 2, 3) for subject, metric, value in _SAMPLES]
     (folder / "samples" / "all.csv").write_text("".join(samples))
-    (folder / "census.csv").write_text("1,queued\nend,1\n")
+    (folder / "final_snapshot.csv").write_text("1,queued\nend,1\n")

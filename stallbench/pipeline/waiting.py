@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.rows import make_rows
+from stallbench.pipeline.frames import make_rows
 from stallbench.pipeline.tables import TABLES
 from stallbench.records.events import Event
 
@@ -19,7 +19,7 @@ NS_PER_MS = 1_000_000
 _EXAMPLES = 20
 
 
-def find_conditions(events: DataFrame) -> DataFrame:
+def find_preconditions(events: DataFrame) -> DataFrame:
     """Return ``job_id, producer, kind, subject`` of each job that was enqueued with something to wait for."""
     kind, subject = (F.regexp_extract("detail", r"^(fifo|due|after):(.+)$", group) for group in (1, 2))
     enqueued = events.filter((F.col("event") == Event.ENQUEUED) & F.col("detail").isNotNull())
@@ -27,18 +27,18 @@ def find_conditions(events: DataFrame) -> DataFrame:
     return found.filter("kind <> ''")
 
 
-def make_waiting(spark: SparkSession, conditions: DataFrame, events: DataFrame, jobs: DataFrame) -> DataFrame:
+def make_waiting(spark: SparkSession, preconditions: DataFrame, events: DataFrame, jobs: DataFrame) -> DataFrame:
     """Return a row for each rule that jobs of the run were under: ``rule, jobs, claimed, broken, examples``."""
-    if conditions.isEmpty():
+    if preconditions.isEmpty():
         return make_rows(spark, [], TABLES["waiting"])
-    claimed = conditions.join(jobs.select("job_id", "first_claimed_ns"), "job_id")
-    concerned = conditions.select("job_id").unionByName(
-        conditions.filter("kind = 'after'").select(F.col("subject").cast("long").alias("job_id"))
+    claimed = preconditions.join(jobs.select("job_id", "first_claimed_ns"), "job_id")
+    concerned = preconditions.select("job_id").unionByName(
+        preconditions.filter("kind = 'after'").select(F.col("subject").cast("long").alias("job_id"))
     )
     executions = _find_executions(events.join(concerned, "job_id", "left_semi"))
     rules = {
         "fifo_order": _overtaken(claimed),
-        "fifo_alone": _overlapping(conditions, executions),
+        "fifo_alone": _overlapping(preconditions, executions),
         "not_before_due": claimed.filter("kind = 'due'").withColumn(
             "is_broken", F.col("first_claimed_ns") < F.col("subject").cast("long")
         ),
@@ -47,9 +47,9 @@ def make_waiting(spark: SparkSession, conditions: DataFrame, events: DataFrame, 
     return reduce(DataFrame.unionByName, (_count(rule, judged) for rule, judged in rules.items()))
 
 
-def points_of_delays(conditions: DataFrame, jobs: DataFrame) -> DataFrame:
+def points_of_delays(preconditions: DataFrame, jobs: DataFrame) -> DataFrame:
     """Return a point of ``start_delay_ms`` at the first claim of each job that had a time: how long after that time it was."""
-    started = conditions.filter("kind = 'due'").join(jobs.filter("first_claimed_ns IS NOT NULL"), "job_id")
+    started = preconditions.filter("kind = 'due'").join(jobs.filter("first_claimed_ns IS NOT NULL"), "job_id")
     delay_ms = (F.col("first_claimed_ns") - F.col("subject").cast("long")) / NS_PER_MS
     t_ns = F.col("first_claimed_ns").alias("t_ns")
     return started.select(t_ns, F.lit("start_delay_ms").alias("measure"), delay_ms.alias("value"), F.lit(1).alias("weight"))
@@ -74,10 +74,10 @@ def _overtaken(claimed: DataFrame) -> DataFrame:
     return claimed.filter("kind = 'fifo'").withColumn("is_broken", is_broken)
 
 
-def _overlapping(conditions: DataFrame, executions: DataFrame) -> DataFrame:
+def _overlapping(preconditions: DataFrame, executions: DataFrame) -> DataFrame:
     """Did an execution begin while one before it in the same FIFO queue was still at work? One that died is at work no more."""
     earlier = Window.partitionBy("subject").orderBy("claimed_ns").rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
-    of_queues = conditions.filter("kind = 'fifo'").join(executions, "job_id", "left")
+    of_queues = preconditions.filter("kind = 'fifo'").join(executions, "job_id", "left")
     is_broken = F.coalesce(F.max("worked_ns").over(earlier) > F.col("claimed_ns"), F.lit(False))
     judged = of_queues.withColumn("is_broken", is_broken)
     return judged.groupBy("job_id").agg(F.min("claimed_ns").alias("first_claimed_ns"), F.max("is_broken").alias("is_broken"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.points import COUNTED, SAMPLED
+from stallbench.pipeline.measurements import COUNTED, SAMPLED
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 
 _DISTRIBUTIONS = {
@@ -19,7 +19,7 @@ _DISTRIBUTIONS = {
 
 
 def make_windows(measured: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return a row for each second that `stallbench.pipeline.points.keep_places` keeps, from what was measured in it.
+    """Return a row for each second that `stallbench.pipeline.measurements.keep_places` keeps, from what was measured in it.
 
     A second belongs to the phase that its middle is in. Of what was sampled, it has the last value; null where there was no sample.
     """

@@ -10,8 +10,8 @@ from typing import Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.columns import read_columns
-from stallbench.pipeline.places import take_literally
+from stallbench.pipeline.frames import read_columns
+from stallbench.pipeline.paths import escape_glob
 from stallbench.pipeline.tables import TABLES
 
 _AT_ONCE = 4
@@ -35,7 +35,7 @@ class Writing:
 
     def read_back(self, spark: SparkSession, name: str) -> DataFrame:
         """Return table ``name`` as it was written."""
-        return spark.read.schema(TABLES[name]).parquet(take_literally(self._path(name)))
+        return spark.read.schema(TABLES[name]).parquet(escape_glob(self._path(name)))
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/tables/{name}"

@@ -6,34 +6,33 @@ This room imports no other room of the bench, so that a queue can be read, and t
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
+import sys
 from functools import cache
 from typing import Any
 
-from stallbench.queues.elsewhere import NoQueueError, is_elsewhere, load_queue
+from stallbench.discovery import discover
 from stallbench.queues.queue import (
     Backlog,
     Claim,
     ClaimExpiredError,
-    Condition,
     LostRaceError,
     NewJob,
+    Precondition,
     Promise,
     Queue,
     QueueOptions,
     RefusedError,
 )
+from stallbench.queues.user_queue import NoQueueError, is_user_queue, load_queue
 
 __all__ = [
     "Backlog",
     "Claim",
     "ClaimExpiredError",
-    "Condition",
     "LostRaceError",
     "NewJob",
     "NoQueueError",
+    "Precondition",
     "Promise",
     "Queue",
     "QueueOptions",
@@ -46,13 +45,8 @@ __all__ = [
 @cache
 def find_queues() -> dict[str, type[Queue[Any]]]:
     """Return every queue in this folder by its kind, in alphabetical order."""
-    found: dict[str, type[Queue[Any]]] = {}
-    for module_info in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{module_info.name}")
-        for _, member in inspect.getmembers(module, inspect.isclass):
-            if issubclass(member, Queue) and not inspect.isabstract(member) and member.__module__ == module.__name__:
-                found[member.kind] = member
-    return dict(sorted(found.items()))
+    found = discover(sys.modules[__name__], Queue, "stallbench.queues")
+    return {each.kind: each for each in sorted(found, key=lambda each: each.kind)}
 
 
 def find_queue(kind: str) -> type[Queue[Any]]:
@@ -60,7 +54,7 @@ def find_queue(kind: str) -> type[Queue[Any]]:
 
     Raises `NoQueueError`.
     """
-    if is_elsewhere(kind):
+    if is_user_queue(kind):
         return load_queue(kind)
     try:
         return find_queues()[kind]

@@ -74,7 +74,7 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
         self.statements = {name: _fill(statement, places) for name, statement in _STATEMENTS.items()}
 
     @classmethod
-    def find_option_fault(cls, options: LaravelOptionsT, engine: str) -> tuple[str, str] | None:
+    def find_option_issue(cls, options: LaravelOptionsT, engine: str) -> tuple[str, str] | None:
         """Find what the engine does not know, and a hint that names an index that is not made."""
         if options.hint != "none" and engine not in ("mariadb", "mysql"):
             return "hint", f' is "{options.hint}", which {engine} does not know; expected "none"'

@@ -16,7 +16,7 @@ from stallbench.queues.postgres_queue import PostgresQueue
 from stallbench.queues.postgrestue_jobs import Described, Describer, calls_to_enqueue, calls_to_make_wait
 from stallbench.queues.postgrestue_options import PostgrestueOptions
 from stallbench.queues.postgrestue_sending import SENDING
-from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, Condition, NewJob, Promise
+from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Precondition, Promise
 from stallbench.queues.statements import read_statements
 
 _HERE = Path(__file__)
@@ -91,11 +91,11 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
         return [job.job_id for job in described]
 
     @property
-    def conditions(self) -> dict[int, Condition]:
+    def preconditions(self) -> dict[int, Precondition]:
         """See the base class."""
         if self._describer is None or not self._describer.draws:
             return {}
-        return {job.job_id: job.condition for job in self._described if job.condition is not None}
+        return {job.job_id: job.precondition for job in self._described if job.precondition is not None}
 
     def claim(self, limit: int = 1) -> Sequence[Claim]:
         """Take one job, whatever ``limit`` is; the first claim registers the worker, and one now and then pings."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from stallbench.queues.postgrestue_options import PostgrestueOptions
 from stallbench.queues.postgrestue_sending import Call, array
-from stallbench.queues.queue import Condition, NewJob
+from stallbench.queues.queue import NewJob, Precondition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,18 +25,18 @@ class Described:
     @property
     def waits(self) -> bool:
         """Whether it waits for anything."""
-        return self.condition is not None
+        return self.precondition is not None
 
     @property
-    def condition(self) -> Condition | None:
+    def precondition(self) -> Precondition | None:
         """What it waits for."""
         if self.queue is not None:
-            return Condition(kind="fifo", subject=self.queue)
+            return Precondition(kind="fifo", subject=self.queue)
         if self.blocking_job_id is not None:
-            return Condition(kind="after", subject=str(self.blocking_job_id))
+            return Precondition(kind="after", subject=str(self.blocking_job_id))
         if self.schedule_time is not None:
             since_1970 = datetime.fromisoformat(self.schedule_time) - datetime.fromtimestamp(0, UTC)
-            return Condition(kind="due", subject=str(since_1970 // timedelta(microseconds=1) * 1000))
+            return Precondition(kind="due", subject=str(since_1970 // timedelta(microseconds=1) * 1000))
         return None
 
 

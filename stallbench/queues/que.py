@@ -84,7 +84,7 @@ class Que(PostgresQueue[QueOptions]):
         return options.batch
 
     @classmethod
-    def find_option_fault(cls, options: QueOptions, engine: str) -> tuple[str, str] | None:
+    def find_option_issue(cls, options: QueOptions, engine: str) -> tuple[str, str] | None:
         """Find two ways out at once, which would hide what each of them does."""
         if options.batch > 1 and options.claim_after_last:
             return "batch", f" is {options.batch}, but queue.claim_after_last is true; expected one of both"

@@ -37,7 +37,7 @@ class NewJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Precondition:
     """What a job waits for before it may be claimed."""
 
     kind: Literal["fifo", "due", "after"]
@@ -162,7 +162,7 @@ class Queue(ABC, Generic[OptionsT]):
         return 0
 
     @classmethod
-    def find_option_fault(cls, options: OptionsT, engine: str) -> tuple[str, str] | None:
+    def find_option_issue(cls, options: OptionsT, engine: str) -> tuple[str, str] | None:
         """Find an option that does not fit the engine or another one: its name, and the sentence that goes on from there."""
         return None
 
@@ -179,7 +179,7 @@ class Queue(ABC, Generic[OptionsT]):
         return self.enqueue(jobs)
 
     @property
-    def conditions(self) -> Mapping[int, Condition]:
+    def preconditions(self) -> Mapping[int, Precondition]:
         """What the jobs of the latest `enqueue` or `load` wait for, by id; one that may be claimed at once is left out."""
         return {}
 

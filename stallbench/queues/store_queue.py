@@ -18,7 +18,7 @@ _STORES = {
     "redis": "{kind}_redis",
     "psycopg": "{kind}_sql",
     "pymysql": "{kind}_sql",
-    "stallbench.drivers.aerospike": "aerospike.{kind}",
+    "stallbench.engines.aerospike": "aerospike.{kind}",
 }
 """By the library that a connection comes from: the module with the queue's store. It is loaded when it is used."""
 

@@ -112,15 +112,15 @@ class EventLog:
             self._observe(event, duration_ns, detail)
 
     def write_enqueued(
-        self, job_ids: Iterable[int], conditions: Mapping[int, object], *, intended_ns: int, duration_ns: int
+        self, job_ids: Iterable[int], preconditions: Mapping[int, object], *, intended_ns: int, duration_ns: int
     ) -> None:
         """Record that one call has enqueued many jobs, by one ``write``; raises as `write` does.
 
-        ``conditions``: by id, what jobs wait for, if they do.
+        ``preconditions``: by id, what jobs wait for, if they do.
         """
         opening = f"{time.time_ns()},{time.monotonic_ns()},{self._process},{Event.ENQUEUED},"
         middle = f",,{intended_ns},{duration_ns},"
-        lines = [f"{opening}{job_id}{middle}{conditions.get(job_id, '')}\n" for job_id in job_ids]
+        lines = [f"{opening}{job_id}{middle}{preconditions.get(job_id, '')}\n" for job_id in job_ids]
         self._append("".join(lines).encode())
         if self._observe is not None:
             for _ in lines:

@@ -19,7 +19,7 @@ _CHART_COLUMNS = (
     "history_list_length",
     "deadlocks_in_claim",
     "deadlocks_in_complete",
-    "executions_again",
+    "re_executions",
     "enqueued",
     "completed",
     "latency_ms_p50",

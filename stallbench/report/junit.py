@@ -7,8 +7,8 @@ from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
+from stallbench.atomic_file import replace_file
 from stallbench.verdicts import RunTables, Verdict
-from stallbench.whole_file import replace_file
 
 
 def write_junit(path: Path, run: RunTables, verdict: Verdict) -> None:

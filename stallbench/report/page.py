@@ -9,15 +9,14 @@ from typing import Any
 
 import jinja2
 
-from stallbench.expected_round import expected_round
+from stallbench import PROJECT
+from stallbench.atomic_file import replace_file
 from stallbench.report.charts import make_chart_data
 from stallbench.report.junit import write_junit
 from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
 from stallbench.report.samples import read_deadlocks, read_plans, read_vacuum
-from stallbench.run_folder import PROJECT
 from stallbench.verdicts import RunTables, Verdict
 from stallbench.verdicts.expectations import format_value
-from stallbench.whole_file import replace_file
 
 TEMPLATES = PROJECT / "reports" / "templates"
 
@@ -86,3 +85,11 @@ def _command(record: Mapping[str, Any]) -> str:
 
 def _format_clock(t_ns: int | None) -> str:
     return datetime.fromtimestamp(t_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if t_ns else "never"
+
+
+def expected_round(window: int) -> float:
+    """Return ``E[X]`` of 'Laravel queueing optimization' (2017) for N workers that each choose one of the first N jobs.
+
+    Its sum over all rounds is that of a geometric distribution: a job is passed over by all N with ``((N-1)/N)^N``.
+    """
+    return 1 / (1 - ((window - 1) / window) ** window)

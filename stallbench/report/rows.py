@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from stallbench.metrics import MEASURES
+from stallbench.measures import MEASURES
 from stallbench.verdicts import RunTables
 
 _PHASE_METRICS = (
@@ -23,7 +23,7 @@ _PHASE_METRICS = (
     ("deadlocks.count", "deadlocks"),
     ("deadlocks_in_claim.count", "deadlocks, claim rolled back"),
     ("deadlocks_in_complete.count", "deadlocks, delete rolled back"),
-    ("executions_again.count", "executions of jobs done before"),
+    ("re_executions.count", "executions of jobs done before"),
     ("row_lock_wait_ms.rate", "waiting for rows, ms a second"),
     ("stalled_s.longest", "longest stall, s"),
     ("lost_race.count", "lost races"),
@@ -37,7 +37,7 @@ _ONLY_IF_ANY = {
     "deadlocks.count",
     "deadlocks_in_claim.count",
     "deadlocks_in_complete.count",
-    "executions_again.count",
+    "re_executions.count",
     "row_lock_wait_ms.rate",
     "stalled_s.longest",
     "lost_race.count",
@@ -96,7 +96,7 @@ def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
     shown = (
         ("completed.rate", "completed", "jobs/s"),
         ("deadlocks.count", "deadlocks", ""),
-        ("executions_again.count", "executed again", ""),
+        ("re_executions.count", "executed again", ""),
         ("stalled_s.longest", "longest stall", "s"),
         ("order_diff.max", "farthest from its turn", "places"),
     )

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from stallbench.deadlock import Deadlock
-from stallbench.deadlock_groups import DeadlockGroup, group_deadlocks
+from stallbench.deadlocks.deadlock import Deadlock
+from stallbench.deadlocks.groups import DeadlockGroup, group_deadlocks
 
 
 def read_vacuum(path: Path) -> list[dict[str, Any]]:

@@ -12,13 +12,13 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
-from stallbench.parts import MissingPartError
-from stallbench.process import Process
+from stallbench.processes.process import Process
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
-from stallbench.scenario import Database
-from stallbench.servers.starter import Ground, Starter
+from stallbench.scenario.model import Database
+from stallbench.servers.starter import StartContext, Starter
+from stallbench.setup.components import MissingPartError
 
 ADDRESS_VARIABLE = "STALLBENCH_AEROSPIKE"
 _FORM = "[USER@]HOST:PORT/NAMESPACE"
@@ -44,7 +44,7 @@ class JoinedAerospike:
         except driver.errors as error:
             where = f"{endpoint.host}:{endpoint.port}"
             raise NotCarriedOutError(
-                f"Aerospike on {where} ({ADDRESS_VARIABLE}) cannot be joined: {driver.tell(error)}"
+                f"Aerospike on {where} ({ADDRESS_VARIABLE}) cannot be joined: {driver.describe(error)}"
             ) from error
 
     def stop(self) -> None:
@@ -72,9 +72,9 @@ class AerospikeStarter(Starter):
     engines = frozenset({"aerospike"})
     has_network = False
 
-    def __init__(self, ground: Ground, database: Database) -> None:
+    def __init__(self, context: StartContext, database: Database) -> None:
         """Raise `MissingPartError` if there is no server, or no client."""
-        super().__init__(ground, database)
+        super().__init__(context, database)
         if obstacle := self.find_obstacle(database):
             raise MissingPartError(
                 f"{obstacle}; set {ADDRESS_VARIABLE} to {_FORM}, and install the client: "

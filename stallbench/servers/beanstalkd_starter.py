@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import signal
 
-from stallbench.parts import require_server
-from stallbench.scenario import Database
+from stallbench.scenario.model import Database
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.single_server import SingleServer
-from stallbench.servers.starter import Ground, Starter
+from stallbench.servers.starter import StartContext, Starter
+from stallbench.setup.components import require_server
 
 
 class BeanstalkdStarter(Starter):
@@ -16,9 +16,9 @@ class BeanstalkdStarter(Starter):
 
     engines = frozenset({"beanstalkd"})
 
-    def __init__(self, ground: Ground, database: Database) -> None:
+    def __init__(self, context: StartContext, database: Database) -> None:
         """Look for the program."""
-        super().__init__(ground, database)
+        super().__init__(context, database)
         self._part = require_server("beanstalkd", "Beanstalkd")
 
     def primary(self) -> SingleServer:
@@ -26,6 +26,6 @@ class BeanstalkdStarter(Starter):
 
         It has no orderly end: any signal ends it at once, and without a binlog there is nothing to be saved.
         """
-        server = SingleServer("primary", "beanstalkd", self._part, self.ground, port=self.database.port, password=None)
+        server = SingleServer("primary", "beanstalkd", self._part, self.context, port=self.database.port, password=None)
         server.start(lambda port: ["-l", LOOPBACK, "-p", str(port), "-z", str(2**21)], stop_signal=signal.SIGKILL)
         return server

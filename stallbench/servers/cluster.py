@@ -13,12 +13,12 @@ from pydantic import SecretStr
 
 from stallbench.engines import ENGINES
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes import Processes
+from stallbench.processes.supervisor import Processes
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario import Database
+from stallbench.scenario.model import Database
 from stallbench.servers.find_starters import find_starters
 from stallbench.servers.ports import require_free
-from stallbench.servers.starter import Daemon, Ground, Starter
+from stallbench.servers.starter import Daemon, StartContext, Starter
 from stallbench.servers.toxiproxy import ToxiproxyServer, start_toxiproxy
 
 Role = Literal["primary", "replica", "fenced", "second"]
@@ -124,8 +124,8 @@ class Cluster:
         for server in self._all:
             server.daemon.check()
         proxy = self._toxiproxy.process if self._toxiproxy else None
-        if proxy and proxy.ended_uninvited():
-            raise NotCarriedOutError(f"Toxiproxy {proxy.tell_end()}{proxy.tail_log()}")
+        if proxy and proxy.exited_unexpectedly():
+            raise NotCarriedOutError(f"Toxiproxy {proxy.describe_end()}{proxy.tail_log()}")
 
     def records(self) -> list[dict[str, Any]]:
         """Return all of them for ``run.json``."""
@@ -154,8 +154,8 @@ def start_cluster(
     """
     if database.port is not None:
         require_free(database.port, "database.port")
-    ground = Ground(scratch=scratch, logs=logs, processes=processes, password=SecretStr(secrets.token_urlsafe(18)))
-    starter = find_starters()[database.engine](ground, database)
+    context = StartContext(scratch=scratch, logs=logs, processes=processes, password=SecretStr(secrets.token_urlsafe(18)))
+    starter = find_starters()[database.engine](context, database)
     cluster = Cluster(start_toxiproxy(processes, logs) if starter.has_network else None)
     primary = starter.primary()
     _take_in(cluster, primary, "primary", starter, progress)
@@ -164,7 +164,7 @@ def start_cluster(
         proxy_port = cluster.toxiproxy.add_proxy(f"replication-{name}", primary.endpoint.port)
         _take_in(cluster, starter.replica(name, primary, proxy_port), "replica", starter, progress)
     if second_engine is not None:
-        _put_beside(cluster, second_engine, ground, progress)
+        _put_beside(cluster, second_engine, context, progress)
     if database.synchronous:
         starter.wait_for_replicas(primary, [server.name for server in cluster.servers[1:]])
         progress("a commit waits until a replica has it")
@@ -184,9 +184,9 @@ def _take_in(cluster: Cluster, daemon: Daemon, role: Role, starter: Starter, pro
     progress(f"{daemon.name} is up: {ENGINES[starter.database.engine].title} {daemon.version}{behind}")
 
 
-def _put_beside(cluster: Cluster, engine: str, ground: Ground, progress: Callable[[str], None]) -> None:
+def _put_beside(cluster: Cluster, engine: str, context: StartContext, progress: Callable[[str], None]) -> None:
     """Start another engine's server behind a proxy of its own, and let the primary's endpoints lead to it."""
-    starter = find_starters()[engine](ground, Database.model_validate({"engine": engine}))
+    starter = find_starters()[engine](context, Database.model_validate({"engine": engine}))
     daemon = starter.beside(engine)
     direct = daemon.endpoint
     proxied = direct.model_copy(update={"port": cluster.toxiproxy.add_proxy(engine, direct.port)})

@@ -11,16 +11,15 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from stallbench.drivers import driver_of
-from stallbench.drivers.mysql import ANY_USER
-from stallbench.engines import Engine
+from stallbench.engines import Engine, driver_of
+from stallbench.engines.mysql import ANY_USER
 from stallbench.errors import NotCarriedOutError
-from stallbench.parts import ServerPart
-from stallbench.process import Process
+from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario import SettingValue
+from stallbench.scenario.model import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
-from stallbench.servers.starter import Ground, check_daemon, wait_until_it_answers
+from stallbench.servers.starter import StartContext, check_daemon, wait_until_it_answers
+from stallbench.setup.components import ServerPart
 
 DATABASE = "stallbench"
 _START_S = 60.0
@@ -59,7 +58,7 @@ class MySQLServer:
         name: str,
         engine: Engine,
         part: ServerPart,
-        ground: Ground,
+        context: StartContext,
         *,
         settings: Mapping[str, SettingValue],
         port: int | None = None,
@@ -73,8 +72,8 @@ class MySQLServer:
         self._fixed_port = port
         self._engine: Engine = engine
         self._part = part
-        self._ground = ground
-        self._data = ground.scratch / name
+        self._context = context
+        self._data = context.scratch / name
         self._settings = settings
 
     @property
@@ -86,13 +85,13 @@ class MySQLServer:
             port=self.port,
             database=DATABASE,
             user=ANY_USER,
-            password=self._ground.password,
+            password=self._context.password,
         )
 
     @property
     def log(self) -> Path:
         """What it logs, as text."""
-        return self._ground.logs / f"{self.name}.log"
+        return self._context.logs / f"{self.name}.log"
 
     def start(self) -> None:
         """Make the data folder, start the server, and wait until it answers; raises `NotCarriedOutError` if it does not."""
@@ -103,7 +102,7 @@ class MySQLServer:
             self._run("--initialize-insecure")
         first_statements = self._data.parent / f"{self.name}-first.sql"
         first_statements.touch(mode=0o600)
-        first_statements.write_text(_first_statements(self._engine, self._ground.password))
+        first_statements.write_text(_first_statements(self._engine, self._context.password))
         try:
             for attempt in range(1, _PORT_TRIES + 1):
                 if self._fixed_port is None:
@@ -198,7 +197,7 @@ class MySQLServer:
         if self._engine == "mysql":
             own["mysqlx"] = False
         settings = {**own, **self._settings}
-        return self._ground.processes.start(
+        return self._context.processes.start(
             self.name,
             "server",
             self._command(*(f"--{key.replace('_', '-')}={_setting_text(value)}" for key, value in settings.items())),

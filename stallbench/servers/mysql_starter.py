@@ -6,15 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stallbench.drivers import driver_of
-from stallbench.engines import ENGINES, Engine
+from stallbench.engines import ENGINES, Engine, driver_of
+from stallbench.engines.mysql import read_replica_status
 from stallbench.errors import NotCarriedOutError
-from stallbench.parts import require_server
-from stallbench.replica_status import read_replica_status
-from stallbench.scenario import Database, SettingValue
+from stallbench.scenario.model import Database, SettingValue
 from stallbench.servers.mysql import MySQLServer
 from stallbench.servers.ports import LOOPBACK
-from stallbench.servers.starter import Daemon, Ground, Starter
+from stallbench.servers.starter import Daemon, StartContext, Starter
+from stallbench.setup.components import require_server
 
 _FOLLOWING_S = 20.0
 
@@ -44,9 +43,9 @@ class MySQLStarter(Starter):
 
     engines = frozenset({"mariadb", "mysql"})
 
-    def __init__(self, ground: Ground, database: Database) -> None:
+    def __init__(self, context: StartContext, database: Database) -> None:
         """Look for the program."""
-        super().__init__(ground, database)
+        super().__init__(context, database)
         self._part = require_server(database.engine, ENGINES[database.engine].title)
         self._last_id = 0
 
@@ -63,7 +62,7 @@ class MySQLStarter(Starter):
         change, begin = _FOLLOW[self.database.engine]
         driver = driver_of(self.database.engine)
         with driver.connect(server.endpoint, "start") as connection, connection.cursor() as cursor:
-            cursor.execute(change, (proxy_port, name, self.ground.password.get_secret_value()))
+            cursor.execute(change, (proxy_port, name, self.context.password.get_secret_value()))
             cursor.execute(begin)
             _wait_until_following(cursor, name)
         return server
@@ -88,7 +87,7 @@ class MySQLStarter(Starter):
             name,
             self.database.engine,
             self._part,
-            self.ground,
+            self.context,
             settings={"server_id": self._last_id, **settings},
             port=port,
         )

@@ -11,11 +11,11 @@ import psycopg
 from psycopg.rows import dict_row
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.parts import require_pgbouncer
-from stallbench.processes import Processes, unprivileged_user
+from stallbench.processes.supervisor import Processes, unprivileged_user
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.starter import wait_until_it_answers
+from stallbench.setup.components import require_pgbouncer
 
 _START_S = 20.0
 _STOP_S = 5.0

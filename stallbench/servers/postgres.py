@@ -16,16 +16,16 @@ from typing import Any
 import psutil
 from pydantic import SecretStr
 
-from stallbench.drivers.postgres import Connection, connect
+from stallbench.engines.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.parts import PostgresPart
-from stallbench.process import Process
-from stallbench.processes import Processes, unprivileged_user
+from stallbench.processes.process import Process
+from stallbench.processes.supervisor import Processes, unprivileged_user
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario import SettingValue
+from stallbench.scenario.model import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import check_daemon, wait_until_it_answers
+from stallbench.setup.components import PostgresPart
 
 USER = "stallbench"
 DATABASE = "stallbench"

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.parts import find_postgres, require_postgres
-from stallbench.scenario import Database, SettingValue
+from stallbench.scenario.model import Database, SettingValue
 from stallbench.servers.postgres import PostgresServer, choose_installation, create_data_folder, create_database, keep_tables_on
 from stallbench.servers.replica import copy_primary, make_synchronous, replica_settings, standby_names, wait_until_streaming
 from stallbench.servers.small_disk import SmallDisk
-from stallbench.servers.starter import Daemon, Ground, Starter
+from stallbench.servers.starter import Daemon, StartContext, Starter
+from stallbench.setup.components import find_postgres, require_postgres
 
 _SINCE = {"transaction_timeout": 17}
 """Settings that not every version has which the bench can run: the first major version that has it."""
@@ -23,13 +23,13 @@ class PostgresStarter(Starter):
 
     engines = frozenset({"postgres"})
 
-    def __init__(self, ground: Ground, database: Database) -> None:
+    def __init__(self, context: StartContext, database: Database) -> None:
         """Choose the installation; raises `NotCarriedOutError` if a setting is too new for it."""
-        super().__init__(ground, database)
+        super().__init__(context, database)
         if obstacle := self.find_obstacle(database):
             raise NotCarriedOutError(obstacle)
         self._installation = choose_installation(require_postgres(database.version))
-        self._installation.own(ground.scratch, 0o711)
+        self._installation.own(context.scratch, 0o711)
 
     @classmethod
     def find_obstacle(cls, database: Database) -> str | None:
@@ -43,10 +43,10 @@ class PostgresStarter(Starter):
 
     def primary(self) -> PostgresServer:
         """Start the primary and create the bench's database."""
-        data = self.ground.scratch / "primary"
+        data = self.context.scratch / "primary"
         disk = self._make_small_disk() if self.database.small_disk else None
         on_disk = [f"--waldir={disk.path / 'wal'}", "--wal-segsize=1"] if disk and self.database.small_disk == "wal" else []
-        create_data_folder(self._installation, data, self.ground.password, *on_disk)
+        create_data_folder(self._installation, data, self.context.password, *on_disk)
         server = self._serve("primary", data, dict(self.database.settings), self.database.port, first_database="postgres")
         create_database(server.endpoint)
         if disk and self.database.small_disk == "tables":
@@ -56,22 +56,22 @@ class PostgresStarter(Starter):
     def _make_small_disk(self) -> SmallDisk:
         """Make one that this installation's servers see from now on."""
         disk = SmallDisk(
-            self.ground.scratch / "small-disk",
+            self.context.scratch / "small-disk",
             megabytes=self.database.small_disk_mb,
             user=self._installation.user,
-            logs=self.ground.logs,
-            processes=self.ground.processes,
+            logs=self.context.logs,
+            processes=self.context.processes,
         )
         self._installation = replace(self._installation, disk=disk)
         return disk
 
     def replica(self, name: str, primary: Daemon, proxy_port: int) -> PostgresServer:
         """Copy the primary and stream from it."""
-        data = self.ground.scratch / name
+        data = self.context.scratch / name
         copy_primary(
             self._installation,
             data,
-            self.ground.password,
+            self.context.password,
             name=name,
             proxy_port=proxy_port,
             slot=self.database.replication_slot,
@@ -92,9 +92,9 @@ class PostgresStarter(Starter):
             name,
             self._installation,
             data,
-            self.ground.password,
-            processes=self.ground.processes,
-            logs=self.ground.logs,
+            self.context.password,
+            processes=self.context.processes,
+            logs=self.context.logs,
             settings=settings,
             port=port,
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from stallbench.drivers import driver_of
-from stallbench.drivers.postgres import connect
+from stallbench.engines import driver_of
+from stallbench.engines.mysql import read_replica_status
+from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
-from stallbench.replica_status import read_replica_status
 
 IDS_MOVED_ON_BY = 1_000_000
 """A dead primary may have given away ids that its replica has never heard of. The new one leaves so many out, so that no two jobs have

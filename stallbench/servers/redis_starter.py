@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stallbench.drivers import driver_of
-from stallbench.parts import require_server
-from stallbench.scenario import Database
+from stallbench.engines import driver_of
+from stallbench.scenario.model import Database
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.single_server import SingleServer
-from stallbench.servers.starter import Ground, Starter
+from stallbench.servers.starter import StartContext, Starter
+from stallbench.setup.components import require_server
 
 
 class RedisStarter(Starter):
@@ -15,9 +15,9 @@ class RedisStarter(Starter):
 
     engines = frozenset({"redis"})
 
-    def __init__(self, ground: Ground, database: Database) -> None:
+    def __init__(self, context: StartContext, database: Database) -> None:
         """Look for the program."""
-        super().__init__(ground, database)
+        super().__init__(context, database)
         self._part = require_server("redis", "Redis")
 
     def primary(self) -> SingleServer:
@@ -26,7 +26,7 @@ class RedisStarter(Starter):
 
     def beside(self, name: str) -> SingleServer:
         """Start it on an empty folder; its password is in a file of its own, not on its command line."""
-        data = self.ground.scratch / name
+        data = self.context.scratch / name
         data.mkdir()
         configuration = data / "redis.conf"
         configuration.touch(mode=0o600)
@@ -36,11 +36,11 @@ class RedisStarter(Starter):
             "daemonize": False,
             # It would write its title over its environment and its command line, by which the reaper knows whose it is.
             **({"set-proc-title": False} if _has_titles(self._part.version) else {}),
-            "requirepass": self.ground.password.get_secret_value(),
+            "requirepass": self.context.password.get_secret_value(),
             **self.database.settings,
         }
         configuration.write_text("".join(f"{key} {_text(value)}\n" for key, value in settings.items()))
-        server = SingleServer(name, "redis", self._part, self.ground, port=self.database.port, password=self.ground.password)
+        server = SingleServer(name, "redis", self._part, self.context, port=self.database.port, password=self.context.password)
         server.start(lambda port: [str(configuration), "--port", str(port)])
         client = driver_of("redis").connect(server.endpoint, "start")
         server.version = str(client.info("server")["redis_version"])

@@ -9,10 +9,10 @@ from pathlib import Path
 from psycopg.sql import SQL, Literal
 from pydantic import SecretStr
 
-from stallbench.drivers.postgres import connect
+from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario import Database, SettingValue
+from stallbench.scenario.model import Database, SettingValue
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.postgres import USER, PostgresInstallation
 

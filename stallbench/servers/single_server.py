@@ -10,11 +10,11 @@ from pydantic import SecretStr
 
 from stallbench.engines import Engine
 from stallbench.errors import NotCarriedOutError
-from stallbench.parts import ServerPart
-from stallbench.process import Process
+from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import LOOPBACK, find_free_port
-from stallbench.servers.starter import Ground, check_daemon, wait_until_it_answers
+from stallbench.servers.starter import StartContext, check_daemon, wait_until_it_answers
+from stallbench.setup.components import ServerPart
 
 _START_S = 20.0
 _PORT_TRIES = 5
@@ -24,7 +24,7 @@ class SingleServer:
     """One program that serves one port."""
 
     def __init__(
-        self, name: str, engine: Engine, part: ServerPart, ground: Ground, *, port: int | None, password: SecretStr | None
+        self, name: str, engine: Engine, part: ServerPart, context: StartContext, *, port: int | None, password: SecretStr | None
     ) -> None:
         """Describe it; nothing is started. ``port``: a free one if none. ``password``: none if the engine knows none."""
         self.name = name
@@ -33,7 +33,7 @@ class SingleServer:
         self.settings_in_force: dict[str, str] = {}
         self._engine: Engine = engine
         self._part = part
-        self._ground = ground
+        self._context = context
         self._password = password or SecretStr("")
         self._fixed_port = port
         self._port = port or 0
@@ -48,7 +48,7 @@ class SingleServer:
     @property
     def log(self) -> Path:
         """What it logs, as text."""
-        return self._ground.logs / f"{self.name}.log"
+        return self._context.logs / f"{self.name}.log"
 
     def start(self, arguments: Callable[[int], Sequence[str]], *, stop_signal: signal.Signals = signal.SIGTERM) -> None:
         """Start it with ``arguments`` for a port and wait until it answers; raises `NotCarriedOutError` if it does not.
@@ -87,7 +87,7 @@ class SingleServer:
         check_daemon(self.name, self.process)
 
     def _launch(self) -> Process:
-        return self._ground.processes.start(
+        return self._context.processes.start(
             self.name,
             "server",
             [str(self._part.path), *self._arguments(self._port)],

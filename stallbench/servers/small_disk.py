@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes import Processes
+from stallbench.processes.supervisor import Processes
 
 _READY_S = 10.0
 _CHUNK_BYTES = 1 << 16

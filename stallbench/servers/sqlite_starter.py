@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.process import Process
+from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.starter import Starter
 
@@ -59,4 +59,4 @@ class SQLiteStarter(Starter):
 
     def primary(self) -> SQLiteFile:
         """Make the file."""
-        return SQLiteFile(self.ground.scratch / "queue.sqlite")
+        return SQLiteFile(self.context.scratch / "queue.sqlite")

@@ -11,12 +11,12 @@ from typing import ClassVar, Protocol
 
 from pydantic import SecretStr
 
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
-from stallbench.process import Process
-from stallbench.processes import Processes
+from stallbench.processes.process import Process
+from stallbench.processes.supervisor import Processes
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario import Database
+from stallbench.scenario.model import Database
 
 _ASK_AGAIN_S = 0.05
 
@@ -53,7 +53,7 @@ class Daemon(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class StartContext:
     """Where servers are brought up, and by what."""
 
     scratch: Path
@@ -70,9 +70,9 @@ class Starter(ABC):
     has_network: ClassVar[bool] = True
     """Whether clients reach it over a network, and so through a proxy."""
 
-    def __init__(self, ground: Ground, database: Database) -> None:
+    def __init__(self, context: StartContext, database: Database) -> None:
         """Look for the engine's programs; raises `MissingPartError` if they are not there."""
-        self.ground = ground
+        self.context = context
         self.database = database
 
     @classmethod
@@ -99,8 +99,8 @@ class Starter(ABC):
 
 def check_daemon(name: str, process: Process | None) -> None:
     """Raise `NotCarriedOutError` if a server's process has died uninvited."""
-    if process and process.ended_uninvited():
-        raise NotCarriedOutError(f"server {name} {process.tell_end()}{process.tail_log()}")
+    if process and process.exited_unexpectedly():
+        raise NotCarriedOutError(f"server {name} {process.describe_end()}{process.tail_log()}")
 
 
 def answers(endpoint: Endpoint) -> bool:
@@ -123,11 +123,11 @@ def wait_until_it_answers(name: str, process: Process, endpoint: Endpoint, withi
     why = "it did not answer"
     while time.monotonic() < until_s:
         if process.poll() is not None:
-            raise NotCarriedOutError(f"server {name} {process.tell_end()} while starting{process.tail_log()}")
+            raise NotCarriedOutError(f"server {name} {process.describe_end()} while starting{process.tail_log()}")
         try:
             driver.close(driver.connect(endpoint, "start"))
             return
         except driver.errors as error:
-            why = driver.tell(error)
+            why = driver.describe(error)
             time.sleep(_ASK_AGAIN_S)
     raise NotCarriedOutError(f"server {name} did not start within {within_s:.0f} s: {why}{process.tail_log()}")

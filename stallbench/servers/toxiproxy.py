@@ -17,10 +17,10 @@ from toxiproxy.api import APIConsumer
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.parts import require_toxiproxy
-from stallbench.process import Process
-from stallbench.processes import Processes
+from stallbench.processes.process import Process
+from stallbench.processes.supervisor import Processes
 from stallbench.servers.ports import LOOPBACK, find_free_port
+from stallbench.setup.components import require_toxiproxy
 
 _START_S = 10.0
 _TRIES = 5

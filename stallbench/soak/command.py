@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.joined import JoinedServers, read_joined_servers
-from stallbench.joined_faults import require_fit_for_joined
-from stallbench.measured_load import with_measured_load
-from stallbench.run_folder import find_soak_folder
-from stallbench.scenario import Scenario
-from stallbench.scenario_file import read_scenario
-from stallbench.soak.carry_out import Soak, begin, resume
+from stallbench.external.addresses import ExternalServers, read_external_servers
+from stallbench.run.capacity import with_measured_load
+from stallbench.run.folder import find_soak_folder
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.model import Scenario
+from stallbench.scenario.validation.external import require_fit_for_external
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.plan import read_duration_s, read_scenario_again, require_fit_for_soak
 from stallbench.soak.record import SoakRecord
+from stallbench.soak.soak import Soak, begin, resume
 from stallbench.soak.view import SoakView
 
 _KEEP = 3
@@ -32,7 +32,7 @@ class Begun:
     folder: SoakFolder
     record: SoakRecord
     scenario: Scenario
-    joined: JoinedServers | None
+    joined: ExternalServers | None
 
 
 def begin_or_resume(
@@ -65,11 +65,11 @@ def begin_or_resume(
     else:
         chosen = read_scenario(scenario, variant=variant, overrides=list(overrides))
     require_fit_for_soak(chosen)
-    joined = read_joined_servers(
+    joined = read_external_servers(
         list(dsn), database=database, toxiproxy=toxiproxy, may_change_servers=may_change_servers, wanted=chosen.database
     )
     if joined:
-        require_fit_for_joined(chosen, joined)
+        require_fit_for_external(chosen, joined)
     if folder is not None:
         return Begun(folder, resume(folder, keep, is_joined=joined is not None), chosen, joined)
     assert for_ is not None
@@ -82,7 +82,7 @@ def carry_out(begun: Begun) -> None:
     """Carry the soak out. What ends it early is told here and stands in its record: there is a report all the same."""
     view = SoakView(begun.folder.log)
     soak = Soak(begun.folder, begun.record, begun.scenario, view, begun.joined)
-    view.say(soak.tell_plan())
+    view.say(soak.describe_plan())
     try:
         soak.carry_out()
     except KeyboardInterrupt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stallbench.reaper import is_bench_alive
+from stallbench.processes.reaper import is_bench_alive
 from stallbench.soak.drift import Drift, find_drift
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.junit import write_junit
@@ -56,4 +56,4 @@ def begin_hours(record: SoakRecord) -> list[float]:
 
 
 def _line_of(cycle: CycleRecord, name: str) -> tuple[int, str]:
-    return cycle.stretch, cycle.figures[name].of
+    return cycle.interval, cycle.figures[name].of

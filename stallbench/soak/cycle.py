@@ -6,14 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from stallbench.joined import JoinedServers
-from stallbench.processes import Processes
-from stallbench.run import Run
-from stallbench.run_folder import RunFolder
-from stallbench.run_record import RunRecord
-from stallbench.scenario import Scenario
+from stallbench.external.addresses import ExternalServers
+from stallbench.processes.supervisor import Processes
+from stallbench.run.folder import RunFolder
+from stallbench.run.record import RunRecord
+from stallbench.run.run import Run
+from stallbench.run.view import RunView
+from stallbench.scenario.model import Scenario
 from stallbench.soak.folder import CycleFolder
-from stallbench.terminal import RunView
 
 
 class Cycle(Run):
@@ -27,7 +27,7 @@ class Cycle(Run):
         processes: Processes,
         scratch: Path,
         view: RunView,
-        joined: JoinedServers | None,
+        joined: ExternalServers | None,
         before: Cycle | None,
     ) -> None:
         """Hold the parts together. ``before``: the cycle whose servers and processes go on; the first of a stretch has none."""
@@ -41,7 +41,7 @@ class Cycle(Run):
             self._load = before._load
             self._died = before._died
             self._fault_numbers = before._fault_numbers
-            self._debts = before._debts
+            self._journal = before._journal
             before._before = None
         record.follow("processes", self.process_records)
 
@@ -57,7 +57,7 @@ class Cycle(Run):
         for index, phase in enumerate(self.scenario.phases):
             self._go_through(index, phase)
         self._rest_load()
-        self.left_over = self._take_census()
+        self.left_over = self._take_final_snapshot()
 
     def process_records(self) -> list[dict[str, Any]]:
         """Return every process that lived in this cycle."""
@@ -80,6 +80,6 @@ class Cycle(Run):
         self._check_processes()
 
 
-def hand_on_census(ended: RunFolder, next_: RunFolder) -> None:
-    """Let the next cycle know which jobs the queue holds already; raises `OSError` if there is no census."""
-    next_.left_over.write_bytes(ended.census.read_bytes())
+def carry_over_snapshot(ended: RunFolder, next_: RunFolder) -> None:
+    """Let the next cycle know which jobs the queue holds already; raises `OSError` if there is no final snapshot."""
+    next_.left_over.write_bytes(ended.final_snapshot.read_bytes())

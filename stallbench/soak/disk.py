@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stallbench.errors import BadInputError
-from stallbench.run_folder import RunFolder
-from stallbench.scenario import Scenario
+from stallbench.run.folder import RunFolder
+from stallbench.scenario.model import Scenario
 from stallbench.soak.record import CycleRecord
 
 _MB = 1_000_000
@@ -59,7 +59,7 @@ def require_space(path: Path, scratch: Path, wanted_bytes: int, *, is_joined: bo
         needed, free = needs.pop(_device(place), 0), shutil.disk_usage(_existing(place)).free
         if needed > free:
             raise BadInputError(
-                f"{place}: the soak may take {tell_bytes(needed)} there, but {tell_bytes(free)} are free; "
+                f"{place}: the soak may take {format_bytes(needed)} there, but {format_bytes(free)} are free; "
                 "make room, soak for less (--for), keep fewer records (--keep), or choose another place (--runs DIR; TMPDIR for servers)"
             )
 
@@ -77,7 +77,7 @@ def measure_bytes(folder: Path) -> int:
 def choose_to_thin(cycles: Sequence[CycleRecord], keep: int) -> list[CycleRecord]:
     """Return the cycles whose records are not kept any more: all but the last ``keep`` passed ones and the first ``keep`` others.
 
-    The last of all keeps them too: what its census has found goes into the next one.
+    The last of all keeps them too: what its final snapshot has found goes into the next one.
     """
     whole = [cycle for cycle in cycles if cycle.status == "completed"][:-1]
     passed = [cycle for cycle in whole if cycle.verdict == "pass"]
@@ -89,11 +89,11 @@ def thin(folder: RunFolder) -> None:
     """Remove a cycle's records and its table of jobs; its other tables, verdict and pages stay."""
     for part in (folder.events, folder.samples, folder.path / "tables" / "jobs"):
         shutil.rmtree(part, ignore_errors=True)
-    for file in (folder.census, folder.left_over):
+    for file in (folder.final_snapshot, folder.left_over):
         file.unlink(missing_ok=True)
 
 
-def tell_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Return a size in words."""
     if count >= 1000 * _MB:
         return f"{count / 1000 / _MB:.1f} GB"

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from stallbench.interval import leaves_out_zero
+from stallbench.comparison.statistics import leaves_out_zero
 
 LEVEL = 0.95
 FEWEST_CYCLES = 8
@@ -47,13 +47,13 @@ class Drift:
     high: float | None
 
     @property
-    def is_real(self) -> bool | None:
+    def is_significant(self) -> bool | None:
         """Whether the interval leaves out zero; none if there are too few cycles to say."""
         return leaves_out_zero(self.low, self.high)
 
     def as_json(self) -> dict[str, Any]:
         """Return it for ``soak.json``."""
-        return {**asdict(self), "is_real": self.is_real}
+        return {**asdict(self), "is_real": self.is_significant}
 
 
 def find_drift(hours: Sequence[float], values: Sequence[float], lines: Sequence[Hashable]) -> Drift | None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from stallbench.atomic_file import replace_file
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.run_folder import SOAK, RunFolder, create_folder
+from stallbench.run.folder import SOAK, RunFolder, create_folder
 from stallbench.soak.record import SoakRecord
-from stallbench.whole_file import replace_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class CycleFolder(RunFolder):
         return self.path.parent / "logs"
 
     @property
-    def conditions(self) -> Path:
+    def job_faults(self) -> Path:
         """Where workers that live on go on looking."""
-        return self.path.parent / "conditions"
+        return self.path.parent / "job_faults"
 
 
 @dataclass(frozen=True, slots=True)

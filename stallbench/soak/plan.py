@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stallbench.duration import format_duration, parse_duration_s
 from stallbench.errors import BadInputError
-from stallbench.faults import find_fault_kinds
-from stallbench.scenario import Scenario
-from stallbench.scenario_file import read_scenario
+from stallbench.faults import find_faults
+from stallbench.scenario.duration import format_duration, parse_duration_s
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.model import Scenario
 
 
 def read_duration_s(text: str, scenario: Scenario) -> float:
@@ -26,12 +26,12 @@ def read_duration_s(text: str, scenario: Scenario) -> float:
 
 def require_fit_for_soak(scenario: Scenario) -> None:
     """Raise `BadInputError`, a line for each fault, if ``scenario`` does not leave its servers and processes to the next cycle."""
-    if faults := list(_find_faults(scenario)):
+    if faults := list(_find_issues(scenario)):
         raise BadInputError("\n".join(faults))
 
 
-def _find_faults(scenario: Scenario) -> Iterator[str]:
-    kinds = find_fault_kinds()
+def _find_issues(scenario: Scenario) -> Iterator[str]:
+    kinds = find_faults()
     for index, phase in enumerate(scenario.phases):
         for place, choice in enumerate(phase.faults):
             if kinds[choice.kind].ends_server:
@@ -41,7 +41,7 @@ def _find_faults(scenario: Scenario) -> Iterator[str]:
                 )
     if scenario.producers.kind != "open_loop":
         yield f"producers.kind is {scenario.producers.kind}, which cannot rest between cycles; leave it out: --set producers.kind=open_loop"
-    if scenario.outside:
+    if scenario.external_processes:
         yield "outside is true, but processes of others cannot be asked to rest between cycles; leave it out: --set outside=false"
 
 
@@ -63,7 +63,7 @@ def _drop_unset(value: Any) -> Any:
     return [_drop_unset(each) for each in value] if isinstance(value, list) else value
 
 
-def tell_command(recorded: Mapping[str, Any], for_s: float, keep: int) -> str:
+def format_command(recorded: Mapping[str, Any], for_s: float, keep: int) -> str:
     """Return the command that does the soak again."""
     return (
         f"stallbench soak {_name(recorded)}"

@@ -28,7 +28,7 @@ class CycleRecord(_Part):
     """One cycle."""
 
     number: int
-    stretch: int
+    interval: int
     """Which servers it ran on: 1 for those of the start, one more after each resumption."""
     status: CycleStatus = "running"
     """``failed``: could not be carried out. ``aborted``: interrupted. ``torn``: the bench was killed in it. Only ``completed`` ones count."""

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from stallbench.atomic_file import replace_file
 from stallbench.report import open_template
 from stallbench.report.charts import as_script_data
-from stallbench.run_record import read_record
-from stallbench.soak.disk import measure_bytes, tell_bytes
+from stallbench.run.record import read_record
+from stallbench.soak.disk import format_bytes, measure_bytes
 from stallbench.soak.drift import FEWEST_CYCLES, LEVEL, Drift
 from stallbench.soak.folder import SoakFolder
-from stallbench.soak.plan import tell_command
+from stallbench.soak.plan import format_command
 from stallbench.soak.record import SoakRecord
 from stallbench.verdicts.expectations import format_value
-from stallbench.whole_file import replace_file
 
 _CHARTS = {
     "Claim time, p95, ms": "claim_ms.p95 in ",
@@ -36,14 +36,14 @@ def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drif
     content = {
         "record": record,
         "verdict": "pass" if record.exit_code == 0 else "fail" if record.first_failed else "unknown",
-        "reason": tell_outcome(record),
+        "reason": describe_outcome(record),
         "notes": list(find_notes(record, goes_on=goes_on)),
-        "drift": [tell_drift(name, drift) for name, drift in drifts.items() if drift],
+        "drift": [format_drift(name, drift) for name, drift in drifts.items() if drift],
         "unpaired": [name for name, drift in drifts.items() if drift is None],
         "level": f"{LEVEL * 100:.0f} %",
         "cycles": list(_list_cycles(folder, record)),
-        "command": tell_command(record.scenario, record.for_s, record.keep),
-        "disk": tell_disk(folder, record),
+        "command": format_command(record.scenario, record.for_s, record.keep),
+        "disk": format_disk(folder, record),
         "host": _read_host(folder, record),
     }
     replace_file(folder.path / "summary.md", open_template("soak.md.j2", autoescape=False).render(content))
@@ -51,7 +51,7 @@ def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drif
     replace_file(folder.path / "report.html", page)
 
 
-def tell_outcome(record: SoakRecord) -> str:
+def describe_outcome(record: SoakRecord) -> str:
     """Return what came of the cycles, in a sentence."""
     whole = record.whole
     if not whole:
@@ -78,7 +78,7 @@ def find_notes(record: SoakRecord, *, goes_on: bool = False) -> Iterator[str]:
         yield f"Not enough cycles for intervals: at least {FEWEST_CYCLES} are needed, and there are {len(record.whole)}."
 
 
-def tell_drift(name: str, drift: Drift) -> dict[str, Any]:
+def format_drift(name: str, drift: Drift) -> dict[str, Any]:
     """Return a drift in words, by column."""
     relative = f"{_signed(drift.slope / drift.level * 100)} %" if drift.level else "–"
     return {
@@ -88,18 +88,16 @@ def tell_drift(name: str, drift: Drift) -> dict[str, Any]:
         "interval": "–" if drift.low is None or drift.high is None else f"{_signed(drift.low)} .. {_signed(drift.high)}",
         "relative": relative,
         "cycles": f"{drift.cycles}" + (f" in {drift.lines} lines" if drift.lines > 1 else ""),
-        "is_real": drift.is_real,
-        "real": {True: "rises" if drift.slope > 0 else "falls", False: "no", None: "too few cycles"}[drift.is_real],
+        "is_real": drift.is_significant,
+        "real": {True: "rises" if drift.slope > 0 else "falls", False: "no", None: "too few cycles"}[drift.is_significant],
     }
 
 
-def tell_disk(folder: SoakFolder, record: SoakRecord) -> str:
+def format_disk(folder: SoakFolder, record: SoakRecord) -> str:
     """Return what the soak takes, and what was removed, in a sentence."""
     thinned = sum(cycle.is_thinned for cycle in record.cycles)
     removed = f"; of {thinned} cycles the records were removed after their tables had been made" if thinned else ""
-    return (
-        f"The soak's folder takes {tell_bytes(measure_bytes(folder.path))}, of {tell_bytes(record.bound_bytes)} at most{removed}."
-    )
+    return f"The soak's folder takes {format_bytes(measure_bytes(folder.path))}, of {format_bytes(record.bound_bytes)} at most{removed}."
 
 
 def _signed(value: float) -> str:
@@ -117,7 +115,7 @@ def _list_cycles(folder: SoakFolder, record: SoakRecord) -> Iterator[dict[str, A
             "status": cycle.status,
             "left_over": cycle.left_over,
             "resting": f"{cycle.resting_s:.0f}",
-            "bytes": tell_bytes(cycle.bytes or measure_bytes(page.parent)),
+            "bytes": format_bytes(cycle.bytes or measure_bytes(page.parent)),
             "is_thinned": cycle.is_thinned,
             "reason": cycle.reason,
         }
@@ -127,19 +125,19 @@ def _read_curves(record: SoakRecord) -> dict[str, Any]:
     """Return what the charts draw, for JSON: a point a cycle, and an empty one where the servers' lives part."""
     places: list[int | None] = []
     t_minutes: list[float] = []
-    stretches: list[dict[str, Any]] = []
+    intervals: list[dict[str, Any]] = []
     bad: list[dict[str, Any]] = []
     spent_s = 0.0
     whole = record.whole
     for index, cycle in enumerate(whole):
         minute = spent_s / 60
         spent_s += cycle.spent_s
-        if index and cycle.stretch != whole[index - 1].stretch:
+        if index and cycle.interval != whole[index - 1].interval:
             places.append(None)
             t_minutes.append((t_minutes[-1] + minute) / 2)
-        if not stretches or stretches[-1]["name"] != f"servers {cycle.stretch}":
-            stretches.append({"name": f"servers {cycle.stretch}", "from_s": minute, "to_s": minute})
-        stretches[-1]["to_s"] = spent_s / 60
+        if not intervals or intervals[-1]["name"] != f"servers {cycle.interval}":
+            intervals.append({"name": f"servers {cycle.interval}", "from_s": minute, "to_s": minute})
+        intervals[-1]["to_s"] = spent_s / 60
         if cycle.verdict != "pass":
             bad.append({"name": f"cycle {cycle.number}", "from_s": minute, "to_s": spent_s / 60})
         places.append(index)
@@ -159,7 +157,7 @@ def _read_curves(record: SoakRecord) -> dict[str, Any]:
         ]
         if series:
             charts.append({"title": title, "series": series})
-    return {"t_s": t_minutes, "unit": "min", "phases": stretches, "faults": bad, "charts": charts}
+    return {"t_s": t_minutes, "unit": "min", "phases": intervals, "faults": bad, "charts": charts}
 
 
 def _read_host(folder: SoakFolder, record: SoakRecord) -> dict[str, Any] | None:

@@ -7,8 +7,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stallbench.live import LiveFigures
-from stallbench.terminal import RunView
+from stallbench.run.live_figures import LiveFigures
+from stallbench.run.view import RunView
 
 _SHOW_EVERY_S = 30.0
 

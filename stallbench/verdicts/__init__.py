@@ -5,16 +5,15 @@ A check is added by adding a file here with a subclass of `Check`.
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
-import pkgutil
+import sys
 from functools import cache
 
-from stallbench.attribution import attribute
+from stallbench.atomic_file import replace_file
+from stallbench.discovery import discover
+from stallbench.verdicts.attribution import attribute
 from stallbench.verdicts.check import Check, Finding, RunTables
 from stallbench.verdicts.verdict import Verdict, decide
-from stallbench.whole_file import replace_file
 
 __all__ = ["Check", "Finding", "RunTables", "Verdict", "find_checks", "judge"]
 
@@ -22,13 +21,8 @@ __all__ = ["Check", "Finding", "RunTables", "Verdict", "find_checks", "judge"]
 @cache
 def find_checks() -> dict[str, type[Check]]:
     """Return every check in this folder by its name, in the order in which the report shows them."""
-    found: list[type[Check]] = []
-    for module_info in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{module_info.name}")
-        for _, member in inspect.getmembers(module, inspect.isclass):
-            if issubclass(member, Check) and not inspect.isabstract(member) and member.__module__ == module.__name__:
-                found.append(member)
-    return {check.name: check for check in sorted(found, key=lambda check: (check.place, check.name))}
+    found = discover(sys.modules[__name__], Check, "stallbench.checks")
+    return {each.name: each for each in sorted(found, key=lambda each: (each.place, each.name))}
 
 
 def judge(tables: RunTables) -> Verdict:

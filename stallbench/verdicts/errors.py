@@ -37,7 +37,7 @@ class Errors(Check):
         # What goes on when the last phase ends still ends in errors, after it.
         is_explained = raised["phase"].isin(faulty | judged) | (raised["phase"].isna() & bool(faulty | judged))
         unexplained = raised[~is_explained] if None not in judged else raised.head(0)
-        found = ", ".join(_tell_kinds(errors))
+        found = ", ".join(_describe_kinds(errors))
         return [
             Finding(
                 check=self.name,
@@ -57,7 +57,7 @@ def _phases_with_faults(record: Mapping[str, Any]) -> set[str]:
     return struck | {after for before, after in pairwise(names) if before in struck}
 
 
-def _tell_kinds(errors: pd.DataFrame) -> list[str]:
+def _describe_kinds(errors: pd.DataFrame) -> list[str]:
     """Return a phrase for each kind, move and outcome, the most frequent first."""
     by_kind = errors.groupby(["kind", "move", "event"])["count"].sum().sort_values(ascending=False).reset_index()
     return [

@@ -23,7 +23,7 @@ def _judge_one(run: RunTables, expectation: Mapping[str, Any]) -> Finding:
     measure, _, statistic = expectation["metric"].partition(".")
     phase, relative_to = expectation["phase"], expectation["relative_to"]
     subject = f"{expectation['metric']} in {phase or 'the whole run'}"
-    expected = _tell_bounds(expectation)
+    expected = _format_bounds(expectation)
     because = expectation["because"] or ""
     value = run.metric(measure, statistic, phase)
     if value is None:
@@ -53,7 +53,7 @@ def _judge_one(run: RunTables, expectation: Mapping[str, Any]) -> Finding:
     )
 
 
-def _tell_bounds(expectation: Mapping[str, Any]) -> str:
+def _format_bounds(expectation: Mapping[str, Any]) -> str:
     unit = f" times {expectation['relative_to']}" if expectation["relative_to"] else ""
     bounds = [
         f"{words} {format_value(expectation[key])}{unit}"

@@ -17,7 +17,7 @@ class FaultsInForce(Check):
         for entry in run.record["faults"]:
             where = f"{entry['name']} on {entry['on']} in phase {entry['phase']}"
             result: Result
-            if entry["proven_ns"] is None:
+            if entry["verified_ns"] is None:
                 result, reason = "unknown", f"{where} was not seen to be in force"
             elif entry["held"] is None:
                 result, reason = "unknown", f"{where}: the run ended before the fault did"

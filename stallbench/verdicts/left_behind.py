@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, PATIENCE_S
 from stallbench.verdicts.check import Check, Finding, RunTables
-from stallbench.verdicts.order import tell_overdue
+from stallbench.verdicts.order import describe_overdue
 
 
 class LeftBehind(Check):
@@ -27,7 +27,7 @@ class LeftBehind(Check):
             HELD_FOR_THE_DEAD: "were still claimed by a worker that had died",
             LEFT_BEHIND: "of a worker that had died were not offered again, though younger ones were claimed",
         }
-        told = [tell_overdue(row, words[row["kind"]]) for row in wrong.to_dict("records")]
+        told = [describe_overdue(row, words[row["kind"]]) for row in wrong.to_dict("records")]
         found = "; ".join(told) or "no job of a worker that had died was left behind"
         return [
             Finding(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from stallbench.locust_bounds import LOCUST_FAILS
-from stallbench.run_folder import RunFolder
+from stallbench.run.folder import RunFolder
+from stallbench.scenario.locust_bounds import LOCUST_FAILS
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 
@@ -28,7 +28,7 @@ class LocustAgrees(Check):
                     subject=f"Locust's own test, {name}",
                     result=said["result"],
                     reason=f"{name}: {'; '.join(said['reasons']) or 'all bounds of Locust hold'}",
-                    expected=_tell_bounds(said["bounds"]),
+                    expected=_format_bounds(said["bounds"]),
                     found=f"{said['failures']:,} of {said['requests']:,} requests failed, p95 {said['response_ms']['p95']:g} ms",
                 )
                 for name, said in left.items()
@@ -36,7 +36,7 @@ class LocustAgrees(Check):
         ]
 
 
-def _tell_bounds(bounds: dict[str, object]) -> str:
+def _format_bounds(bounds: dict[str, object]) -> str:
     times = bounds["at_most_ms"]
     assert isinstance(times, dict), "a table in the file"
     failures = f"at most {bounds['max_failure_ratio']:.2%} of the requests fail"

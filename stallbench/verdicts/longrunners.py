@@ -18,7 +18,7 @@ class LongrunnersHeld(Check):
             where = f"{entry['name']} on {entry['on']} in phase {entry['phase']}"
             why = f" ({entry['why_ended']})" if entry["why_ended"] else ""
             result: Result
-            if entry["proven_ns"] is None:
+            if entry["verified_ns"] is None:
                 result, reason = "fail", f"{where} was never seen by its server"
             elif entry["held"] is None:
                 result, reason = "unknown", f"{where}: the run ended before the phase did"

@@ -18,7 +18,7 @@ def find_percentile(order: pd.DataFrame, share: float) -> int:
     return int(histogram.loc[below >= share, "diff"].iloc[0])
 
 
-def tell_overdue(row: Mapping[Hashable, Any], words: str) -> str:
+def describe_overdue(row: Mapping[Hashable, Any], words: str) -> str:
     """Word a row of the table ``overdue``."""
     return f"{int(row['jobs']):,} jobs {words} (for up to {row['longest_s']:.1f} s)"
 
@@ -45,7 +45,7 @@ class Order(Check):
         overdue = run["overdue"]
         passed_over = overdue[overdue["kind"] == PASSED_OVER]
         for row in passed_over.to_dict("records"):
-            found += f"; {tell_overdue(row, 'were passed over by younger ones')}"
+            found += f"; {describe_overdue(row, 'were passed over by younger ones')}"
         allowed = _count_unsaid_claims(run)
         wrong = ordered and int(passed_over["jobs"].sum()) > allowed
         return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from stallbench.process import is_orderly
+from stallbench.processes.process import is_orderly
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 
@@ -18,9 +18,9 @@ class ProcessEnds(Check):
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding."""
         died = [
-            f"{process['name']} ({_tell(process['exit_code'])})"
+            f"{process['name']} ({_describe(process['exit_code'])})"
             for process in run.record["processes"]
-            if process["role"] not in ("longrunner", "watch") and _ended_uninvited(process, run.record["status"])
+            if process["role"] not in ("longrunner", "watch") and _exited_unexpectedly(process, run.record["status"])
         ]
         reason = f"ended uninvited: {', '.join(died)}" if died else "every process ended as it was asked to"
         return [
@@ -34,7 +34,7 @@ class ProcessEnds(Check):
         ]
 
 
-def _ended_uninvited(process: dict[str, Any], status: str) -> bool:
+def _exited_unexpectedly(process: dict[str, Any], status: str) -> bool:
     if process["end_ns"] is None:
         # Of the bench's own processes one without an end is at its end with the bench; of others' it was killed, or lost its folder.
         return status != "completed" or process.get("outside", False)
@@ -43,7 +43,7 @@ def _ended_uninvited(process: dict[str, Any], status: str) -> bool:
     )
 
 
-def _tell(code: object) -> str:
+def _describe(code: object) -> str:
     if not isinstance(code, int):
         return "its end was not seen"
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -79,9 +79,9 @@ def _find_bursts(faults: list[dict[str, Any]], phase: dict[str, Any]) -> tuple[f
     """Return how many jobs of bursts belong to a phase on top of its schedule, and how many of them may be a bit earlier or later."""
     jobs = at_edges = 0.0
     for fault in faults:
-        if fault["kind"] == "burst" and fault["proven_ns"] is not None and fault["phase"] == phase["name"]:
+        if fault["kind"] == "burst" and fault["verified_ns"] is not None and fault["phase"] == phase["name"]:
             end_ns = phase["end_ns"] if fault["end_ns"] is None else min(fault["end_ns"], phase["end_ns"])
             rate = fault["evidence"]["rate"]
-            jobs += fault["evidence"]["at_once"] + rate * (end_ns - fault["proven_ns"]) / 1e9
+            jobs += fault["evidence"]["at_once"] + rate * (end_ns - fault["verified_ns"]) / 1e9
             at_edges += rate * _BURST_EDGE_S
     return jobs, at_edges

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stallbench.attribution import Attribution
+from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Finding, Result
 
 

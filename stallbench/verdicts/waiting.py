@@ -32,7 +32,7 @@ class Waiting(Check):
             return Finding.unknown(self.name, f"{subject}: none of {row['jobs']:,} such jobs was claimed", subject)
         found = f"{broken:,} of {claimed:,} jobs {deed}"
         if rule == "not_before_due":
-            found += self._tell_delay(run)
+            found += self._describe_delay(run)
         return Finding(
             check=self.name,
             subject=subject,
@@ -43,6 +43,6 @@ class Waiting(Check):
             examples=tuple(str(job) for job in row["examples"]),
         )
 
-    def _tell_delay(self, run: RunTables) -> str:
+    def _describe_delay(self, run: RunTables) -> str:
         p50, p99 = (run.metric("start_delay_ms", statistic, None) for statistic in ("p50", "p99"))
         return "" if p50 is None or p99 is None else f"; they started {p50:,.0f} ms after it in the median, p99 {p99:,.0f} ms"

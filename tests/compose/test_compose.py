@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import requests
 
-from stallbench.onlookers.dashboards import read_dashboards
+from stallbench.observers.dashboards import read_dashboards
 from stallbench.servers.ports import find_free_port
 from tests.end_to_end.test_dashboards import Prometheus, all_queries
 

@@ -17,9 +17,9 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.queues import find_queues
 from stallbench.queues.laravel import Laravel
 from stallbench.queues.queue import Queue
-from stallbench.run import open_run
-from stallbench.scenario_file import read_scenario
-from stallbench.terminal import RunView
+from stallbench.run.run import open_run
+from stallbench.run.view import RunView
+from stallbench.scenario.file import read_scenario
 from stallbench.verdicts import RunTables, judge
 from tests.defective_queues import SeededDefect, find_defects
 
@@ -80,7 +80,7 @@ class Outcome:
             return not self.failed and not self.unknown
         return subject.caught_by in self.failed
 
-    def tell(self) -> str:
+    def describe(self) -> str:
         """Say it in a line."""
         told = [f"{check}: {reason}" for check, reason in self.failed.items()]
         told += [f"{check} (unknown): {reason}" for check, reason in self.unknown.items()]

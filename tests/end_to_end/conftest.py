@@ -18,8 +18,8 @@ from typing import Any
 import psutil
 import pytest
 
-from stallbench.processes import TOKEN_VARIABLE
-from stallbench.reaper import OWNER_FILE, SCRATCH_PREFIX
+from stallbench.processes.reaper import OWNER_FILE, SCRATCH_PREFIX
+from stallbench.processes.supervisor import TOKEN_VARIABLE
 
 SHORT = (
     "phases.warmup.duration=1s",

@@ -13,7 +13,7 @@ import requests
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from stallbench.onlookers.grafana import TOKEN_VARIABLE
+from stallbench.observers.grafana import TOKEN_VARIABLE
 from tests.end_to_end.conftest import Bench, short
 from tests.grafana_stand_in import TOKEN, grafana_stand_in
 
@@ -60,19 +60,19 @@ def test_every_process_answers_prometheus_and_phases_reach_grafana(bench: Bench)
     assert run.returncode == 130, out + err
     assert not list((bench.runs / "targets").iterdir())
     assert f"--watch: the run goes on without Prometheus: port {port} on 127.0.0.1 is in use; choose another" in out
-    stretches = {one["text"]: one for one in grafana.annotations.values()}
+    intervals = {one["text"]: one for one in grafana.annotations.values()}
     record = bench.record()
-    assert set(stretches) == {
+    assert set(intervals) == {
         "phase warmup (not measured)",
         "phase baseline",
         "phase longtx",
         "idle_writer-1 on primary",
     }
     phase = next(one for one in record["phases"] if one["name"] == "baseline")
-    assert [stretches["phase baseline"][key] for key in ("time", "timeEnd")] == [
+    assert [intervals["phase baseline"][key] for key in ("time", "timeEnd")] == [
         phase[key] // 1_000_000 for key in ("start_ns", "end_ns")
     ]
-    assert all(bench.folder().name in one["tags"] for one in stretches.values())
+    assert all(bench.folder().name in one["tags"] for one in intervals.values())
     for file in bench.folder().rglob("*"):
         assert not file.is_file() or TOKEN.encode() not in file.read_bytes(), file
 

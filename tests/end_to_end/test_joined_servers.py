@@ -10,9 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from stallbench.drivers.postgres import connect
+from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario import Database
+from stallbench.scenario.model import Database
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, measured, short
 from tests.integration.conftest import StartedCluster, running_cluster
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.parts import find_mariadb
 from stallbench.pipeline.tables import read_table
+from stallbench.setup.components import find_mariadb
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left
 
 pytestmark = [
@@ -25,7 +25,7 @@ def expecting(*bounds: str) -> list[str]:
 
 
 def test_workers_deadlock_and_finished_jobs_run_again(bench: Bench) -> None:
-    bounds = ('metric="deadlocks.count", at_least=5', 'metric="executions_again.count", at_least=1')
+    bounds = ('metric="deadlocks.count", at_least=5', 'metric="re_executions.count", at_least=1')
     ended = bench.run("run", "laravel-deadlock", "--set", RETRY_AFTER.format(6), *expecting(*bounds))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     folder = bench.folder()
@@ -46,7 +46,7 @@ def test_workers_deadlock_and_finished_jobs_run_again(bench: Bench) -> None:
 
 
 def test_the_optimistic_queue_has_no_deadlock_and_no_second_execution(bench: Bench) -> None:
-    bounds = ('metric="errors.count", at_most=0', 'metric="executions_again.count", at_most=0')
+    bounds = ('metric="errors.count", at_most=0', 'metric="re_executions.count", at_most=0')
     ended = bench.run(
         "run", "laravel-deadlock", "--variant", "optimistic_n", "--set", RETRY_AFTER.format(60), *expecting(*bounds)
     )

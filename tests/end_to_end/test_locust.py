@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.run_folder import PROJECT
+from stallbench import PROJECT
 from tests.end_to_end.conftest import Bench
 
 pytestmark = pytest.mark.end_to_end
@@ -58,8 +58,8 @@ def test_locust_and_the_verdict_pass_together(bench: Bench, joined: subprocess.P
     assert all(one["result"] == "pass" and one["requests"] for one in said.values())
     recorded = sum(path.read_text().count(",enqueued,") for path in (bench.folder() / "events").glob("producer-*.csv"))
     assert recorded == sum(one["requests"] for one in said.values())
-    seats = [process for process in bench.record()["processes"] if process.get("outside")]
-    assert [process["exit_code"] for process in seats] == [0, 0]
+    registrations = [process for process in bench.record()["processes"] if process.get("outside")]
+    assert [process["exit_code"] for process in registrations] == [0, 0]
 
 
 def test_locust_and_the_verdict_fail_together(bench: Bench) -> None:

@@ -26,7 +26,7 @@ def test_a_run_goes_from_servers_to_a_report_and_leaves_nothing(bench: Bench) ->
 
     (longrunner,) = record["longrunners"]
     assert longrunner["held"]
-    assert longrunner["proven_ns"] <= record["phases"][2]["start_ns"]
+    assert longrunner["verified_ns"] <= record["phases"][2]["start_ns"]
     assert "idle_writer-1 (backend" in verdict["attribution"]["sentence"]
     assert verdict["attribution"]["holders"][0]["name"] == "idle_writer-1"
 

@@ -37,16 +37,19 @@ def start(bench: Bench) -> Iterator[StartOutside]:
         process.communicate()
 
 
-def outside(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def external_processes(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {process["name"]: process for process in record["processes"] if process.get("outside")}
 
 
 def wait_for_seats(bench: Bench, count: int) -> list[Path]:
     until_s = time.monotonic() + 120
-    while len(seats := [path for path in (bench.runs / "latest" / "outside").glob("*-*.json") if path.stat().st_size]) < count:
-        assert time.monotonic() < until_s, f"only {len(seats)} take part"
+    while (
+        len(registrations := [path for path in (bench.runs / "latest" / "outside").glob("*-*.json") if path.stat().st_size])
+        < count
+    ):
+        assert time.monotonic() < until_s, f"only {len(registrations)} take part"
         time.sleep(0.1)
-    return seats
+    return registrations
 
 
 def test_processes_of_others_work_in_the_run_and_end_with_it_and_one_that_is_killed_is_named(
@@ -57,7 +60,7 @@ def test_processes_of_others_work_in_the_run_and_end_with_it_and_one_that_is_kil
     bench.wait_for_phase("warmup")
     before = set(wait_for_seats(bench, len(others)))
     victim = start("worker", where=bench.folder())
-    (seat,) = set(wait_for_seats(bench, len(others) + 1)) - before
+    (registration,) = set(wait_for_seats(bench, len(others) + 1)) - before
     victim.send_signal(signal.SIGKILL)
 
     out, err = run.communicate(timeout=600)
@@ -66,11 +69,11 @@ def test_processes_of_others_work_in_the_run_and_end_with_it_and_one_that_is_kil
         process.communicate(timeout=120)
         assert process.returncode == 0
     findings = {finding["check"]: finding for finding in bench.verdict()["findings"]}
-    assert findings["processes"]["reason"] == f"ended uninvited: {seat.stem} (its end was not seen)"
+    assert findings["processes"]["reason"] == f"ended uninvited: {registration.stem} (its end was not seen)"
     assert findings["conservation"]["result"] == findings["clocks"]["result"] == "pass"
 
-    took_part = outside(bench.record())
-    del took_part[seat.stem]
+    took_part = external_processes(bench.record())
+    del took_part[registration.stem]
     assert sorted(kept["role"] for kept in took_part.values()) == ["longrunner", "producer", "worker", "worker"]
     assert all(kept["exit_code"] == 0 and kept["end_ns"] for kept in took_part.values())
     for name, kept in took_part.items():

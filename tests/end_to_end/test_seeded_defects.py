@@ -32,7 +32,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 @pytest.mark.timeout(1800)  # the first one waits for all trials
 @pytest.mark.parametrize("subject", TRIED, ids=lambda subject: subject.name)
 def test_a_defect_fails_by_the_right_check_and_a_sound_queue_passes(subject: Subject, outcomes: dict[str, Outcome]) -> None:
-    assert outcomes[subject.name].is_right(subject), outcomes[subject.name].tell()
+    assert outcomes[subject.name].is_right(subject), outcomes[subject.name].describe()
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)

@@ -14,12 +14,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.drivers.postgres import connect
 from stallbench.engines import Engine
-from stallbench.processes import Processes
-from stallbench.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.engines.postgres import connect
+from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.processes.supervisor import Processes
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario import Database
+from stallbench.scenario.model import Database
 from stallbench.servers.cluster import Cluster, Server, start_cluster
 from tests.integration.engines import PrivateServers, private_servers
 

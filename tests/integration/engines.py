@@ -12,16 +12,15 @@ import psutil
 import pytest
 from pydantic import SecretStr
 
-from stallbench.drivers import driver_of
-from stallbench.engines import Engine
-from stallbench.parts import MissingPartError
-from stallbench.process import Process
-from stallbench.processes import Processes
-from stallbench.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.engines import Engine, driver_of
+from stallbench.processes.process import Process
+from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.processes.supervisor import Processes
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario import Database, SettingValue
+from stallbench.scenario.model import Database, SettingValue
 from stallbench.servers.find_starters import find_starters
-from stallbench.servers.starter import Daemon, Ground
+from stallbench.servers.starter import Daemon, StartContext
+from stallbench.setup.components import MissingPartError
 
 _FAST_INNODB: Mapping[str, SettingValue] = {
     "innodb_flush_log_at_trx_commit": 0,
@@ -64,15 +63,15 @@ class PrivateServers:
     def start(self, engine: Engine, settings: Mapping[str, SettingValue]) -> Daemon:
         """Start another server; raises `MissingPartError` if the machine has no such program."""
         name = f"{engine}-{secrets.token_hex(4)}"
-        ground = Ground(
+        context = StartContext(
             scratch=self._scratch / name,
             logs=self._logs / name,
             processes=self.processes,
             password=SecretStr(secrets.token_urlsafe(18)),
         )
-        ground.scratch.mkdir()
-        ground.logs.mkdir()
-        return find_starters()[engine](ground, Database(engine=engine, settings=dict(settings))).primary()
+        context.scratch.mkdir()
+        context.logs.mkdir()
+        return find_starters()[engine](context, Database(engine=engine, settings=dict(settings))).primary()
 
     def kill(self, process: Process) -> Callable[[], Process]:
         """Kill a server as a crash would; returns what starts it again, by the command that it was started with."""

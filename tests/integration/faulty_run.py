@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from stallbench.faults import Ground, find_fault_kinds
-from stallbench.injection import Faults
-from stallbench.load import Load
-from stallbench.open_queue import opened_queue
-from stallbench.process import Process
+from stallbench.faults import FaultContext, find_faults
+from stallbench.injection.faults import Faults
+from stallbench.processes.process import Process
+from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import find_queue
 from stallbench.records.events import EVENT_COLUMNS, Event
-from stallbench.run_folder import RunFolder, create_run_folder
-from stallbench.scenario import FaultChoice, Scenario
-from stallbench.scenario_file import read_scenario
+from stallbench.run.folder import RunFolder, create_run_folder
+from stallbench.run.load import Load
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.model import FaultChoice, Scenario
 from tests.integration.conftest import StartedCluster, running_cluster
 
 PATIENCE_S = 60.0
@@ -71,7 +71,7 @@ class FaultyRun:
         with opened_queue(scenario.queue.kind, self.queue["options"], primary.direct, "install") as opened:
             opened.install()
         self.load = Load(scenario, self.queue, primary.proxied, processes=self.processes, folder=folder)
-        ground = Ground(
+        context = FaultContext(
             cluster=self.cluster,
             load=self.load,
             processes=self.processes,
@@ -81,14 +81,14 @@ class FaultyRun:
             random=random.Random(1),
             note=self.notes.append,
         )
-        self.faults = Faults(ground, say=lambda _: None)
+        self.faults = Faults(context, say=lambda _: None)
         self.load.start_scheduler()
         self.load.start_workers()
         self.load.start_producers()
 
     def strike(self, kind: str, on: str = "primary", **options: object) -> dict[str, Any]:
         """Inject a fault now and return its record; it lasts until `end_faults`."""
-        assert kind in find_fault_kinds()
+        assert kind in find_faults()
         self.faults.plan("only", (FaultChoice.model_validate({"kind": kind, "on": on, **options}),), planned_start_s=0)
         self.faults.go_on()
         return self.faults.records()[-1]

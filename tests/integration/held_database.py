@@ -18,9 +18,9 @@ import pytest
 from psycopg.errors import Diagnostic
 
 from stallbench.collectors.horizon import Holder, read_horizon
-from stallbench.drivers.postgres import connect
-from stallbench.process import Process
-from stallbench.processes import Processes
+from stallbench.engines.postgres import connect
+from stallbench.processes.process import Process
+from stallbench.processes.supervisor import Processes
 from stallbench.servers.cluster import Cluster, Server
 
 _NOT_REMOVABLE = re.compile(r"(\d+) are dead but not yet removable")

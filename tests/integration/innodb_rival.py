@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Self
 
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.records.endpoint import Endpoint
 
 PATIENCE_S = 60.0

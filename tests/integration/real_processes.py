@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from stallbench.process import Process
-from stallbench.processes import Processes
+from stallbench.processes.process import Process
+from stallbench.processes.supervisor import Processes
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import EVENT_COLUMNS, Event
 
@@ -63,7 +63,7 @@ class RecordingProcess:
         """Wait until its records show something and return them; fails the test if they do not, or if the process ends."""
         until_s = time.monotonic() + PATIENCE_S
         while not seen(records := self.records()):
-            assert self.process.poll() is None, f"{self.process.name} {self.process.tell_end()}{self.process.tail_log()}"
+            assert self.process.poll() is None, f"{self.process.name} {self.process.describe_end()}{self.process.tail_log()}"
             assert time.monotonic() < until_s, f"{what} was not seen within {PATIENCE_S} s; there is {records}"
             time.sleep(0.02)
         return records
@@ -76,7 +76,7 @@ class RecordingProcess:
     def end(self) -> None:
         """Ask it to end; fails the test if it does not do so by itself and without an error."""
         self.process.stop(PATIENCE_S)
-        assert self.process.exit_code == 0, f"it {self.process.tell_end()}{self.process.tail_log()}"
+        assert self.process.exit_code == 0, f"it {self.process.describe_end()}{self.process.tail_log()}"
 
 
 def start_recording(

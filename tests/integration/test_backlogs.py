@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from stallbench.drivers import driver_of
-from stallbench.engines import Engine
-from stallbench.open_queue import opened_queue
+from stallbench.engines import Engine, driver_of
+from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import find_queues
 from stallbench.queues.queue import NewJob
 from stallbench.records.events import Event

@@ -11,14 +11,13 @@ from functools import partial
 import greenstalk
 import pytest
 
-from stallbench.drivers import driver_of
-from stallbench.drivers.beanstalkd import DRIVER, BeanstalkdClient, ConnectionLostError
-from stallbench.engines import Engine
-from stallbench.open_queue import open_queue, opened_queue
-from stallbench.parts import MissingPartError
+from stallbench.engines import Engine, driver_of
+from stallbench.engines.beanstalkd import DRIVER, BeanstalkdClient, ConnectionLostError
+from stallbench.processes.queue_client import open_queue, opened_queue
 from stallbench.queues import Claim, NewJob, Queue
 from stallbench.queues.beanstalkd import BeanstalkdOptions
 from stallbench.records.endpoint import Endpoint
+from stallbench.setup.components import MissingPartError
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
 
@@ -54,7 +53,7 @@ def test_a_job_that_somebody_else_has_by_now_cannot_be_completed(open_one: Open)
     with pytest.raises(greenstalk.NotFoundError) as missing:
         slow.complete(late)
     assert slow.recover(missing.value)
-    assert (DRIVER.code(missing.value), DRIVER.tell(missing.value)) == ("NotFoundError", "the server answered NOT_FOUND")
+    assert (DRIVER.code(missing.value), DRIVER.describe(missing.value)) == ("NotFoundError", "the server answered NOT_FOUND")
 
 
 def test_a_connection_whose_job_is_about_to_run_out_just_gets_nothing(open_one: Open) -> None:
@@ -83,7 +82,7 @@ def test_tubes_do_not_mix(open_one: Open) -> None:
 def test_a_buried_job_is_still_there(open_one: Open) -> None:
     queue = open_one()
     ids = list(queue.enqueue([JOB] * 2))
-    queue.connection.bury(claim_one(queue).handle)
+    queue.connection.forget_announcement(claim_one(queue).handle)
     assert dict(queue.job_ids()) == dict.fromkeys(ids, False)
     assert queue.depth() == 1
 
@@ -116,7 +115,7 @@ def test_a_server_that_is_stopped_has_ended_as_it_was_asked_to(servers: PrivateS
     server.check()
     server.stop()
     assert server.process is not None
-    assert not server.process.ended_uninvited()
+    assert not server.process.exited_unexpectedly()
 
 
 def test_a_server_that_forgot_everything_gives_no_id_again(servers: PrivateServers) -> None:

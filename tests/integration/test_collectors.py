@@ -18,8 +18,8 @@ from stallbench.collectors import find_collectors
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.collectors.vacuum import AutovacuumLog
-from stallbench.drivers.postgres import connect
-from stallbench.open_queue import open_queue
+from stallbench.engines.postgres import connect
+from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.held_database import PATIENCE_S, wait_for
@@ -110,9 +110,9 @@ def test_an_idle_writer_holds_by_its_transaction_id(database: TestDatabase, open
 
 
 def test_elsewhere_a_writer_holds_and_a_reader_does_not(database: TestDatabase, open_connection: OpenConnection) -> None:
-    elsewhere = database.cluster.server("primary").direct
-    assert elsewhere.database != database.direct.database
-    reader, writer = open_connection(elsewhere, "reader-elsewhere"), open_connection(elsewhere, "writer-elsewhere")
+    user_queue = database.cluster.server("primary").direct
+    assert user_queue.database != database.direct.database
+    reader, writer = open_connection(user_queue, "reader-elsewhere"), open_connection(user_queue, "writer-elsewhere")
     reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     reader.execute("SELECT count(*) FROM pg_class")
     writer.execute("BEGIN")

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.drivers import driver_of
-from stallbench.engines import Engine
-from stallbench.open_queue import opened_queue
-from stallbench.parts import MissingPartError
+from stallbench.engines import Engine, driver_of
+from stallbench.processes.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
-from stallbench.scenario import SettingValue
+from stallbench.scenario.model import SettingValue
+from stallbench.setup.components import MissingPartError
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
 from tests.integration.real_processes import RecordingProcess, start_recording
@@ -77,7 +76,7 @@ def crash_under_load(
     errors = producer.of(Event.ERROR) + worker.of(Event.ERROR)
     assert errors
     assert {error.kind for error in errors} <= LOST_CONNECTION
-    with opened_queue(kind, {}, server.endpoint, "census") as queue:
+    with opened_queue(kind, {}, server.endpoint, "final_snapshot") as queue:
         left = {job_id for job_id, _ in queue.job_ids()} | set(ids_of(worker, Event.ERROR))
     return left, ids_of(producer, Event.ENQUEUED), ids_of(worker, Event.COMPLETED)
 
@@ -132,7 +131,7 @@ def test_postgres_ends_the_sessions_of_a_queue_that_would_have_rolled_back(empty
         kinds = {error.kind for error in process.of(Event.ERROR)}
         assert kinds
         assert kinds <= {"57P01", "OperationalError"}, "as the server said, or as libpq found"
-    with opened_queue("laravel", {}, endpoint, "census") as queue:
+    with opened_queue("laravel", {}, endpoint, "final_snapshot") as queue:
         left = {job_id for job_id, _ in queue.job_ids()}
     # A session that is ended between the commit of a completion and its answer leaves its worker without knowing.
     unknown = set(ids_of(worker, Event.ERROR))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.drivers.postgres import connect
+from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.open_queue import opened_queue
+from stallbench.processes.queue_client import opened_queue
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
@@ -65,7 +65,7 @@ def test_connections_are_ended_at_a_rate_and_clients_come_back(tmp_path: Path, e
         errors = run.events(Event.ERROR, began_ns)
         assert {row["process"] for row in errors} <= {"worker-1", "worker-2"}
         run.wait_until_jobs_complete(5)
-        assert not run.processes.ended_uninvited()
+        assert not run.processes.exited_unexpectedly()
 
 
 def test_where_nobody_is_connected_nobody_can_be_ended(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.side_session import SideSession
-from stallbench.parts import MissingPartError
 from stallbench.queues import find_queues
 from stallbench.records.events import Event
+from stallbench.setup.components import MissingPartError
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
@@ -62,7 +62,7 @@ def see_that_nothing_is_left(run: FaultyRun) -> None:
 
 def is_over(run: FaultyRun) -> bool:
     """Whether the last fault has ended by itself."""
-    return run.faults.records()[-1]["released_ns"] is not None
+    return run.faults.records()[-1]["verified_gone_ns"] is not None
 
 
 def test_the_queue_waits_behind_the_statement_until_the_reader_ends(run: FaultyRun) -> None:
@@ -90,7 +90,7 @@ def test_with_a_lock_timeout_it_gives_way_and_tries_again(run: FaultyRun) -> Non
     record = run.faults.records()[-1]
     assert record["evidence"]["done"] is True
     assert record["evidence"]["attempts"] >= 2
-    claimed = [int(row["t_ns"]) for row in run.events(Event.CLAIMED, record["proven_ns"])]
+    claimed = [int(row["t_ns"]) for row in run.events(Event.CLAIMED, record["verified_ns"])]
     assert any(t_ns < record["end_ns"] - 1e9 for t_ns in claimed)  # between two attempts, while the reader was still there
     see_that_nothing_is_left(run)
 

@@ -14,9 +14,9 @@ import psutil
 import psycopg
 import pytest
 
-from stallbench.drivers.postgres import connect
+from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes import Processes
+from stallbench.processes.supervisor import Processes
 from stallbench.records.events import Event
 from stallbench.servers.small_disk import SmallDisk
 from tests.integration.faulty_run import PATIENCE_S, faulty_run
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 _HOLD = """
 import sys, time
 from pathlib import Path
-from stallbench.processes import Processes, unprivileged_user
+from stallbench.processes.supervisor import Processes, unprivileged_user
 from stallbench.servers.small_disk import SmallDisk
 folder = Path(sys.argv[1])
 disk = SmallDisk(folder / "disk", megabytes=16, user=unprivileged_user(), logs=folder, processes=Processes("test"))

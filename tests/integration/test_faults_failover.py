@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
-from stallbench.open_queue import opened_queue
-from stallbench.parts import MissingPartError
+from stallbench.processes.queue_client import opened_queue
 from stallbench.records.events import Event
-from stallbench.sampling import Sampling
+from stallbench.run.sampling import Sampling
 from stallbench.servers.starter import answers
+from stallbench.setup.components import MissingPartError
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
@@ -34,12 +34,12 @@ def fail_over(run: FaultyRun, behind: str = BEHIND, **options: str) -> None:
     run.strike("latency", "replication-replica-1", latency=behind)
     run.wait_until_jobs_complete(within_s=60)
     run.strike("promote", "replica-1", **options)
-    run.wait_until(lambda: run.faults.records()[-1]["released_ns"] is not None, "the promotion", within_s=60)
+    run.wait_until(lambda: run.faults.records()[-1]["verified_gone_ns"] is not None, "the promotion", within_s=60)
 
 
 def find_lost(run: FaultyRun) -> set[int]:
     """Return the jobs of which an enqueue was acknowledged, and which are neither in the queue nor were ever worked."""
-    with opened_queue(run.scenario.queue.kind, {}, run.cluster.server("primary").direct, "census") as opened:
+    with opened_queue(run.scenario.queue.kind, {}, run.cluster.server("primary").direct, "final_snapshot") as opened:
         left = {job_id for job_id, _ in opened.job_ids()}
     enqueued, worked = ({int(row["job_id"]) for row in run.events(event)} for event in (Event.ENQUEUED, Event.WORKED))
     return enqueued - worked - left

@@ -13,9 +13,9 @@ def test_one_worker_is_killed_and_another_takes_its_place(tmp_path: Path) -> Non
         run.wait_until_jobs_complete(5)
         record = run.strike("kill", "worker-1", replace_after="100ms")
         assert record["evidence"]["killed"] == ["worker-1"]
-        assert record["released_ns"] == record["end_ns"] == record["proven_ns"], "it is over at once"
+        assert record["verified_gone_ns"] == record["end_ns"] == record["verified_ns"], "it is over at once"
         assert run.process("worker-1").exit_code == -9
-        assert not run.processes.ended_uninvited()
+        assert not run.processes.exited_unexpectedly()
         run.wait_until(lambda: any(row["process"] == "worker-1-2" for row in run.events(Event.COMPLETED)), "a job of worker-1-2")
         run.end_faults()
 

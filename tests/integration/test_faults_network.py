@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults import find_fault_kinds
+from stallbench.faults import find_faults
 from stallbench.faults.network import Toxic
 from stallbench.records.events import Event
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
 
-TOXICS = [name for name, kind in find_fault_kinds().items() if issubclass(kind, Toxic)]
+TOXICS = [name for name, kind in find_faults().items() if issubclass(kind, Toxic)]
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +29,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
 @pytest.mark.parametrize("on", ["primary", "replica-1", "replication-replica-1"])
 def test_it_is_in_force_until_it_is_undone_and_then_the_queue_goes_on(run: FaultyRun, kind: str, on: str) -> None:
     record = run.strike(kind, on)
-    assert record["proven_ns"] >= record["start_ns"]
+    assert record["verified_ns"] >= record["start_ns"]
     assert bool(run.cluster.toxiproxy.toxics(on)) == (kind != "down")
     record = run.end_faults()
     assert record["held"] is True
-    assert record["released_ns"] >= record["end_ns"] >= record["proven_ns"]
+    assert record["verified_gone_ns"] >= record["end_ns"] >= record["verified_ns"]
     assert run.cluster.toxiproxy.toxics(on) == {}
     assert run.cluster.toxiproxy.is_enabled(on)
     run.wait_until_jobs_complete(5)
@@ -44,7 +44,7 @@ def test_latency_is_added_to_every_call(run: FaultyRun) -> None:
     record = run.strike("latency", latency="80ms")
 
     def times_ms() -> list[float]:
-        rows = run.events(Event.COMPLETED, record["proven_ns"])
+        rows = run.events(Event.COMPLETED, record["verified_ns"])
         # The first of each worker may have begun before; the next cannot have.
         first = {row["process"]: row for row in reversed(rows)}
         return [int(row["duration_ns"]) / 1e6 for row in rows if row is not first[row["process"]]]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stallbench.drivers.postgres import connect
+from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from tests.integration.faulty_run import PATIENCE_S, FaultyRun, faulty_run
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.open_queue import opened_queue
-from stallbench.parts import MissingPartError
+from stallbench.processes.queue_client import opened_queue
 from stallbench.records.events import Event
 from stallbench.servers.starter import answers
+from stallbench.setup.components import MissingPartError
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
@@ -29,7 +29,7 @@ def find_lost(run: FaultyRun) -> set[int]:
     """Return the jobs of which an enqueue was acknowledged, and which are neither in the queue nor were ever worked."""
     run.load.stop()
     queue = run.scenario.queue
-    with opened_queue(queue.kind, {}, run.cluster.server("primary").direct, "census") as opened:
+    with opened_queue(queue.kind, {}, run.cluster.server("primary").direct, "final_snapshot") as opened:
         left = {job_id for job_id, _ in opened.job_ids()}
     enqueued, worked = ({int(row["job_id"]) for row in run.events(event)} for event in (Event.ENQUEUED, Event.WORKED))
     return enqueued - worked - left
@@ -37,7 +37,7 @@ def find_lost(run: FaultyRun) -> set[int]:
 
 def is_over(run: FaultyRun) -> bool:
     """Whether the last fault has ended by itself."""
-    return run.faults.records()[-1]["released_ns"] is not None
+    return run.faults.records()[-1]["verified_gone_ns"] is not None
 
 
 def test_a_server_that_is_down_cannot_be_taken_down_and_is_not_waited_for(tmp_path: Path) -> None:

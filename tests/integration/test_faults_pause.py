@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stallbench.process import Process
+from stallbench.processes.process import Process
 from stallbench.records.events import Event
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
@@ -66,7 +66,7 @@ def test_all_stand_until_they_go_on(tmp_path: Path) -> None:
         assert record["held"] is True
         assert not any(is_stopped(process) for process in run.load.running("worker"))
         run.wait_until_jobs_complete(5)
-        assert not run.processes.ended_uninvited()
+        assert not run.processes.exited_unexpectedly()
 
 
 def test_one_of_them_is_drawn(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.drivers.postgres import connect
-from stallbench.parts import find_pgbouncer
+from stallbench.engines.postgres import connect
 from stallbench.records.events import Event
+from stallbench.setup.components import find_pgbouncer
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = [
@@ -56,7 +56,7 @@ def test_transactions_without_prepared_statements_go_through_and_share_few_conne
         assert record["evidence"]["most"]["clients"] >= 4
         assert record["evidence"]["most"]["server_connections"] <= 2
         run.wait_until_jobs_complete(5)
-        assert not run.processes.ended_uninvited()
+        assert not run.processes.exited_unexpectedly()
         assert not list(run.scratch.glob("pooler-*"))
 
 

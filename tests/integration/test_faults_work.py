@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.open_queue import opened_queue
+from stallbench.processes.queue_client import opened_queue
 from stallbench.queues.sql_session import open_session
 from stallbench.records.events import Event
 from tests.integration.faulty_run import FaultyRun, faulty_run
@@ -36,15 +36,15 @@ def test_a_poison_job_kills_one_worker_after_the_other_until_it_is_mended(tmp_pa
         killed = record["evidence"]["killed"]
         run.wait_until(lambda: len(killed) >= 3, "three deaths")
         assert all(run.process(name).exit_code == -signal.SIGKILL for name in killed)
-        assert not run.processes.ended_uninvited()
+        assert not run.processes.exited_unexpectedly()
         record = run.end_faults()
         assert record["held"] is True
         job_id = poison_job(run)
         run.wait_until(lambda: any(row["job_id"] == job_id for row in run.events(Event.COMPLETED)), "the mended job's completion")
         assert Counter(row["job_id"] for row in run.events(Event.CLAIMED))[job_id] >= 4
         run.wait_until_jobs_complete(5)
-        assert not run.processes.ended_uninvited()
-        assert not list(run.folder.conditions.iterdir())
+        assert not run.processes.exited_unexpectedly()
+        assert not list(run.folder.job_faults.iterdir())
 
 
 def test_a_worker_that_dies_just_after_the_fault_has_ended_is_one_of_its_dead(tmp_path: Path) -> None:
@@ -53,14 +53,14 @@ def test_a_worker_that_dies_just_after_the_fault_has_ended_is_one_of_its_dead(tm
         record = run.strike("poison_jobs", "workers", replace_after="1m")
         run.wait_until(lambda: record["evidence"]["killed"], "the only death, for the job stays reserved")
         (alive,) = run.load.running("worker")
-        (condition,) = run.folder.conditions.glob("*.json")
-        condition.with_name(f"{condition.stem}.{alive.name}.dying").touch()
+        (job_fault,) = run.folder.job_faults.glob("*.json")
+        job_fault.with_name(f"{job_fault.stem}.{alive.name}.dying").touch()
         threading.Timer(0.3, lambda: os.kill(alive.pid, signal.SIGKILL)).start()
         run.end_faults()
         assert alive.name in record["evidence"]["killed"]
-        assert not run.processes.ended_uninvited()
+        assert not run.processes.exited_unexpectedly()
         assert len(run.load.running("worker")) == 2, "it has been replaced, too"
-        assert not list(run.folder.conditions.iterdir())
+        assert not list(run.folder.job_faults.iterdir())
 
 
 def test_whom_another_fault_kills_has_not_died_of_the_poison_job_and_is_replaced_once(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_whom_another_fault_kills_has_not_died_of_the_poison_job_and_is_replaced
         assert len(killed) == len(poison["evidence"]["killed"]) == 1
         assert killed != poison["evidence"]["killed"]
         assert len(run.load.running("worker")) == 3
-        assert not run.processes.ended_uninvited()
+        assert not run.processes.exited_unexpectedly()
 
 
 def test_a_worker_that_somebody_else_kills_meanwhile_has_ended_uninvited(tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_a_worker_that_somebody_else_kills_meanwhile_has_ended_uninvited(tmp_pat
         run.wait_until(lambda: poison["evidence"]["killed"], "the only death, for the job stays reserved")
         victim = run.load.running("worker")[0]
         os.kill(victim.pid, signal.SIGKILL)
-        run.wait_until(run.processes.ended_uninvited, "the uninvited end")
-        assert run.processes.ended_uninvited() == [victim]
+        run.wait_until(run.processes.exited_unexpectedly, "the uninvited end")
+        assert run.processes.exited_unexpectedly() == [victim]
         assert victim.name not in poison["evidence"]["killed"]
 
 
@@ -99,7 +99,7 @@ def test_two_poison_jobs_of_two_faults_each_count_their_own_dead(tmp_path: Path)
         run.end_faults()
         assert len(first["evidence"]["killed"]) == len(second["evidence"]["killed"]) == 1
         assert len(run.load.running("worker")) == 3
-        assert not run.processes.ended_uninvited()
+        assert not run.processes.exited_unexpectedly()
 
 
 @BOTH
@@ -219,4 +219,4 @@ def test_a_burst_brings_a_heap_and_a_higher_rate(tmp_path: Path) -> None:
         run.wait_until(lambda: sum(row["process"] == name for row in run.events(Event.ENQUEUED)) >= 210, "the burst's jobs")
         assert run.end_faults()["held"] is True
         assert run.process(name).exit_code == 0
-        assert not run.processes.ended_uninvited()
+        assert not run.processes.exited_unexpectedly()

@@ -15,13 +15,13 @@ import pytest
 from stallbench.collectors import find_collectors
 from stallbench.collectors.connections import NotMeasuredError
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.deadlock import Deadlock
-from stallbench.drivers import driver_of
-from stallbench.open_queue import opened_queue
-from stallbench.parts import find_mariadb
+from stallbench.deadlocks.deadlock import Deadlock
+from stallbench.engines import driver_of
+from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
-from stallbench.scenario import Database
+from stallbench.scenario.model import Database
 from stallbench.servers.cluster import Cluster
+from stallbench.setup.components import find_mariadb
 from tests.integration.conftest import StartedCluster, running_cluster
 
 pytestmark = [

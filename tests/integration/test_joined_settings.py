@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from stallbench.drivers.postgres import connect
+from stallbench.engines.postgres import connect
+from stallbench.external.postgres_adapter import PostgresAdapter
 from stallbench.servers.cluster import Cluster
-from stallbench.servers.postgres_guest import PostgresGuest
 from tests.integration.conftest import Connection
 from tests.integration.held_database import wait_for
 
@@ -28,35 +28,35 @@ def owner(cluster: Cluster) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def guest(cluster: Cluster) -> Iterator[PostgresGuest]:
-    guest = PostgresGuest("primary", cluster.server("primary").direct)
-    yield guest
-    guest.close()
+def adapter(cluster: Cluster) -> Iterator[PostgresAdapter]:
+    adapter = PostgresAdapter("primary", cluster.server("primary").direct)
+    yield adapter
+    adapter.close()
 
 
-def change_and_undo(guest: PostgresGuest) -> list[tuple[str, bool]]:
+def change_and_undo(adapter: PostgresAdapter) -> list[tuple[str, bool]]:
     """Change the setting as a run does and undo it; returns value and place before, while it is changed, and afterwards."""
     seen = []
 
     def look() -> tuple[str, bool]:
-        ((value,),) = guest.execute(f"SHOW {NAME}")
-        seen.append((str(value), guest.is_altered(NAME)))
+        ((value,),) = adapter.execute(f"SHOW {NAME}")
+        seen.append((str(value), adapter.is_altered(NAME)))
         return seen[-1]
 
     before, was_altered = look()
-    guest.change_setting(NAME, "5s")
+    adapter.change_setting(NAME, "5s")
     look()
-    guest.reset_setting(NAME, before, was_altered=was_altered)
+    adapter.reset_setting(NAME, before, was_altered=was_altered)
     look()
     return seen
 
 
-def test_what_nobody_had_altered_is_forgotten(guest: PostgresGuest) -> None:
-    assert change_and_undo(guest) == [("1min", False), ("5s", True), ("1min", False)]
+def test_what_nobody_had_altered_is_forgotten(adapter: PostgresAdapter) -> None:
+    assert change_and_undo(adapter) == [("1min", False), ("5s", True), ("1min", False)]
 
 
-def test_what_the_owner_had_altered_is_his_again(owner: Connection, guest: PostgresGuest) -> None:
+def test_what_the_owner_had_altered_is_his_again(owner: Connection, adapter: PostgresAdapter) -> None:
     owner.execute(f"ALTER SYSTEM SET {NAME} = '33s'")
     owner.execute("SELECT pg_reload_conf()")
-    wait_for(lambda: guest.execute(f"SHOW {NAME}") == [("33s",)], "the owner's setting")
-    assert change_and_undo(guest) == [("33s", True), ("5s", True), ("33s", True)]
+    wait_for(lambda: adapter.execute(f"SHOW {NAME}") == [("33s",)], "the owner's setting")
+    assert change_and_undo(adapter) == [("33s", True), ("5s", True), ("33s", True)]

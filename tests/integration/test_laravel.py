@@ -11,9 +11,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from stallbench.drivers import driver_of
-from stallbench.engines import Engine
-from stallbench.open_queue import open_queue
+from stallbench.engines import Engine, driver_of
+from stallbench.processes.queue_client import open_queue
 from stallbench.queues import Claim, LostRaceError, NewJob, Queue
 from stallbench.queues.laravel_optimistic import LaravelOptimistic, LaravelOptimisticOptions
 from stallbench.records.endpoint import Endpoint

@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 import requests
 
-from stallbench.drivers import driver_of
-from stallbench.engines import Engine
-from stallbench.load import LOCUST
-from stallbench.open_queue import opened_queue
+from stallbench.engines import Engine, driver_of
+from stallbench.processes.queue_client import opened_queue
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.records.events import Event
+from stallbench.run.load import LOCUST
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
 from tests.integration.real_processes import PATIENCE_S, RecordingProcess
@@ -77,7 +76,7 @@ def enqueued(locust: RecordingProcess) -> list[int]:
 
 
 def held_by(endpoint: Endpoint, queue: str) -> set[int]:
-    with opened_queue(queue, {}, endpoint, "census") as opened:
+    with opened_queue(queue, {}, endpoint, "final_snapshot") as opened:
         return {job_id for job_id, _ in opened.job_ids()}
 
 

@@ -15,8 +15,8 @@ import pytest
 from longrunners import find_longrunners
 from stallbench.collectors.innodb_purge import read_history_list_length
 from stallbench.collectors.innodb_views import OpenTransaction, read_open_transactions
-from stallbench.drivers import driver_of
-from stallbench.process import Process
+from stallbench.engines import driver_of
+from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stallbench.collectors.horizon import Holder, read_horizon
-from stallbench.process import Process
+from stallbench.processes.process import Process
 from tests.integration.held_database import PATIENCE_S, HeldDatabase, database_name, held, prompt_feedback, wait_for
 
 __all__ = ["database_name", "held", "prompt_feedback"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stallbench.drivers import driver_of
+from stallbench.engines import driver_of
+from stallbench.injection.maintenance import Upkeep
 from stallbench.maintenance import find_maintenance_kinds
-from stallbench.scenario import MaintenanceChoice
-from stallbench.upkeep import Upkeep
+from stallbench.scenario.model import MaintenanceChoice
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.open_queue import open_queue
+from stallbench.processes.queue_client import open_queue
 from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, NewJob, Queue, RefusedError
 from tests.integration.conftest import EmptyOn
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from stallbench.drivers.postgres import connect
-from stallbench.open_queue import opened_queue
-from stallbench.parts import find_postgres
+from stallbench.engines.postgres import connect
+from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
+from stallbench.setup.components import find_postgres
 from tests.integration.faulty_run import PATIENCE_S, faulty_run
 
 _POSTGRES = find_postgres()

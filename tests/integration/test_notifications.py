@@ -13,8 +13,8 @@ import pytest
 
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.collectors.notifications import NotificationsCollector
-from stallbench.drivers.postgres import connect
-from stallbench.open_queue import opened_queue
+from stallbench.engines.postgres import connect
+from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.held_database import PATIENCE_S, HeldDatabase, database_name, held, prompt_feedback, wait_for

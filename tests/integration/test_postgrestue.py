@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.drivers import driver_of
-from stallbench.open_queue import open_queue
+from stallbench.engines import driver_of
+from stallbench.processes.queue_client import open_queue
 from stallbench.queues import Claim, ClaimExpiredError, NewJob
 from stallbench.queues.postgrestue import Postgrestue
 from tests.integration.conftest import EmptyOn
@@ -173,8 +173,8 @@ class TestWhatJobsWaitFor:
         queue = open_one(fifo_share=0.4, fifo_queues=1, scheduled_share=0.3, schedule=3600, blocked_share=0.3)
         ids = set(queue.load([NewJob(payload=str(n)) for n in range(200)]))
         of_kind: dict[str, set[int]] = {"fifo": set(), "due": set(), "after": set()}
-        for job_id, condition in queue.conditions.items():
-            of_kind[condition.kind].add(job_id)
+        for job_id, precondition in queue.preconditions.items():
+            of_kind[precondition.kind].add(job_id)
         rows = ask(queue, "SELECT id, num_nonnulls(queue), num_nonnulls(schedule_time), num_nonnulls(blocking_job_id) FROM job")
         assert {row[0] for row in rows} == ids
         for column, kind in enumerate(of_kind, start=1):

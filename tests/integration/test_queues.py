@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from stallbench.drivers.postgres import connect
 from stallbench.engines import Engine
-from stallbench.open_queue import close_queue, open_queue
+from stallbench.engines.postgres import connect
+from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import Claim, LostRaceError, NewJob, Queue, find_queues
 from stallbench.queues.que import Que, QueOptions
 from stallbench.records.endpoint import Endpoint

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import redis
 
-from stallbench.drivers import driver_of
-from stallbench.open_queue import open_queue, opened_queue
+from stallbench.engines import driver_of
+from stallbench.processes.queue_client import open_queue, opened_queue
+from stallbench.processes.reaper import find_marked
 from stallbench.queues import Claim, ClaimExpiredError, NewJob, Queue
 from stallbench.queues.laravel_redis import LaravelRedisOptions
-from stallbench.reaper import find_marked
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers

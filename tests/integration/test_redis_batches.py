@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import redis
 
-from stallbench.open_queue import close_queue, open_queue
+from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob
 from stallbench.queues.redis_batches import RedisBatches
 from tests.integration.conftest import EmptyOn

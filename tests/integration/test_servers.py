@@ -12,10 +12,10 @@ import psutil
 import psycopg
 import pytest
 
-from stallbench.drivers.postgres import connect
+from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.reaper import OWNER_FILE, find_marked
-from stallbench.scenario import Database
+from stallbench.processes.reaper import OWNER_FILE, find_marked
+from stallbench.scenario.model import Database
 from stallbench.servers.cluster import Cluster
 from stallbench.servers.ports import is_free
 from tests.integration.conftest import StartedCluster, running_cluster

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.open_queue import opened_queue
+from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob, Queue, RefusedError, find_queues
 from stallbench.queues.id_store import IdStoreOptions
 from stallbench.records.endpoint import Endpoint

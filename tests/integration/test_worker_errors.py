@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.conditions import Condition, impose, lift
-from stallbench.drivers import driver_of
-from stallbench.drivers.mysql import DRIVER
-from stallbench.open_queue import opened_queue
+from stallbench.engines import driver_of
+from stallbench.engines.mysql import DRIVER
+from stallbench.injection.job_faults import JobFault, end_job_fault, start_job_fault
+from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
@@ -49,17 +49,17 @@ class Bench:
 
     def jobs_left(self, **options: object) -> dict[int, bool]:
         """Return the jobs that the queue still has, and whether each is claimed."""
-        with opened_queue("laravel", options, self.endpoint, "census") as queue:
+        with opened_queue("laravel", options, self.endpoint, "final_snapshot") as queue:
             return dict(queue.job_ids())
 
     @property
-    def conditions(self) -> Path:
+    def job_faults(self) -> Path:
         """Folder of what goes wrong inside the worker."""
-        return self.folder / "conditions"
+        return self.folder / "job_faults"
 
     def start_worker(self, endpoint: Endpoint | None = None, **options: object) -> RecordingProcess:
         """Start ``worker-1``, whose jobs take no time."""
-        return self._start("worker", endpoint, work_s=0, conditions=str(self.conditions), queue_options=options)
+        return self._start("worker", endpoint, work_s=0, job_faults=str(self.job_faults), queue_options=options)
 
     def start_producer(self, endpoint: Endpoint | None = None, *, rate: float = 20) -> RecordingProcess:
         """Start ``producer-1``."""
@@ -124,7 +124,7 @@ class TestADeadlock:
         assert told(worker.of(Event.ERROR)) == [("1213", "claim", None)]
         assert [record.attempt for record in worker.of(Event.CLAIMED)] == [1], "the reservation was rolled back too"
 
-    def test_in_the_deletion_is_an_error_of_the_job_which_is_executed_again_when_its_reservation_has_expired(
+    def test_in_the_deletion_is_an_error_of_the_job_which_is_re_executed_when_its_reservation_has_expired(
         self, bench: Bench
     ) -> None:
         (job,) = bench.install(1)
@@ -228,14 +228,14 @@ class TestAConnectionThatIsKilled:
     def test_between_claim_and_completion(self, bench: Bench) -> None:
         (job,) = bench.install(1)
         # The first execution alone lasts, for longer than a machine stands still between the claim and the end of the connection.
-        impose(bench.conditions, "slow", Condition(on="workers", takes_s=5))
+        start_job_fault(bench.job_faults, "slow", JobFault(on="workers", takes_s=5))
         worker = bench.start_worker(retry_after=1)
         worker.wait_for(Event.CLAIMED)
         bench.kill_connection_of("worker-1")
-        lift(bench.conditions, "slow")
+        end_job_fault(bench.job_faults, "slow")
         worker.wait_for(Event.COMPLETED)
         worker.end()
-        self.assert_executed_again(worker, job)
+        self.assert_re_executed(worker, job)
 
     def test_in_the_completion(self, bench: Bench) -> None:
         (job,) = bench.install(1)
@@ -247,10 +247,10 @@ class TestAConnectionThatIsKilled:
         rival.let_go()
         worker.wait_for(Event.COMPLETED)
         worker.end()
-        self.assert_executed_again(worker, job)
+        self.assert_re_executed(worker, job)
 
     @staticmethod
-    def assert_executed_again(worker: RecordingProcess, job: int) -> None:
+    def assert_re_executed(worker: RecordingProcess, job: int) -> None:
         """The completion is an error of the job, which comes again when its reservation has expired."""
         (error,) = worker.of(Event.ERROR)
         assert (error.kind in LOST_CONNECTION, error.move, error.job_id) == (True, "complete", job)

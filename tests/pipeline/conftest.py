@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from stallbench.pipeline.jobs import make_jobs
 from stallbench.pipeline.make import write_tables
-from stallbench.pipeline.places import name_folder
+from stallbench.pipeline.paths import name_folder
 from stallbench.pipeline.read import Records, read_records
 from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
 from stallbench.pipeline.session import open_session
@@ -31,7 +31,7 @@ class Parts:
     @property
     def jobs(self) -> DataFrame:
         """The jobs, as they are written."""
-        return make_jobs(self.records.events, self.records.census, self.facts)
+        return make_jobs(self.records.events, self.records.final_snapshot, self.facts)
 
 
 Tables = Callable[[str], pd.DataFrame]

@@ -67,7 +67,7 @@ def test_a_phase_without_an_end_gives_way_to_the_next(tmp_path: Path) -> None:
     run = SyntheticRun(tmp_path / "run", phases={"baseline": 5, "longtx": 5})
     run.record["phases"][0]["end_ns"] = None
     axis = make_time_axis(parse_run_facts((run.write() / "run.json").read_text(), "run.json"), at_ns(-1), at_ns(20))
-    assert [(stretch.name, stretch.start_ns, stretch.end_ns) for stretch in axis.stretches] == [
+    assert [(interval.name, interval.start_ns, interval.end_ns) for interval in axis.intervals] == [
         ("baseline", at_ns(0), at_ns(5)),
         ("longtx", at_ns(5), at_ns(10)),
         ("run", at_ns(0), at_ns(10)),
@@ -107,16 +107,16 @@ def test_a_mishap_of_a_producer_may_have_kept_an_enqueue_out_of_the_records(
 
 def test_making_tables_again_replaces_them(make: MakeTables, tmp_path: Path) -> None:
     run = SyntheticRun(tmp_path / "run").live(1, at_s=1)
-    assert len(make(run.write(census={}))("jobs")) == 1
+    assert len(make(run.write(final_snapshot={}))("jobs")) == 1
     run.live(2, at_s=2)
-    assert len(make(run.write(census={}))("jobs")) == 2
+    assert len(make(run.write(final_snapshot={}))("jobs")) == 2
 
 
 def test_a_folder_with_a_name_that_looks_like_a_pattern(make: MakeTables, tmp_path: Path) -> None:
     run = SyntheticRun(tmp_path / "it's {a} [b] run* ä%20", phases={"baseline": 5}).live(1, at_s=1)
-    read = make(run.write(census={}))
+    read = make(run.write(final_snapshot={}))
     assert list(read("jobs").state) == ["completed"]
-    assert list(read("torn").file) == ["census.csv", "events/producer-1.csv", "events/worker-1.csv"]
+    assert list(read("torn").file) == ["final_snapshot.csv", "events/producer-1.csv", "events/worker-1.csv"]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_phase_that_is_there_twice_is_refused(spark: SparkSession, tmp_path: P
 
 
 def test_missing_folders_are_as_good_as_empty_ones(make: MakeTables, tmp_path: Path) -> None:
-    folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).sample("backlog", "queue", at_s=1, depth=1).write(census={})
+    folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).sample("backlog", "queue", at_s=1, depth=1).write(final_snapshot={})
     shutil.rmtree(folder / "samples")
     read = make(folder)
     assert len(read("jobs")) == 1

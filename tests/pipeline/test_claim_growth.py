@@ -20,8 +20,8 @@ def growth(make: MakeTables, folder: Path, *, ms_each: float, backlog: int) -> d
         run.enqueue(place, at_s=-10 + place / 1000)
         stalled_ms = 1000 if place % 100 == 50 else 0
         run.claim(place, at_s=place / 10, took_ms=2 + ms_each * place + stalled_ms).complete(place, at_s=place / 10 + 0.01)
-    phases = make(run.write(census={}))("phases")
-    rows = phases[(phases.phase == "run") & (phases.measure == "claim_by_place")]
+    phases = make(run.write(final_snapshot={}))("phases")
+    rows = phases[(phases.phase == "run") & (phases.measure == "claim_by_position")]
     return dict(zip(rows.statistic, rows.value, strict=True))
 
 

@@ -16,7 +16,7 @@ ONCE, COMPLETED_TWICE, AFTER_DEATH, AFTER_FAILURE, AFTER_EXPIRY, AFTER_ERROR, AF
 CLAIMED_TWICE_AT_ONCE, THRICE, RELEASED, UNRECORDED_CLAIM = range(8, 12)
 
 
-def tell_story(run: SyntheticRun) -> SyntheticRun:
+def describe_story(run: SyntheticRun) -> SyntheticRun:
     run.process("worker-2").process("worker-dead", exit_code=-9)
     for job in range(ONCE, UNRECORDED_CLAIM + 1):
         run.enqueue(job, at_s=0.5)
@@ -42,7 +42,7 @@ def tell_story(run: SyntheticRun) -> SyntheticRun:
 @pytest.fixture(scope="module")
 def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     run = SyntheticRun(tmp_path_factory.mktemp("again") / "run", phases={"baseline": 10, "longtx": 10})
-    return make(tell_story(run).write(census={}))
+    return make(describe_story(run).write(final_snapshot={}))
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_second_completions_are_counted_in_the_phase_they_happened_in(tables: Ta
 
 def test_at_most_once_has_no_excuse(read_parts: ReadParts, tmp_path: Path) -> None:
     run = SyntheticRun(tmp_path / "run", promise="at_most_once")
-    parts = read_parts(tell_story(run).write())
+    parts = read_parts(describe_story(run).write())
     executions = find_executions(parts.records.events, parts.facts)
     duplicates = make_duplicates(parts.jobs, executions, parts.facts).toPandas()
     assert len(duplicates) == 9

@@ -21,7 +21,7 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
     run.longrunner(
         "prepared-1", phase="longtx", from_s=4, to_s=None, evidence={"kind": "prepared", "gid": "stallbench_prepared_1"}
     )
-    run.longrunner("replica_reader-1", phase="longtx", from_s=4, to_s=8, on="replica-1", proven_ns=None, held=False)
+    run.longrunner("replica_reader-1", phase="longtx", from_s=4, to_s=8, on="replica-1", verified_ns=None, held=False)
     for second in range(10):
         at_s = second + 0.5
         holders: dict[str, dict[str, Any]] = {}
@@ -36,7 +36,7 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
         if second == 9:
             holders["slot:left_behind"] = {"catalog_only": 1, "age_xids": 7}
         run.look_at_horizon(at_s=at_s, holders=holders)
-    return make(run.write(census={}))
+    return make(run.write(final_snapshot={}))
 
 
 @pytest.fixture(scope="module")
@@ -107,5 +107,5 @@ def test_one_of_which_nobody_saw_the_end_lasts_to_the_end_of_its_phase(tables: T
 
 def test_one_that_was_never_proven_counts_from_when_it_was_asked_for(tables: Tables) -> None:
     reader = tables("faults").set_index("name").loc["replica_reader-1"]
-    assert pd.isna(reader.proven_ns)
+    assert pd.isna(reader.verified_ns)
     assert (reader.from_s, reader.held) == (3.5, False)

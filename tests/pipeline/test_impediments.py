@@ -27,7 +27,7 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
         run.sample("autovacuum", "server", at_s=at_s, autovacuum_workers_busy=len(doing), autovacuum_workers_free=2 - len(doing))
         for pid, what in enumerate(doing):
             run.sample("autovacuum", f"autovacuum:{pid}", at_s=at_s, doing=what, busy_s=1.0)
-    return make(run.write(census={}))
+    return make(run.write(final_snapshot={}))
 
 
 def test_a_stuck_client_is_one_row_with_who_it_was(tables: Tables) -> None:

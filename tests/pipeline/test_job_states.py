@@ -34,8 +34,8 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
     run.claim(FAILED_AND_GONE, at_s=5).event(Event.FAILED, at_s=5.1, by="worker-1", job=FAILED_AND_GONE)
     run.execute(COMPLETED_YET_QUEUED, at_s=6)
     run.execute(LEFT_OVER, at_s=7).garble("left_over.csv", f"{LEFT_OVER},queued\n{LEFT_OVER_AND_GONE},claimed\nend,2\n".encode())
-    census = {QUEUED: "queued", CLAIMED: "claimed", ONLY_IN_CENSUS: "queued", COMPLETED_YET_QUEUED: "queued"}
-    return make(run.write(census=census))
+    final_snapshot = {QUEUED: "queued", CLAIMED: "claimed", ONLY_IN_CENSUS: "queued", COMPLETED_YET_QUEUED: "queued"}
+    return make(run.write(final_snapshot=final_snapshot))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def jobs(tables: Tables) -> pd.DataFrame:
         pytest.param(RETRIED, "completed", id="completed at the second attempt"),
         pytest.param(COMPLETED_YET_QUEUED, "completed", id="completed, and yet in the queue"),
         pytest.param(QUEUED, "queued", id="never claimed"),
-        pytest.param(ONLY_IN_CENSUS, "queued", id="known only to the census"),
+        pytest.param(ONLY_IN_CENSUS, "queued", id="known only to the final snapshot"),
         pytest.param(CLAIMED, "claimed", id="claimed to the end"),
         pytest.param(DIED_BEFORE_WORK, "lost", id="gone with a worker that died before the work"),
         pytest.param(FAILED_AND_GONE, "lost", id="failed, and dropped by the queue"),

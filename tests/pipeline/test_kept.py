@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stallbench import pipeline_process
+from stallbench.pipeline import process as pipeline_process
+from stallbench.pipeline.process import KeptPipeline
 from stallbench.pipeline.tables import read_table
-from stallbench.pipeline_process import KeptPipeline
-from stallbench.run_folder import RunFolder
+from stallbench.run.folder import RunFolder
 from tests.pipeline.test_process import java_of
 from tests.synthetic_run import SyntheticRun
 
@@ -29,7 +29,7 @@ def make_folder(path: Path, jobs: int) -> RunFolder:
     run = SyntheticRun(path)
     for job in range(1, jobs + 1):
         run.live(job, at_s=1)
-    return RunFolder(run.write(census={}))
+    return RunFolder(run.write(final_snapshot={}))
 
 
 def test_runs_follow_each_other_in_one_java_and_what_that_cannot_do_is_done_without_it(

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stallbench.metrics import MEASURES, metric_names
+from stallbench.measures import MEASURES, metric_names
 from stallbench.records.events import Event
 from tests.pipeline.conftest import MakeTables, Tables
 from tests.synthetic_run import SyntheticRun, at_ns
@@ -34,7 +34,7 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
         if second != 4:
             sample(run, second + 0.25, second)
             sample(run, second + 0.75, second + 0.5)
-    return make(run.write(census={}))
+    return make(run.write(final_snapshot={}))
 
 
 def sample(run: SyntheticRun, at_s: float, t: float) -> None:
@@ -139,7 +139,7 @@ _OF_OTHER_RUNS = (
     "replica_history_list_length",
     "recovery_s",
     "advisory_locks",
-    "claim_by_place",
+    "claim_by_position",
     "start_delay_ms",
     "notification_queue_percent",
     "notification_queue_bytes",
@@ -158,7 +158,7 @@ def test_every_metric_is_there_for_every_measured_phase_and_the_run(phases: dict
         there = {metric for of, metric in phases if of == phase}
         of_run = {name for name in metric_names() if MEASURES[name.partition(".")[0]].is_of_run}
         without_window = {name for name in of_run if name.startswith("claim_round")}
-        again = {name for name in metric_names() if name.startswith("again_after_ms") and phase == "longtx"}
+        again = {name for name in metric_names() if name.startswith("re_executed_after_ms") and phase == "longtx"}
         assert there == set(metric_names()) - OF_OTHER_RUNS - again - (of_run if phase != "run" else without_window)
 
 
@@ -179,7 +179,7 @@ def test_ratios_are_of_the_counts_of_the_same_stretch(phases: dict[tuple[str, st
 
 def test_an_execution_again_is_measured_from_the_one_before_it(phases: dict[tuple[str, str], Any]) -> None:
     """Job 7 was claimed at 2.5007 s and at 3.4 s."""
-    assert phases["baseline", "again_after_ms.max"] == pytest.approx(899.3)
+    assert phases["baseline", "re_executed_after_ms.max"] == pytest.approx(899.3)
 
 
 def test_counts_and_rates_are_over_the_whole_phase(phases: dict[tuple[str, str], Any]) -> None:

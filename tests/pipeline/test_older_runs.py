@@ -6,8 +6,9 @@ import json
 import shutil
 from pathlib import Path
 
-from stallbench.conclude import conclude
-from stallbench.run_folder import PROJECT, RunFolder
+from stallbench import PROJECT
+from stallbench.run.conclusion import conclude
+from stallbench.run.folder import RunFolder
 
 
 def test_a_run_without_what_has_been_added_since_is_reported(tmp_path: Path) -> None:

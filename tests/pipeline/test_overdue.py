@@ -20,8 +20,8 @@ Overdue = Callable[..., Any]
 def overdue(spark: SparkSession, read_parts: ReadParts) -> Overdue:
     """Return, of a run, the kinds of overdue jobs with their ids and the longest wait."""
 
-    def make(run: SyntheticRun, census: dict[int, str] | None = None) -> dict[str, tuple[list[int], float]]:
-        parts = read_parts(run.write(census=census or {}))
+    def make(run: SyntheticRun, final_snapshot: dict[int, str] | None = None) -> dict[str, tuple[list[int], float]]:
+        parts = read_parts(run.write(final_snapshot=final_snapshot or {}))
         table = make_overdue(spark, parts.records.events, parts.jobs, parts.facts, parts.axis)
         return {row["kind"]: (list(row["examples"]), row["longest_s"]) for row in table.collect()}
 
@@ -101,12 +101,12 @@ def test_a_claim_that_outlives_its_connection_is_due_when_its_time_is_over(
 
 def test_nothing_is_due_while_a_fault_is_in_force(overdue: Overdue, tmp_path: Path) -> None:
     run = with_a_death(tmp_path)
-    times = {"start_ns": at_ns(2), "proven_ns": at_ns(2), "end_ns": at_ns(11.5), "released_ns": at_ns(11.5)}
+    times = {"start_ns": at_ns(2), "verified_ns": at_ns(2), "end_ns": at_ns(11.5), "verified_gone_ns": at_ns(11.5)}
     run.record["faults"] = [{"name": "kill-1", "kind": "kill", "on": "workers", "phase": "only", **times}]
     assert overdue(run, {1: "claimed", 3: "queued"}) == {}
 
 
-def test_a_job_of_a_dead_worker_that_was_executed_again_is_not_left_behind(overdue: Overdue, tmp_path: Path) -> None:
+def test_a_job_of_a_dead_worker_that_was_re_executed_is_not_left_behind(overdue: Overdue, tmp_path: Path) -> None:
     run = with_a_death(tmp_path)
     run.execute(1, at_s=11)
     assert overdue(run, {3: "queued"}) == {}

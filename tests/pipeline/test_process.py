@@ -39,7 +39,7 @@ def java_of(scratch: Path) -> list[psutil.Process]:
 
 
 def test_all_tables_are_made_and_nothing_is_left(tmp_path: Path) -> None:
-    folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).write(census={})
+    folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).write(final_snapshot={})
     process = start(folder, tmp_path / "scratch")
     _, said = process.communicate(timeout=2 * DEADLINE_S)
     assert process.returncode == 0, said
@@ -50,7 +50,7 @@ def test_all_tables_are_made_and_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_java_ends_with_a_pipeline_that_is_killed(tmp_path: Path) -> None:
-    folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).write(census={})
+    folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).write(final_snapshot={})
     scratch = tmp_path / "scratch"
     process = start(folder, scratch)
     until_s = time.monotonic() + DEADLINE_S

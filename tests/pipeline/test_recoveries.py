@@ -25,7 +25,7 @@ def at(t_s: float) -> int:
 def fault(name: str, from_s: float, to_s: float | None) -> Disturbance:
     end_ns = None if to_s is None else at(to_s)
     return Disturbance(
-        name=name, kind="down", on="primary", phase="outage", start_ns=at(from_s), end_ns=end_ns, released_ns=end_ns
+        name=name, kind="down", on="primary", phase="outage", start_ns=at(from_s), end_ns=end_ns, verified_gone_ns=end_ns
     )
 
 
@@ -75,7 +75,7 @@ def recover(
         ),
         windows=spark.createDataFrame(windows, "t_s int, completed long, errors long"),
         second_completions=spark.createDataFrame([(at(t_s),) for t_s in again], "t_ns long"),
-        executions_again=spark.createDataFrame([(at(t_s - 0.5),) for t_s in again], "claimed_ns long"),
+        re_executions=spark.createDataFrame([(at(t_s - 0.5),) for t_s in again], "claimed_ns long"),
     )
     metrics = make_recovery_metrics(recoveries)
     return [*(row.asDict() for row in recoveries.collect()), *(row.asDict() for row in metrics.collect())]
@@ -101,8 +101,8 @@ def test_what_never_came_has_no_value(spark: SparkSession) -> None:
 
 def test_what_was_lost_or_done_twice_is_laid_to_the_fault_before_it(spark: SparkSession) -> None:
     first, second, *_ = recover(spark, [fault("down-1", *FAULT_S), fault("kill-1", 24, 24)], lost=40, again=(12.0, 17.0, 25.0))
-    assert (first["fault"], first["lost"], first["duplicated"], first["executed_again"]) == ("down-1", 1, 2, 2)
-    assert (second["fault"], second["lost"], second["duplicated"], second["executed_again"]) == ("kill-1", 0, 1, 1)
+    assert (first["fault"], first["lost"], first["duplicated"], first["re_executed"]) == ("down-1", 1, 2, 2)
+    assert (second["fault"], second["lost"], second["duplicated"], second["re_executed"]) == ("kill-1", 0, 1, 1)
     assert second["to_rate_s"] == 0
 
 

@@ -7,8 +7,8 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from stallbench.expected_round import expected_round
 from stallbench.pipeline.rounds import make_round_metrics, make_rounds
+from stallbench.report.page import expected_round
 
 EVENTS = "t_ns long, process string, event string, job_id long"
 JOBS = "job_id long, enqueued_ns long, first_claimed_ns long, enqueue_recorded boolean"

@@ -15,7 +15,7 @@ from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 AXIS = cast(
     TimeAxis,
     SimpleNamespace(
-        stretches=[SimpleNamespace(name=name) for name in ("warmup", "drain", "run")],
+        intervals=[SimpleNamespace(name=name) for name in ("warmup", "drain", "run")],
         second=lambda t_ns: F.floor(t_ns / NS_PER_S).cast("int"),
     ),
 )

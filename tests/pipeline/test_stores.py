@@ -24,7 +24,7 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
     run.execute(DONE, at_s=1)
     run.claim(DIED_BEFORE_WORK, at_s=1, by="worker-dead")
     run.claim(DIED_AFTER_WORK, at_s=2, by="worker-dead").work(DIED_AFTER_WORK, at_s=2.1, by="worker-dead")
-    return make(run.write(census={DIED_BEFORE_WORK: "claimed", DIED_AFTER_WORK: "claimed", QUEUED: "queued"}))
+    return make(run.write(final_snapshot={DIED_BEFORE_WORK: "claimed", DIED_AFTER_WORK: "claimed", QUEUED: "queued"}))
 
 
 def test_a_job_that_its_dead_worker_had_taken_is_lost_although_its_record_is_there(tables: Tables) -> None:

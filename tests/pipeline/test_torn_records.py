@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stallbench.pipeline.lines import RecordFile
-from stallbench.pipeline.places import name_folder
+from stallbench.pipeline.paths import name_folder
 from stallbench.pipeline.read import Records, read_records
 from tests.synthetic_run import START_NS, SyntheticRun
 
@@ -125,7 +125,7 @@ def test_torn_samples_are_left_out_too(run: SyntheticRun, read: Read) -> None:
 
 
 @pytest.mark.parametrize(
-    "census",
+    "final_snapshot",
     [
         pytest.param("", id="empty"),
         pytest.param("1,queued\n", id="not ended"),
@@ -135,13 +135,13 @@ def test_torn_samples_are_left_out_too(run: SyntheticRun, read: Read) -> None:
         pytest.param("1,queued\nend,1\n2,queued\n", id="more behind its end"),
     ],
 )
-def test_a_census_that_is_not_whole_is_not_used(run: SyntheticRun, read: Read, census: str) -> None:
-    run.write(census_text=census)
-    assert read(run).census is None
+def test_a_census_that_is_not_whole_is_not_used(run: SyntheticRun, read: Read, final_snapshot: str) -> None:
+    run.write(census_text=final_snapshot)
+    assert read(run).final_snapshot is None
 
 
 def test_a_whole_census_is_used_even_if_the_queue_was_empty(run: SyntheticRun, read: Read) -> None:
-    run.write(census={})
-    census = read(run).census
-    assert census is not None
-    assert census.count() == 0
+    run.write(final_snapshot={})
+    final_snapshot = read(run).final_snapshot
+    assert final_snapshot is not None
+    assert final_snapshot.count() == 0

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from stallbench.pipeline.waiting import find_conditions, make_waiting
+from stallbench.pipeline.waiting import find_preconditions, make_waiting
 from stallbench.records.events import Event
 from stallbench.verdicts import RunTables, find_checks
 from tests.pipeline.conftest import MakeTables, ReadParts
@@ -24,12 +24,12 @@ Rules = Callable[[Story], dict[str, tuple[int, int, int, list[int]]]]
 def rules_of(read_parts: ReadParts, spark: SparkSession, tmp_path: Path) -> Rules:
     """``jobs, claimed, broken, examples`` by rule, of a run of ten seconds."""
 
-    def rules_of(tell: Story) -> dict[str, tuple[int, int, int, list[int]]]:
+    def rules_of(describe: Story) -> dict[str, tuple[int, int, int, list[int]]]:
         run = SyntheticRun(tmp_path / "run", phases={"baseline": 10})
-        tell(run)
-        parts = read_parts(run.write(census={}))
+        describe(run)
+        parts = read_parts(run.write(final_snapshot={}))
         events = parts.records.events
-        rows = make_waiting(spark, find_conditions(events), events, parts.jobs).collect()
+        rows = make_waiting(spark, find_preconditions(events), events, parts.jobs).collect()
         return {row["rule"]: (row["jobs"], row["claimed"], row["broken"], list(row["examples"])) for row in rows}
 
     return rules_of
@@ -45,7 +45,7 @@ def test_a_run_without_such_jobs_has_no_rule(rules_of: Rules) -> None:
 
 
 def test_a_job_that_was_overtaken_in_its_fifo_queue_is_found(rules_of: Rules) -> None:
-    def tell(run: SyntheticRun) -> None:
+    def describe(run: SyntheticRun) -> None:
         for job, queue, by in (
             (1, "a", PRODUCER),
             (2, "a", PRODUCER),
@@ -58,37 +58,37 @@ def test_a_job_that_was_overtaken_in_its_fifo_queue_is_found(rules_of: Rules) ->
         for place, job in enumerate((3, 4, 2, 1)):
             run.execute(job, at_s=1 + place)
 
-    assert rules_of(tell)["fifo_order"] == (5, 4, 1, [1])
+    assert rules_of(describe)["fifo_order"] == (5, 4, 1, [1])
 
 
 def test_a_job_that_is_passed_over_for_good_was_overtaken(rules_of: Rules) -> None:
-    def tell(run: SyntheticRun) -> None:
+    def describe(run: SyntheticRun) -> None:
         put(run, 1, "fifo:a")
         put(run, 2, "fifo:a")
         run.execute(2, at_s=1)
 
-    assert rules_of(tell)["fifo_order"] == (2, 1, 1, [1])
+    assert rules_of(describe)["fifo_order"] == (2, 1, 1, [1])
 
 
 def test_two_jobs_of_a_fifo_queue_at_once_are_found_but_not_one_that_died(rules_of: Rules) -> None:
-    def tell(run: SyntheticRun) -> None:
+    def describe(run: SyntheticRun) -> None:
         for job in (1, 2, 3, 4):
             put(run, job, "fifo:a")
         run.claim(1, at_s=1, by="worker-1").claim(2, at_s=1.5, by="worker-2")
         run.work(1, at_s=2, by="worker-1").work(2, at_s=3, by="worker-2")
         run.claim(3, at_s=4, by="worker-1").process("worker-1", end_s=4.1, exit_code=-9).execute(4, at_s=5, by="worker-2")
 
-    assert rules_of(tell)["fifo_alone"] == (4, 4, 1, [2])
+    assert rules_of(describe)["fifo_alone"] == (4, 4, 1, [2])
 
 
 def test_a_completion_that_was_written_down_late_is_no_overlap(rules_of: Rules) -> None:
-    def tell(run: SyntheticRun) -> None:
+    def describe(run: SyntheticRun) -> None:
         put(run, 1, "fifo:a")
         put(run, 2, "fifo:a")
         run.claim(1, at_s=1).work(1, at_s=1.1).complete(1, at_s=1.3)
         run.execute(2, at_s=1.2, by="worker-2")
 
-    assert rules_of(tell)["fifo_alone"] == (2, 2, 0, [])
+    assert rules_of(describe)["fifo_alone"] == (2, 2, 0, [])
 
 
 def test_a_job_that_started_before_its_time_is_found_and_delays_are_measured(make: MakeTables, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_job_that_started_before_its_time_is_found_and_delays_are_measured(mak
     for job, due_s, claimed_s in ((1, 1.0, 1.2), (2, 2.0, 2.4), (3, 3.0, 2.9)):
         put(run, job, f"due:{at_ns(due_s)}")
         run.execute(job, at_s=claimed_s)
-    folder = run.write(census={})
+    folder = run.write(final_snapshot={})
     make(folder)
     tables = RunTables(folder)
     assert tables["waiting"].to_dict("records")[0] | {"examples": None} == {
@@ -110,14 +110,14 @@ def test_a_job_that_started_before_its_time_is_found_and_delays_are_measured(mak
 
 
 def test_a_blocked_job_that_did_not_wait_is_found(rules_of: Rules) -> None:
-    def tell(run: SyntheticRun) -> None:
+    def describe(run: SyntheticRun) -> None:
         run.live(1, at_s=1)
         put(run, 2, "after:1")
         put(run, 3, "after:1")
         put(run, 4, "after:9")
         run.execute(2, at_s=1.055).execute(3, at_s=2).execute(4, at_s=3)
 
-    assert rules_of(tell)["not_before_blocker"] == (3, 3, 2, [2, 4])
+    assert rules_of(describe)["not_before_blocker"] == (3, 3, 2, [2, 4])
 
 
 def test_a_rule_that_never_came_up_is_unknown(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench import parts
+from stallbench.setup import components as parts
 
 POSTGRES_PROGRAMS = ("postgres", "initdb", "pg_basebackup", "pgbench")
 
@@ -47,7 +47,7 @@ class FakeMachine:
 
 
 def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    """Make an empty machine and let `stallbench.parts` see only that."""
+    """Make an empty machine and let `stallbench.setup.components` see only that."""
     machine = FakeMachine(
         path=folder / "path", system_postgres=folder / "postgresql", system_java=folder / "jvm", cache=folder / "cache"
     )

@@ -11,7 +11,7 @@ import pandas as pd
 from stallbench.comparison.plan import Plan, interleave
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord, begin_comparison
 from stallbench.comparison.subject import choose_subjects
-from stallbench.scenario import CONTROL, Scenario
+from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.verdicts import judge
 from tests.unit.made_up_run import EMPTY, make_phases, make_record, make_run, make_windows
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from stallbench.pipeline.tables import MADE_WHOLE
-from stallbench.scenario_file import read_scenario
+from stallbench.scenario.file import read_scenario
 from stallbench.verdicts import RunTables
 
 START_NS = 1_800_000_000_000_000_000
@@ -68,9 +68,9 @@ def make_fault(phase: str, *, held: bool | None = True) -> dict[str, Any]:
         "on": "primary",
         "phase": phase,
         "start_ns": start_ns,
-        "proven_ns": start_ns,
+        "verified_ns": start_ns,
         "end_ns": start_ns + 5 * 10**9,
-        "released_ns": start_ns + 5 * 10**9,
+        "verified_gone_ns": start_ns + 5 * 10**9,
         "evidence": {"toxic": "timeout"},
         "held": held,
         "why_ended": "" if held else "Toxiproxy no longer has it",
@@ -144,7 +144,7 @@ EMPTY = {
         "to_empty_backlog_s",
         "lost",
         "duplicated",
-        "executed_again",
+        "re_executed",
         "errors",
     ],
     "rounds": ["round", "jobs"],

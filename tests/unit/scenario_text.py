@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from longrunners.choice import Choices, find_faults
+from longrunners.validation import Choices, find_issues
 from stallbench.queues import find_queues
-from stallbench.scenario import Scenario
-from stallbench.scenario_file import ScenarioError, read_scenario
+from stallbench.scenario.file import ScenarioError, read_scenario
+from stallbench.scenario.model import Scenario
 
 OF_POSTGRES = ", ".join(kind for kind, queue in find_queues().items() if "postgres" in queue.engines)
 """The queues that a scenario on PostgreSQL may have, as an error lists them."""
@@ -57,14 +57,14 @@ at_least = 5
 
 def ask_longrunners_here(questions: str) -> list[list[dict[str, Any]]]:
     """Answer as ``python -m longrunners --check`` does, without the quarter of a second that a process takes."""
-    answers = [find_faults(choice) for choice in Choices.model_validate_json(questions).root]
+    answers = [find_issues(choice) for choice in Choices.model_validate_json(questions).root]
     return json.loads(json.dumps(answers))  # type: ignore[no-any-return]
 
 
 @pytest.fixture
 def longrunners_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the longrunners' own check run in this process; one test runs the real command."""
-    monkeypatch.setattr("stallbench.longrunner_faults.ask_longrunners", ask_longrunners_here)
+    monkeypatch.setattr("stallbench.scenario.validation.longrunners.ask_longrunners", ask_longrunners_here)
 
 
 def write(folder: Path, text: str, name: str = "small.toml") -> Path:

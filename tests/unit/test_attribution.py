@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stallbench.attribution import attribute
+from stallbench.verdicts.attribution import attribute
 from tests.unit.made_up_run import EMPTY, make_phases, make_run, make_windows
 
 

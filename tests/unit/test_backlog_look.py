@@ -9,9 +9,9 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from stallbench.backlog_look import CAUGHT_UP_FOR_S, BacklogLook
 from stallbench.queues import Queue
 from stallbench.queues.queue import Backlog
+from stallbench.run.backlog import CAUGHT_UP_FOR_S, BacklogLook
 
 
 class ScriptedQueue:

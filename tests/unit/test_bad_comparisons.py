@@ -83,8 +83,8 @@ TABLE = [
     ),
     (
         'better = "higher"',
-        'better = "higher"\ncolumns = [{ title = "again", metric = "executed_again.count", phase = "longtx" }]',
-        "comparison.columns[0].phase is given, but executed_again.count is of the whole run; leave it out",
+        'better = "higher"\ncolumns = [{ title = "again", metric = "re_executed.count", phase = "longtx" }]',
+        "comparison.columns[0].phase is given, but re_executed.count is of the whole run; leave it out",
     ),
     ("skip_locked = 120.5", 'skip_locked = "fast"', f'{PUBLISHED}.skip_locked is "fast"; expected a number'),
     ("skip_locked = 120.5", "skip_locked = nan", f"{PUBLISHED}.skip_locked is nan; expected a finite number"),

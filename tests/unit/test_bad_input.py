@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench import cli
-from stallbench.run_folder import PROJECT
+from stallbench import PROJECT, cli
 from tests.unit.scenario_text import OF_POSTGRES
 
 GOOD = """

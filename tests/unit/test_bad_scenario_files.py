@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.scenario_file import ScenarioError, find_scenarios, read_scenario, read_variants
-from stallbench.scenario_toml import LARGEST_BYTES
+from stallbench.scenario.file import ScenarioError, find_scenarios, read_scenario, read_variants
+from stallbench.scenario.toml import LARGEST_BYTES
 from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read, write
 
 __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
@@ -70,7 +70,7 @@ def test_a_file_of_comments_alone_lacks_what_every_scenario_has(tmp_path: Path) 
     ]
 
 
-def tell(name_or_path: str | Path) -> str:
+def describe(name_or_path: str | Path) -> str:
     with pytest.raises(ScenarioError) as raised:
         read_scenario(str(name_or_path))
     return str(raised.value)
@@ -79,14 +79,14 @@ def tell(name_or_path: str | Path) -> str:
 def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "binary.toml"
     path.write_bytes(b'summary = "x"\nqueue = "\xff\xfe"\n')
-    assert tell(path) == f"{path}: line 2: not text in UTF-8; expected a TOML file"
+    assert describe(path) == f"{path}: line 2: not text in UTF-8; expected a TOML file"
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.toml"
     with path.open("wb") as file:
         file.truncate(1024**4)  # sparse: reading it would take minutes and all memory
-    assert tell(path) == f"{path}: {1024**4:,} bytes long; a scenario has at most {LARGEST_BYTES:,}"
+    assert describe(path) == f"{path}: {1024**4:,} bytes long; a scenario has at most {LARGEST_BYTES:,}"
 
 
 def test_the_largest_file_is_read(tmp_path: Path) -> None:
@@ -95,17 +95,17 @@ def test_the_largest_file_is_read(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_scenario(tmp_path: Path) -> None:
-    assert tell(tmp_path) == f"{tmp_path}: a folder; expected a scenario's file, like scenarios/longtx.toml"
+    assert describe(tmp_path) == f"{tmp_path}: a folder; expected a scenario's file, like scenarios/longtx.toml"
 
 
 def test_a_pipe_is_no_scenario_and_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "pipe.toml"
     os.mkfifo(path)
-    assert tell(path) == f"{path}: not a file; expected a scenario's file, like scenarios/longtx.toml"
+    assert describe(path) == f"{path}: not a file; expected a scenario's file, like scenarios/longtx.toml"
 
 
 def test_a_device_is_no_scenario() -> None:
-    assert tell("/dev/zero") == "/dev/zero: not a file; expected a scenario's file, like scenarios/longtx.toml"
+    assert describe("/dev/zero") == "/dev/zero: not a file; expected a scenario's file, like scenarios/longtx.toml"
 
 
 def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,37 +116,37 @@ def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest
 
     # Tests may run as root, who may read everything.
     monkeypatch.setattr(Path, "open", refuse)
-    assert tell(path) == f"{path}: cannot be read: Permission denied"
+    assert describe(path) == f"{path}: cannot be read: Permission denied"
 
 
 def test_a_loop_of_links_is_no_scenario(tmp_path: Path) -> None:
     path = tmp_path / "loop.toml"
     path.symlink_to(path)
-    assert tell(path) == f"{path}: there is no such file"
+    assert describe(path) == f"{path}: there is no such file"
 
 
 def test_a_file_that_is_missing_is_told_with_the_scenario_that_may_be_meant(tmp_path: Path) -> None:
-    assert tell(tmp_path / "longtxx.toml") == f'{tmp_path}/longtxx.toml: there is no such file; did you mean "longtx"?'
-    assert tell("nowhere/at-all") == "nowhere/at-all: there is no such file"
+    assert describe(tmp_path / "longtxx.toml") == f'{tmp_path}/longtxx.toml: there is no such file; did you mean "longtx"?'
+    assert describe("nowhere/at-all") == "nowhere/at-all: there is no such file"
 
 
 def test_an_unknown_name_is_told_with_all_scenarios() -> None:
-    assert tell("longt") == f'there is no scenario "longt"; there are {KNOWN}; did you mean "longtx"?'
-    assert tell("nothing-like-it") == f'there is no scenario "nothing-like-it"; there are {KNOWN}'
-    assert tell("") == f'there is no scenario ""; there are {KNOWN}'
+    assert describe("longt") == f'there is no scenario "longt"; there are {KNOWN}; did you mean "longtx"?'
+    assert describe("nothing-like-it") == f'there is no scenario "nothing-like-it"; there are {KNOWN}'
+    assert describe("") == f'there is no scenario ""; there are {KNOWN}'
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "null\0character", "two\nlines", "\udcff"])
 def test_a_name_that_no_file_can_have_is_told_in_one_printable_line(name: str) -> None:
     for asked in (name, f"{name}.toml"):
-        line = tell(asked)
+        line = describe(asked)
         assert line.isprintable()
         assert "there is no" in line
 
 
 def test_a_file_is_called_like_a_scenario(tmp_path: Path) -> None:
     path = write(tmp_path, SMALL, "My Scenario.toml")
-    assert tell(path) == (
+    assert describe(path) == (
         f'{path}: the file is called "My Scenario"; expected a name of up to 63 small letters, digits, - and _,'
         " the first a letter, and .toml"
     )

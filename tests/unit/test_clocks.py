@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from stallbench.clock_offset import ClockOffset
+from stallbench.external.clock_offset import ClockOffset
 from stallbench.verdicts import RunTables
-from stallbench.verdicts.clocks import Clocks, tell_ahead
+from stallbench.verdicts.clocks import Clocks, describe_ahead
 
 MS = 1_000_000
 
@@ -30,7 +30,7 @@ def clock(offset_ms: float, error_ms: float = 0.2) -> dict[str, int]:
 
 def test_a_clock_to_which_less_has_to_be_added_is_ahead() -> None:
     there, here = ClockOffset(offset_ns=-30, error_ns=2), ClockOffset(offset_ns=100, error_ns=3)
-    assert tell_ahead(there, here) == (130, 5)
+    assert describe_ahead(there, here) == (130, 5)
 
 
 @pytest.mark.parametrize(

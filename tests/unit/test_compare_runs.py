@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from stallbench import compare
+from stallbench.comparison import comparison as compare
 from stallbench.comparison.conclusion import conclude_comparison
 from stallbench.comparison.plan import Plan
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.errors import NotCarriedOutError
-from stallbench.run_folder import RunFolder, create_run_folder
-from stallbench.scenario import Scenario
-from stallbench.terminal import RunView
+from stallbench.run.folder import RunFolder, create_run_folder
+from stallbench.run.view import RunView
+from stallbench.scenario.model import Scenario
 from stallbench.verdicts import Verdict, judge
 from tests.unit.made_up_comparison import make_made_up_plan
 from tests.unit.made_up_run import make_phases, make_record, make_run

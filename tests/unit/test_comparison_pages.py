@@ -16,8 +16,8 @@ from stallbench.comparison.conclusion import conclude_comparison
 from stallbench.comparison.record import ComparisonFolder
 from stallbench.comparison.screen import print_comparison
 from stallbench.errors import BadInputError
-from stallbench.reaper import remove_leftovers
-from stallbench.run_folder import find_comparison_folder, find_run_folder
+from stallbench.processes.reaper import remove_leftovers
+from stallbench.run.folder import find_comparison_folder, find_run_folder
 from tests.unit.made_up_comparison import make_made_up_comparison, make_made_up_record
 
 SLOWNESS = {"control": 8.0, "cure": 1.1, "half": 4.0, "twice": 1.0}
@@ -63,7 +63,7 @@ def test_the_record_has_every_run_with_its_folder_its_seed_and_its_values(conclu
         assert run["values"]["claim_ms.p95 in longtx / baseline"] == pytest.approx(slower)
         assert run["values"]["depth.last in recovered"] == 3
         assert run["values"]["wal_bytes.rate in baseline"] is None
-        assert run["values"]["executed_again.count"] == (1 if run["variant"] == "twice" else 0)
+        assert run["values"]["re_executed.count"] == (1 if run["variant"] == "twice" else 0)
         assert run["values"]["executions.per_job"] == pytest.approx(1.01 if run["variant"] == "twice" else 1, abs=1e-3)
         assert run["values"]["order_diff.p99"] is None, "these runs have no such metric"
 
@@ -254,7 +254,7 @@ def test_the_comparison_of_a_dead_bench_is_marked_and_can_be_deleted(tmp_path: P
 def test_a_table_of_the_scenario_s_own_has_a_row_for_each_variant_and_for_what_was_not_run(tmp_path: Path) -> None:
     columns = [
         {"title": "claims, ms", "metric": "claim_ms.p95", "phase": "longtx"},
-        {"title": "worked again", "metric": "executed_again.count"},
+        {"title": "worked again", "metric": "re_executed.count"},
         {"title": "refused", "metric": "refused.count"},
     ]
     choice = {

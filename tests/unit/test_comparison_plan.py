@@ -10,7 +10,7 @@ import pytest
 from stallbench.comparison.plan import interleave, make_plan
 from stallbench.comparison.subject import choose_subjects
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.scenario_file import ScenarioError
+from stallbench.scenario.file import ScenarioError
 from tests.unit.made_up_comparison import make_scenario
 from tests.unit.scenario_text import SMALL, longrunners_here, write
 
@@ -147,7 +147,7 @@ def test_what_any_variant_expects_is_compared_once_and_costs_after_it() -> None:
         "completed.rate in baseline",
         "claim_ms.p50 in baseline",
         "wal_bytes.rate in baseline",
-        "executed_again.count",
+        "re_executed.count",
         "lost.count",
         "refused_in_all.count",
         "executions.per_job",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stallbench.comparison.formatting import describe_agreement
 from stallbench.comparison.ranking import Agreement, compare_with_published, rank
-from stallbench.comparison.wording import tell_agreement
 
 OURS = {"control": 90.0, "a": 120.0, "b": 110.0, "c": 100.0}
 
@@ -34,7 +34,7 @@ def test_the_same_order_agrees_whatever_the_unit() -> None:
     assert agreement.kendall == pytest.approx(1)
     assert agreement.disagreements == ()
     assert agreement.ranks == {"a": 1, "b": 2, "c": 3, "control": 4}
-    assert tell_agreement(agreement) == "there: Spearman 1.00, Kendall 1.00 over 4 variants; no pair is in another order."
+    assert describe_agreement(agreement) == "there: Spearman 1.00, Kendall 1.00 over 4 variants; no pair is in another order."
 
 
 def test_the_reverse_order_is_minus_one_and_every_pair_differs() -> None:
@@ -63,7 +63,7 @@ def test_of_what_is_better_lower_the_lowest_is_ahead() -> None:
 )
 def test_a_disagreement_says_whether_it_is_one(real: bool | None, told: str) -> None:
     agreement = hold_against({"control": 1.0, "a": 3.0, "b": 4.0, "c": 2.0}, real=real)
-    assert tell_agreement(agreement).endswith(f"in another order than published: {told}")
+    assert describe_agreement(agreement).endswith(f"in another order than published: {told}")
 
 
 def test_only_variants_that_both_have_count() -> None:
@@ -76,11 +76,11 @@ def test_only_variants_that_both_have_count() -> None:
 def test_fewer_than_three_have_no_coefficient(published: dict[str, float]) -> None:
     agreement = hold_against(published)
     assert (agreement.spearman, agreement.kendall) == (None, None)
-    assert "too few figures" in tell_agreement(agreement)
+    assert "too few figures" in describe_agreement(agreement)
 
 
 def test_figures_that_are_all_equal_have_no_order_to_agree_with() -> None:
     agreement = hold_against({"control": 1.0, "a": 1.0, "b": 1.0})
     assert (agreement.spearman, agreement.kendall) == (None, None)
     assert agreement.disagreements == ()
-    assert tell_agreement(agreement) == "there: all equal; no pair is in another order."
+    assert describe_agreement(agreement) == "there: all equal; no pair is in another order."

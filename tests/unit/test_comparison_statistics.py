@@ -33,20 +33,20 @@ def test_a_round_that_one_of_both_lacks_does_not_count() -> None:
 @pytest.mark.parametrize("rounds", range(1, FEWEST_ROUNDS))
 def test_too_few_rounds_have_no_interval_and_nothing_is_said_to_be_real(rounds: int) -> None:
     difference = find_mean([100.0] * rounds, seed=1)
-    assert (difference.low, difference.high, difference.is_real) == (None, None, None)
+    assert (difference.low, difference.high, difference.is_significant) == (None, None, None)
     assert difference.mean == 100
 
 
 def test_a_difference_that_is_always_there_is_real_and_one_of_both_signs_is_not() -> None:
-    assert find_mean([-7.0, -7.2, -6.9], seed=1).is_real is True
-    assert find_mean([7.0, 7.2, 6.9], seed=1).is_real is True
-    assert find_mean([0.2, -0.1, 0.1], seed=1).is_real is False
+    assert find_mean([-7.0, -7.2, -6.9], seed=1).is_significant is True
+    assert find_mean([7.0, 7.2, 6.9], seed=1).is_significant is True
+    assert find_mean([0.2, -0.1, 0.1], seed=1).is_significant is False
 
 
 def test_equal_differences_are_an_interval_of_no_length() -> None:
     same = find_mean([2.0, 2.0, 2.0], seed=1)
-    assert (same.low, same.high, same.is_real) == (2, 2, True)
-    assert find_mean([0.0, 0.0, 0.0], seed=1).is_real is False
+    assert (same.low, same.high, same.is_significant) == (2, 2, True)
+    assert find_mean([0.0, 0.0, 0.0], seed=1).is_significant is False
 
 
 def test_the_interval_is_the_same_when_made_again() -> None:
@@ -66,5 +66,5 @@ def test_equal_variants_are_told_apart_no_more_often_than_stated(rounds: int) ->
     """The bootstrap alone would do so in a quarter of the cases after three rounds."""
     chance = random.Random(rounds)
     trials = 300
-    wrong = sum(bool(find_mean([chance.gauss(0, 1) for _ in range(rounds)], seed=n).is_real) for n in range(trials))
+    wrong = sum(bool(find_mean([chance.gauss(0, 1) for _ in range(rounds)], seed=n).is_significant) for n in range(trials))
     assert wrong / trials < 0.05 + 3 * (0.05 * 0.95 / trials) ** 0.5

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from stallbench.comparison.assessment import judge_variants
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.results import Results, find_results
-from stallbench.comparison.words import judge_variants
 from tests.unit.made_up_comparison import Measured, make_made_up_record
 
 HARMED = [8.0, 8.2, 7.9]

@@ -7,10 +7,10 @@ import tomllib
 from pathlib import Path
 
 from stallbench.errors import BadInputError
-from stallbench.joined import JoinedServers
-from stallbench.joined_faults import require_fit_for_joined
-from stallbench.scenario import Scenario
-from stallbench.scenario_file import find_scenarios
+from stallbench.external.addresses import ExternalServers
+from stallbench.scenario.file import find_scenarios
+from stallbench.scenario.model import Scenario
+from stallbench.scenario.validation.external import require_fit_for_external
 
 COMPOSE = (Path(__file__).resolve().parents[2] / "docker-compose.yml").read_text()
 SERVICE = re.compile(
@@ -32,7 +32,7 @@ def without_variants(path: Path) -> Scenario:
 def can_run_in_containers(scenario: Scenario) -> bool:
     database = scenario.database
     try:
-        require_fit_for_joined(scenario, JoinedServers(servers={}, may_change_servers=True))
+        require_fit_for_external(scenario, ExternalServers(servers={}, may_change_servers=True))
     except BadInputError:
         return False
     return (

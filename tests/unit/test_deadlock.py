@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.deadlock import Deadlock, shape_of
+from stallbench.deadlocks.deadlock import Deadlock, shape_of
 from stallbench.records.samples import Sample, SampleLog
 from tests.unit.innodb_listings import LISTINGS, deadlock_of
 

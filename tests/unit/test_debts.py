@@ -9,32 +9,32 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from stallbench.reaper import DEBTS_FILE, remove_leftovers
+from stallbench.external.cleanup_journal import CleanupJournal
+from stallbench.processes.reaper import DEBTS_FILE, remove_leftovers
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.debts import Debts
 
 NOBODY_LISTENS = Endpoint(engine="postgres", host="127.0.0.1", port=1, database="queues", user="me", password=SecretStr("secret"))
 
 
 def test_without_debts_there_is_no_file(tmp_path: Path) -> None:
-    assert Debts(tmp_path).pay() == []
+    assert CleanupJournal(tmp_path).clean_up() == []
     assert not list(tmp_path.iterdir())
 
 
 def test_the_file_is_for_the_bench_alone_and_can_be_used(tmp_path: Path) -> None:
-    Debts(tmp_path).owe_setting("primary", NOBODY_LISTENS, "autovacuum_naptime", "1min")
+    CleanupJournal(tmp_path).record_setting("primary", NOBODY_LISTENS, "autovacuum_naptime", "1min")
     (file,) = tmp_path.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     assert json.loads(file.read_text())["settings"][0]["endpoint"]["password"] == "secret"
 
 
 def test_what_cannot_be_paid_is_told_and_kept(tmp_path: Path) -> None:
-    debts = Debts(tmp_path)
-    debts.owe_setting("primary", NOBODY_LISTENS, "autovacuum_naptime", "1min")
-    debts.owe_database("primary", NOBODY_LISTENS)
-    debts.owe_toxiproxy("127.0.0.1", 1)
-    debts.owe_clear_proxy("primary")
-    told = debts.pay()
+    journal = CleanupJournal(tmp_path)
+    journal.record_setting("primary", NOBODY_LISTENS, "autovacuum_naptime", "1min")
+    journal.record_database("primary", NOBODY_LISTENS)
+    journal.record_toxiproxy("127.0.0.1", 1)
+    journal.record_cleared_proxy("primary")
+    told = journal.clean_up()
     assert len(told) == 3
     assert told[1].startswith("the queue's tables are still in database queues on primary: ")
     assert told[2].startswith("primary still has autovacuum_naptime as the scenario set it; it was '1min': ")

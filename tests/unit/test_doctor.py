@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from stallbench import doctor
-from stallbench.doctor import CheckUp, check, render
-from stallbench.parts import PostgresPart
+from stallbench.setup import doctor
+from stallbench.setup.components import PostgresPart
+from stallbench.setup.doctor import CheckUp, check, render
 from tests.unit.fake_machine import make_machine
 
 

@@ -7,8 +7,7 @@ import typing
 import pytest
 from pydantic import SecretStr
 
-from stallbench.drivers import driver_of, loaded_errors
-from stallbench.engines import ENGINES, Engine
+from stallbench.engines import ENGINES, Engine, driver_of, loaded_errors
 from stallbench.queues import find_queues
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.find_starters import find_starters

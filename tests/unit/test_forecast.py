@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stallbench.forecast.command import forecast_run
-from stallbench.forecast.law import find_interval
+from stallbench.forecast.cost_model import find_interval
 from tests.unit.made_up_decline import (
     CLAIM_S,
     DEAD_TUPLE_S,

@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stallbench import cli
-from stallbench.run_folder import PROJECT
+from stallbench import PROJECT, cli
 from tests.unit.made_up_decline import HELD_S, make_declining_run, make_hold, make_seconds
 
 SAMPLE = PROJECT / "reports" / "sample"

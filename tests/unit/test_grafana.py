@@ -13,16 +13,16 @@ from typer.testing import CliRunner
 
 from stallbench.cli import app
 from stallbench.errors import BadInputError, StallbenchError
-from stallbench.onlookers.annotations import Annotations
-from stallbench.onlookers.dashboards import push_dashboards, read_dashboards
-from stallbench.onlookers.grafana import TOKEN_VARIABLE, GrafanaAddress, GrafanaRefusedError, read_grafana
-from stallbench.onlookers.stretches import Stretch
+from stallbench.exposition.intervals import Interval
+from stallbench.observers.annotations import Annotations
+from stallbench.observers.dashboards import push_dashboards, read_dashboards
+from stallbench.observers.grafana import TOKEN_VARIABLE, GrafanaAddress, GrafanaRefusedError, read_grafana
 from stallbench.servers.ports import find_free_port
 from tests.grafana_stand_in import TOKEN, GrafanaStandIn, grafana_stand_in
 
 LABELS = {"run": "20261121T101500Z-longtx", "scenario": "longtx", "variant": "control"}
-PHASE = Stretch(what="phase", name="longtx", kind="measured", on="", start_ns=1_700_000_000_000_000_000, end_ns=None)
-FAULT = Stretch(what="fault", name="kill-1", kind="kill", on="primary", start_ns=PHASE.start_ns, end_ns=PHASE.start_ns)
+PHASE = Interval(what="phase", name="longtx", kind="measured", on="", start_ns=1_700_000_000_000_000_000, end_ns=None)
+FAULT = Interval(what="fault", name="kill-1", kind="kill", on="primary", start_ns=PHASE.start_ns, end_ns=PHASE.start_ns)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_stretches_become_regions_at_their_real_times(stand_in: GrafanaStandIn) 
     annotations.observe([PHASE])
     annotations.observe([PHASE, FAULT])
     annotations.observe([PHASE, FAULT])
-    ended = Stretch(what="phase", name="longtx", kind="measured", on="", start_ns=PHASE.start_ns, end_ns=PHASE.start_ns + 10**10)
+    ended = Interval(what="phase", name="longtx", kind="measured", on="", start_ns=PHASE.start_ns, end_ns=PHASE.start_ns + 10**10)
     annotations.observe([ended, FAULT])
     annotations.end()
     assert not said

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.comparison.held_out import find_held_out_s
+from stallbench.comparison.time_to_saturation import find_time_to_saturation_s
 from tests.unit.made_up_run import make_record, make_run, make_windows
 
 
@@ -15,7 +15,7 @@ def find(tmp_path: Path, depth: Callable[[int], float], phase: str = "longtx") -
     run = make_run(
         tmp_path, make_record(), windows=make_windows(lambda t: 0, lambda t: 1.0).assign(depth=lambda w: w["t_s"].map(depth))
     )
-    return find_held_out_s(run, phase)
+    return find_time_to_saturation_s(run, phase)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stallbench.attribution import attribute
+from stallbench.verdicts.attribution import attribute
 from tests.unit.made_up_run import make_phases, make_run, make_windows
 
 STUCK = {
@@ -33,7 +33,7 @@ WAIT = {
 }
 
 
-def tell(tmp_path: Path, stuck: dict[str, Any] | None = None, wait: dict[str, Any] | None = None) -> str:
+def describe(tmp_path: Path, stuck: dict[str, Any] | None = None, wait: dict[str, Any] | None = None) -> str:
     phases = make_phases(
         {("run", "notification_queue_bytes.max"): 2_700_000.0, ("run", "notification_queue_percent.max"): 0.0314}
     )
@@ -47,13 +47,13 @@ def tell(tmp_path: Path, stuck: dict[str, Any] | None = None, wait: dict[str, An
 
 
 def test_a_session_that_is_stuck_is_named_with_what_it_keeps(tmp_path: Path) -> None:
-    sentence = tell(tmp_path, stuck=STUCK)
+    sentence = describe(tmp_path, stuck=STUCK)
     assert "Session 4711 on primary (web, idle) was stuck in ClientWrite from 20 s to 60 s: its client does not read." in sentence
     assert "The notification queue grew to 2.7 MB, 0.031 % of what it takes." in sentence
 
 
 def test_a_longrunner_that_is_stuck_has_its_name(tmp_path: Path) -> None:
-    assert "(stuck_listener-1, idle)" in tell(tmp_path, stuck={**STUCK, "longrunner": "stuck_listener-1"})
+    assert "(stuck_listener-1, idle)" in describe(tmp_path, stuck={**STUCK, "longrunner": "stuck_listener-1"})
 
 
 def test_a_table_that_starved_is_named_with_the_workers_and_what_they_did(tmp_path: Path) -> None:
@@ -61,14 +61,14 @@ def test_a_table_that_starved_is_named_with_the_workers_and_what_they_did(tmp_pa
         "Autovacuum was starved: que_jobs was due from 21 s to 58 s and nobody came, for 35 s of it because all 3 workers were busy "
         "(VACUUM public.a, VACUUM public.b, VACUUM public.c)."
     )
-    assert told in tell(tmp_path, wait=WAIT)
+    assert told in describe(tmp_path, wait=WAIT)
 
 
 @pytest.mark.parametrize(
     ("stuck", "wait"), [({**STUCK, "stuck_s": 1.5}, None), (None, {**WAIT, "starved_s": 0.0, "workers": None})]
 )
 def test_what_is_daily_work_is_not_told(tmp_path: Path, stuck: dict[str, Any] | None, wait: dict[str, Any] | None) -> None:
-    sentence = tell(tmp_path, stuck=stuck, wait=wait)
+    sentence = describe(tmp_path, stuck=stuck, wait=wait)
     assert "ClientWrite" not in sentence and "starved" not in sentence
 
 

@@ -9,100 +9,139 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-BESIDE_THE_PROCESSES = {
-    "stallbench.conditions",
-    "stallbench.drivers",
+LAYERS = """
+errors
+atomic_file waiting discovery
+records
+measures
+queues engines setup.components deadlocks
+setup.packages
+exposition
+processes
+external.clock_offset
+external.registration
+external.role_document
+scenario.duration
+injection.job_faults
+collectors maintenance
+scenario.model
+scenario.locust_bounds scenario.validation.issue scenario.validation.suggestion
+scenario.validation.model_issues scenario.toml
+run.host_facts run.folder external.addresses
+run.record
+servers
+external observers.grafana
+observers
+setup
+pipeline
+run.load run.sampling run.backlog run.live_figures
+faults
+injection
+verdicts
+comparison.subject
+scenario.validation
+scenario.overlay
+scenario.file
+report
+run.conclusion run.view run.ending
+run.run
+run.capacity
+comparison.statistics
+forecast
+comparison
+soak
+commands
+cli
+"""
+"""Lowest first. A module belongs to the longest name here that it begins with; it imports only from its own name and from lower lines."""
+
+LIBRARY_OF_PROCESSES = {
+    "stallbench.discovery",
+    "stallbench.engines",
     "stallbench.exposition",
-    "stallbench.duration",
-    "stallbench.open_queue",
-    "stallbench.queue_client",
+    "stallbench.external.role_document",
+    "stallbench.injection.job_faults",
+    "stallbench.processes.queue_client",
+    "stallbench.processes.reconnection",
+    "stallbench.processes.role",
     "stallbench.queues",
-    "stallbench.reconnection",
     "stallbench.records",
-    "stallbench.role",
-    "stallbench.role_document",
+    "stallbench.scenario.duration",
+    "stallbench.waiting",
 }
 """What producers, workers, schedulers and longrunners may use of the library."""
 
-MAY_IMPORT = {
-    "stallbench/queues": {"stallbench.queues"},
-    "stallbench/records": {"stallbench.records"},
-    "stallbench/pipeline": {
-        "stallbench.pipeline",
-        "stallbench.records",
-        "stallbench.metrics",
-        "stallbench.parts",
-        "stallbench.errors",
-    },
-    "stallbench/comparison": {
-        "stallbench.comparison",
-        "stallbench.errors",
-        "stallbench.fault",
-        "stallbench.interval",
-        "stallbench.metrics",
-        "stallbench.pipeline.failures",
-        "stallbench.report",
-        "stallbench.run_folder",
-        "stallbench.run_record",
-        "stallbench.scenario",
-        "stallbench.scenario_file",
-        "stallbench.spelling",
-        "stallbench.verdicts",
-        "stallbench.whole_file",
-    },
-    "workers": BESIDE_THE_PROCESSES | {"workers"},
-    "producers": BESIDE_THE_PROCESSES
+ROOT_PACKAGES = {
+    "workers": LIBRARY_OF_PROCESSES,
+    "producers": LIBRARY_OF_PROCESSES
     | {
-        "producers",
         "stallbench.errors",
-        "stallbench.invitation",
-        "stallbench.joined",
-        "stallbench.locust_bounds",
-        "stallbench.scenario",
-        "stallbench.scenario_file",
+        "stallbench.external.addresses",
+        "stallbench.external.registration",
+        "stallbench.scenario.file",
+        "stallbench.scenario.locust_bounds",
+        "stallbench.scenario.model",
     },
-    "schedulers": BESIDE_THE_PROCESSES | {"schedulers"},
-    "longrunners": BESIDE_THE_PROCESSES | {"longrunners"},
-    "dashboards": {"dashboards"},
+    "schedulers": LIBRARY_OF_PROCESSES,
+    "longrunners": LIBRARY_OF_PROCESSES,
+    "dashboards": set[str](),
 }
-"""What each room may import of this project; rooms that are not named may import anything of the library but `stallbench.run`."""
 
-ROOT_PACKAGES = {"dashboards", "producers", "workers", "schedulers", "longrunners"}
-ABOVE_RUN = {
-    "stallbench/cli.py",
-    "stallbench/commands/run.py",
-    "stallbench/commands/compare.py",
-    "stallbench/commands/soak.py",
-    "stallbench/compare.py",
-    "stallbench/measured_load.py",
-    "stallbench/run.py",
-    "stallbench/soak/cycle.py",
-}
+
+def modules() -> dict[str, Path]:
+    paths = sorted((PROJECT / "stallbench").rglob("*.py"))
+    return {".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 
 
 def imported_by(path: Path) -> set[str]:
+    """Return the modules of this project that ``path`` imports, each as ``module`` or ``module.name``."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-    return {name for name in found if name.split(".")[0] in ROOT_PACKAGES | {"stallbench"}}
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.split(".")[0] in {*ROOT_PACKAGES, "stallbench"}}
 
 
 def within(name: str, rooms: set[str]) -> bool:
     return any(name == room or name.startswith(f"{room}.") for room in rooms)
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_a_room_imports_only_what_it_may(room: str) -> None:
-    files = sorted((PROJECT / room).rglob("*.py"))
-    assert files, f"{room} holds no code"
+def layer_of(module: str) -> tuple[int, str] | None:
+    """Return the line and the name of a module; none for what is not in ``stallbench``, or ``stallbench`` itself."""
+    names = {f"stallbench.{name}": line for line, names in enumerate(LAYERS.split("\n")) for name in names.split()}
+    found = max((name for name in names if within(module, {name})), key=len, default=None)
+    return None if found is None else (names[found], found)
+
+
+def test_every_module_has_a_layer() -> None:
+    without = {module for module in modules() if layer_of(module) is None}
+    assert without == {"stallbench", "stallbench.run", "stallbench.scenario"}, (
+        "a package whose modules are in several layers has none"
+    )
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_imports_only_from_its_own_and_lower_layers(module: str) -> None:
+    own = layer_of(module)
+    wrong = []
+    for name in sorted(imported_by(modules()[module])):
+        other = layer_of(name)
+        if own and other and other[1] != own[1] and other[0] >= own[0]:
+            wrong.append(name)
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", ROOT_PACKAGES)
+def test_a_process_imports_only_what_it_may(package: str) -> None:
+    files = sorted((PROJECT / package).rglob("*.py"))
+    assert files, f"{package} contains no code"
     wrong = {
         f"{path.relative_to(PROJECT)} imports {name}"
         for path in files
         for name in imported_by(path)
-        if not within(name, MAY_IMPORT[room])
+        if not within(name, ROOT_PACKAGES[package] | {package})
     }
     assert not wrong
 
@@ -110,17 +149,8 @@ def test_a_room_imports_only_what_it_may(room: str) -> None:
 def test_the_library_never_imports_what_it_starts() -> None:
     wrong = {
         f"{path.relative_to(PROJECT)} imports {name}"
-        for path in (PROJECT / "stallbench").rglob("*.py")
+        for path in modules().values()
         for name in imported_by(path)
-        if within(name, ROOT_PACKAGES)
-    }
-    assert not wrong
-
-
-def test_only_the_command_line_imports_the_run() -> None:
-    wrong = {
-        str(path.relative_to(PROJECT))
-        for path in (PROJECT / "stallbench").rglob("*.py")
-        if str(path.relative_to(PROJECT)) not in ABOVE_RUN and "stallbench.run" in imported_by(path)
+        if within(name, set(ROOT_PACKAGES))
     }
     assert not wrong

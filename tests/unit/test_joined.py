@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from stallbench.errors import BadInputError
-from stallbench.joined import JoinedServers, read_joined_servers
-from stallbench.scenario import Database
+from stallbench.external.addresses import ExternalServers, read_external_servers
+from stallbench.scenario.model import Database
 
 PRIMARY = "primary=postgresql://me@db.test:5433/queues"
 
 
 def read(
     *addresses: str, database: str | None = "queues", toxiproxy: str | None = None, wanted: Database | None = None
-) -> JoinedServers | None:
-    return read_joined_servers(
+) -> ExternalServers | None:
+    return read_external_servers(
         addresses, database=database, toxiproxy=toxiproxy, may_change_servers=False, wanted=wanted or Database()
     )
 

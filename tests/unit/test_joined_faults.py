@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from stallbench.errors import BadInputError
-from stallbench.joined import JoinedServers
-from stallbench.joined_faults import require_fit_for_joined
-from stallbench.scenario_file import read_scenario
+from stallbench.external.addresses import ExternalServers
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.validation.external import require_fit_for_external
 
-JOINED = JoinedServers(servers={})
-ALLOWED = JoinedServers(servers={}, may_change_servers=True)
+JOINED = ExternalServers(servers={})
+ALLOWED = ExternalServers(servers={}, may_change_servers=True)
 
 
 @pytest.mark.parametrize("name", ["longtx", "longtx-replica", "network-partition", "worker-crash", "retry-storm"])
 def test_most_scenarios_run_on_joined_servers(name: str) -> None:
-    require_fit_for_joined(read_scenario(name), JOINED)
+    require_fit_for_external(read_scenario(name), JOINED)
 
 
 @pytest.mark.parametrize(
@@ -30,29 +30,29 @@ def test_most_scenarios_run_on_joined_servers(name: str) -> None:
 def test_what_strikes_a_server_itself_is_refused(name: str, kind: str) -> None:
     for joined in (JOINED, ALLOWED):
         with pytest.raises(BadInputError, match=rf"faults\[\d\]: {kind} strikes a server itself"):
-            require_fit_for_joined(read_scenario(name), joined)
+            require_fit_for_external(read_scenario(name), joined)
 
 
 def test_what_others_feel_has_to_be_allowed() -> None:
     scenario = read_scenario("pool-exhaustion")
     with pytest.raises(BadInputError, match="idle_connections is felt by everybody on primary; say --allow-server-changes"):
-        require_fit_for_joined(scenario, JOINED)
-    require_fit_for_joined(scenario, ALLOWED)
+        require_fit_for_external(scenario, JOINED)
+    require_fit_for_external(scenario, ALLOWED)
 
 
 def test_how_the_bench_starts_servers_is_no_matter_of_joined_ones() -> None:
     scenario = read_scenario("longtx-replica", overrides=["database.replication_slot=true", "database.version=17"])
     with pytest.raises(BadInputError) as told:
-        require_fit_for_joined(scenario, ALLOWED)
+        require_fit_for_external(scenario, ALLOWED)
     assert [line.partition(":")[0] for line in str(told.value).splitlines()] == ["database.version", "database.replication_slot"]
 
 
 def test_nobody_elses_sessions_are_ended() -> None:
     with pytest.raises(BadInputError, match=r"maintenance\[0\]: watchdog ends sessions of others"):
-        require_fit_for_joined(read_scenario("longtx", variant="watchdog"), ALLOWED)
-    require_fit_for_joined(read_scenario("longtx", variant="reindex"), JOINED)
+        require_fit_for_external(read_scenario("longtx", variant="watchdog"), ALLOWED)
+    require_fit_for_external(read_scenario("longtx", variant="reindex"), JOINED)
 
 
 def test_a_second_server_is_not_joined() -> None:
     with pytest.raises(BadInputError, match=r"queue\.kind: redis_batches needs a redis beside its server"):
-        require_fit_for_joined(read_scenario("longtx", variant="redis_batches"), ALLOWED)
+        require_fit_for_external(read_scenario("longtx", variant="redis_batches"), ALLOWED)

@@ -10,10 +10,10 @@ import pytest
 from producers.locust_options import find_target, read_bounds, read_rate
 from producers.locust_target import ScenarioAlone
 from stallbench.errors import BadInputError
-from stallbench.locust_bounds import LocustBounds, bounds_of
+from stallbench.processes.role import Stop
 from stallbench.records.endpoint import Endpoint
-from stallbench.role import Stop
-from stallbench.scenario_file import read_scenario
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.locust_bounds import LocustBounds, bounds_of
 from tests.unit.scenario_text import SMALL, find_lines
 
 HERE = {"dsn": "postgresql://me@127.0.0.1/queues", "database": "queues"}

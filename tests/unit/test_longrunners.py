@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from longrunners import find_longrunners
-from longrunners.choice import Choice, find_faults, tell_fault
+from longrunners.validation import Choice, describe_issue, find_issues
 
 PROJECT = Path(__file__).resolve().parents[2]
 KINDS = [
@@ -65,7 +65,7 @@ def test_a_kind_says_what_it_is_and_explains_each_option(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_needs_no_option(kind: str) -> None:
     role = find_longrunners()[kind].roles[0]
-    assert find_faults(Choice(kind=kind, role=role)) == []
+    assert find_issues(Choice(kind=kind, role=role)) == []
 
 
 BAD_CHOICES: list[tuple[dict[str, Any], str]] = [
@@ -104,7 +104,7 @@ BAD_CHOICES: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("choice", "sentence"), BAD_CHOICES)
 def test_a_bad_choice_is_told_with_what_is_allowed(choice: dict[str, Any], sentence: str) -> None:
-    assert [tell_fault(fault) for fault in find_faults(Choice.model_validate(choice))] == [sentence]
+    assert [describe_issue(fault) for fault in find_issues(Choice.model_validate(choice))] == [sentence]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_bad_choice_is_told_with_what_is_allowed(choice: dict[str, Any], sente
     ],
 )
 def test_a_choice_whose_settings_are_there_is_good(kind: str, options: dict[str, object], settings: dict[str, object]) -> None:
-    assert find_faults(Choice(kind=kind, role="primary", options=options, settings=settings)) == []
+    assert find_issues(Choice(kind=kind, role="primary", options=options, settings=settings)) == []
 
 
 def test_all_choices_of_a_scenario_are_checked_by_one_command() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from stallbench.comparison.plan import make_plan
 from stallbench.comparison.record import begin_comparison
-from stallbench.comparison.report import tell_command
+from stallbench.comparison.report import format_command
 from stallbench.errors import NotCarriedOutError
-from stallbench.measured_load import read_capacity, with_measured_load
 from stallbench.records.events import EVENT_COLUMNS
-from stallbench.run_folder import RunFolder
-from stallbench.scenario_file import read_scenario
+from stallbench.run.capacity import read_capacity, with_measured_load
+from stallbench.run.folder import RunFolder
+from stallbench.scenario.file import read_scenario
 from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read, write
 
 __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
@@ -127,9 +127,9 @@ def test_nothing_counts_once_the_queue_was_empty(tmp_path: Path) -> None:
 
 def test_a_worker_that_found_nothing_though_jobs_were_left_did_not_find_the_queue_empty(tmp_path: Path) -> None:
     log(tmp_path, 1, every(0.01), empty_s=[0.4])
-    RunFolder(tmp_path).census.write_text("17,queued\nend,1\n")
+    RunFolder(tmp_path).final_snapshot.write_text("17,queued\nend,1\n")
     assert read_capacity(RunFolder(tmp_path), 1) == pytest.approx(100, rel=0.02)
-    RunFolder(tmp_path).census.write_text("end,0\n")
+    RunFolder(tmp_path).final_snapshot.write_text("end,0\n")
     with pytest.raises(NotCarriedOutError, match=r"until 0\.4 s, when the queue was empty"):
         read_capacity(RunFolder(tmp_path), 1)
 
@@ -173,7 +173,7 @@ def test_a_comparison_is_repeated_with_the_load_that_was_measured_if_it_was_that
     text = f'{SHARE}\n[variants.other]\nqueue.kind = "skip_locked"\n'
     plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=1).with_capacity(1000)
     _, record = begin_comparison(plan, tmp_path / "runs")
-    assert tell_command(record).endswith(" --seed 1 --set producers.rate=650")
+    assert format_command(record).endswith(" --seed 1 --set producers.rate=650")
     assert record.scenario.changes == (), "it is the scenario as it stands"
 
 

@@ -11,7 +11,7 @@ import pytest
 from stallbench.comparison import mitigations
 from stallbench.comparison.mitigations import PAGE, write_tables
 from stallbench.errors import BadInputError
-from stallbench.scenario_file import find_scenarios, read_scenario, read_variants
+from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 from tests.unit.made_up_comparison import make_made_up_record
 from tests.unit.scenario_text import SMALL, longrunners_here
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.parts import PostgresPart
-from stallbench.scenario import Database
+from stallbench.scenario.model import Database
 from stallbench.servers import postgres_starter
 from stallbench.servers.postgres_starter import PostgresStarter
+from stallbench.setup.components import PostgresPart
 
 NEW = Database(replica_settings={"transaction_timeout": "10s"})
 

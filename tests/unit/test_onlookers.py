@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.onlookers import Onlookers, read_watching
-from stallbench.processes import Processes
-from stallbench.run_folder import RunFolder
+from stallbench.observers import Observers, read_observer_options
+from stallbench.processes.supervisor import Processes
+from stallbench.run.folder import RunFolder
 from stallbench.servers.ports import find_free_port
 
 LABELS = {"scenario": "longtx", "variant": "control", "queue": "que", "engine": "postgres"}
@@ -21,13 +21,13 @@ def begin(tmp_path: Path, port: int) -> tuple[list[str], Processes]:
     folder.logs.mkdir(parents=True)
     (tmp_path / "scratch").mkdir()
     said: list[str] = []
-    watching = read_watching(expose=None, watch=True, watch_port=port, annotate=None)
-    onlookers = Onlookers(watching, folder, LABELS, said.append)
+    watching = read_observer_options(expose=None, watch=True, watch_port=port, annotate=None)
+    observers = Observers(watching, folder, LABELS, said.append)
     processes = Processes("a-token")
-    onlookers.begin(processes, tmp_path / "scratch")
-    onlookers.look([], processes.exposed(), {})
-    onlookers.end([])
-    onlookers.end([])
+    observers.begin(processes, tmp_path / "scratch")
+    observers.look([], processes.exposed(), {})
+    observers.end([])
+    observers.end([])
     return said, processes
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.parts import (
+from stallbench.setup.components import (
     MissingPartError,
     find_java,
     find_postgres,

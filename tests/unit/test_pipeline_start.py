@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.parts import JavaPart, MissingPartError
 from stallbench.pipeline import __main__ as command
 from stallbench.pipeline import session, training
 from stallbench.pipeline.class_archive import archive_path, use_archive
 from stallbench.pipeline.session import is_small
+from stallbench.setup.components import JavaPart, MissingPartError
 
 JAVA = JavaPart(home=Path("/nowhere/java"), version="17.0.1")
 

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from stallbench import packages, provision, toxiproxy_program
-from stallbench.packages import NotHadError
-from stallbench.provision import Step
-from stallbench.toxiproxy_program import install_toxiproxy
+from stallbench.setup import install as provision
+from stallbench.setup import packages, toxiproxy_program
+from stallbench.setup.install import Step
+from stallbench.setup.packages import NotHadError
+from stallbench.setup.toxiproxy_program import install_toxiproxy
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -213,9 +214,15 @@ def test_the_packaged_java_is_not_asked_for_the_module_that_it_lacks(tmp_path: P
     assert printed == f"[-first]{kept}[last]"
 
 
-@pytest.mark.parametrize("module", ["parts", "packages", "toxiproxy_program", "provision"])
+@pytest.mark.parametrize("module", ["components", "packages", "toxiproxy_program", "install"])
 def test_set_up_needs_nothing_but_the_standard_library(module: str) -> None:
-    bare = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import stallbench.{module}"]
+    bare = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import stallbench.setup.{module}",
+    ]
     ended = subprocess.run(bare, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
 

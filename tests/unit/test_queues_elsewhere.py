@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from stallbench.queues import NoQueueError, find_queue, find_queues
-from stallbench.scenario_file import read_scenario
-from stallbench.scenario_toml import ScenarioError
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.toml import ScenarioError
 from tests.defective_queues.claims_without_lock import ClaimsWithoutLock
 
 DEFECTIVE = Path(__file__).parent.parent / "defective_queues" / "claims_without_lock.py"

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from producers.producer import Producer, ProducerDocument
+from stallbench.processes.role import Stop
 from stallbench.queues import Backlog, Claim, ClaimExpiredError, NewJob, Promise, Queue, QueueOptions
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import EVENT_COLUMNS, EventLog
-from stallbench.role import Stop
 from workers.worker import Worker, WorkerDocument
 
 BROKEN = sqlite3.OperationalError("broken")
@@ -84,7 +84,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[FailingQueue]:
         queues.append(FailingQueue())
         return queues[-1]
 
-    monkeypatch.setattr("stallbench.queue_client.open_queue", open_another)
+    monkeypatch.setattr("stallbench.processes.queue_client.open_queue", open_another)
     return queues
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from stallbench.duration import format_duration, parse_duration_s
 from stallbench.errors import EXIT_BAD_INPUT, NotCarriedOutError
-from stallbench.longrunner_faults import ask_longrunners
-from stallbench.metrics import metric_names
+from stallbench.measures import metric_names
 from stallbench.queues import find_queues
-from stallbench.scenario import Scenario
-from stallbench.scenario_file import ScenarioError, find_scenarios, read_scenario, read_variants
+from stallbench.scenario.duration import format_duration, parse_duration_s
+from stallbench.scenario.file import ScenarioError, find_scenarios, read_scenario, read_variants
+from stallbench.scenario.model import Scenario
+from stallbench.scenario.validation.longrunners import ask_longrunners
 from tests.unit.scenario_text import SMALL, ask_longrunners_here, find_lines, longrunners_here, read, write
 
 __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
@@ -118,7 +118,7 @@ def test_longrunners_that_cannot_be_asked_end_the_command_with_a_reason(
         raise outcome
 
     ask_longrunners.cache_clear()
-    monkeypatch.setattr("stallbench.longrunner_faults.subprocess.run", fail)
+    monkeypatch.setattr("stallbench.scenario.validation.longrunners.subprocess.run", fail)
     with pytest.raises(NotCarriedOutError, match=re.escape(f"python -m longrunners --check {line}")):
         read(tmp_path, SMALL)
 

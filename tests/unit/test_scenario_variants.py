@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.scenario import Scenario
-from stallbench.scenario_file import read_variants
+from stallbench.scenario.file import read_variants
+from stallbench.scenario.model import Scenario
 from tests.unit.scenario_text import OF_POSTGRES, SMALL, find_lines, longrunners_here, read, write
 
 __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here

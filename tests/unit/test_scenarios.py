@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.scenario_file import find_scenarios, read_scenario, read_variants
+from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 
 SHIPPED = [(name, variant) for name, path in find_scenarios().items() for variant in (None, *read_variants(path))]
 

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from stallbench.errors import BadInputError
-from stallbench.run_record import describe_bench
-from stallbench.scenario_file import read_scenario
+from stallbench.run.record import describe_bench
+from stallbench.scenario.file import read_scenario
 from stallbench.soak.command import begin_or_resume
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.record import CycleRecord, SoakRecord
@@ -47,7 +47,7 @@ def make_soak(runs: Path, **changes: Any) -> Path:
         for_s=350,
         keep=3,
         is_joined=False,
-        cycles=(CycleRecord(number=1, stretch=1, status="completed", verdict="pass", start_ns=time.time_ns()),),
+        cycles=(CycleRecord(number=1, interval=1, status="completed", verdict="pass", start_ns=time.time_ns()),),
     ).model_copy(update=changes)
     folder = SoakFolder(runs / "soak-1")
     folder.path.mkdir(parents=True)

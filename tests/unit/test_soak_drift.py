@@ -29,7 +29,7 @@ def test_a_known_slope_is_found_within_its_interval() -> None:
     assert drift.high is not None
     assert drift.low < 8 < drift.high
     assert drift.slope == pytest.approx(8, abs=0.8)
-    assert drift.is_real
+    assert drift.is_significant
     assert drift.slope == pytest.approx(stats.theilslopes(values, HOURS).slope)
 
 
@@ -37,7 +37,7 @@ def test_one_cycle_in_which_the_machine_was_busy_is_no_drift() -> None:
     values = [*noise(2)[:-1], 500.0]
     drift = find_drift(HOURS, values, ONE_LINE)
     assert drift is not None
-    assert drift.is_real is False
+    assert drift.is_significant is False
     assert stats.linregress(HOURS, values).slope > 20
 
 
@@ -59,7 +59,7 @@ def test_what_does_not_drift_is_seldom_called_a_drift(autocorrelation: float) ->
     for seed in range(60):
         drift = find_drift(HOURS, noise(seed, autocorrelation), ONE_LINE)
         assert drift is not None
-        called += bool(drift.is_real)
+        called += bool(drift.is_significant)
     assert called <= 8  # docs/soak.md has the rates of more series
 
 
@@ -84,13 +84,13 @@ def test_few_cycles_have_a_slope_and_no_interval() -> None:
     drift = find_drift(HOURS[:n], [float(t) for t in range(n)], [0] * n)
     assert drift is not None
     assert drift.slope == pytest.approx(40)
-    assert (drift.low, drift.high, drift.is_real) == (None, None, None)
+    assert (drift.low, drift.high, drift.is_significant) == (None, None, None)
 
 
 def test_what_never_changes_does_not_drift() -> None:
     drift = find_drift(HOURS, [16384.0] * 40, ONE_LINE)
     assert drift is not None
-    assert (drift.slope, drift.low, drift.high, drift.is_real) == (0, 0, 0, False)
+    assert (drift.slope, drift.low, drift.high, drift.is_significant) == (0, 0, 0, False)
 
 
 def test_a_soak_of_days_is_put_together() -> None:
@@ -101,4 +101,4 @@ def test_a_soak_of_days_is_put_together() -> None:
     assert drift is not None
     assert drift.cycles == n
     assert drift.slope == pytest.approx(0.2, abs=0.01)
-    assert drift.is_real
+    assert drift.is_significant

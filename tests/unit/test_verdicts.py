@@ -241,11 +241,11 @@ def test_a_process_must_end_as_intended(tmp_path: Path, role: str, intended: str
 @pytest.mark.parametrize(
     ("known", "result"),
     [
-        ({"proven_ns": 1, "held": True}, "pass"),
-        ({"proven_ns": None, "held": None}, "fail"),
-        ({"proven_ns": 1, "held": None}, "unknown"),
-        ({"proven_ns": 1, "held": False}, "fail"),
-        ({"proven_ns": 1, "held": False, "may_be_ended": True}, "pass"),
+        ({"verified_ns": 1, "held": True}, "pass"),
+        ({"verified_ns": None, "held": None}, "fail"),
+        ({"verified_ns": 1, "held": None}, "unknown"),
+        ({"verified_ns": 1, "held": False}, "fail"),
+        ({"verified_ns": 1, "held": False, "may_be_ended": True}, "pass"),
     ],
 )
 def test_a_longrunner_counts_only_if_it_was_seen_to_the_end(tmp_path: Path, known: dict[str, Any], result: str) -> None:

@@ -1,0 +1,90 @@
+"""One comparison: every variant once a round, each as a run of its own, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from stallbench.comparison.plan import Plan, PlannedRun
+from stallbench.comparison.record import ComparedRun, ComparisonFolder, begin_comparison
+from stallbench.errors import StallbenchError
+from stallbench.pipeline.process import KeptPipeline
+from stallbench.run.capacity import describe_load, measure_capacity
+from stallbench.run.conclusion import conclude
+from stallbench.run.folder import RunFolder
+from stallbench.run.run import open_run
+from stallbench.run.view import RunView
+from stallbench.scenario.duration import format_duration
+from stallbench.servers.find_starters import find_starters
+
+
+def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> ComparisonFolder:
+    """Carry out the runs of ``plan`` one after the other; returns the comparison's folder, whose record says what became of each.
+
+    A run that could not be carried out does not stop the others; an interrupt ends the comparison with what was done until then.
+    What this machine's servers cannot do at all is left out, with a sentence. ``say`` is called with a sentence at a time. Raises
+    `NotCarriedOutError` if not even the comparison's folder can be made, or if nothing is left to compare.
+    """
+    plan = _leave_out_what_cannot_run(plan, say)
+    plan = _give_measured_load(plan, runs, say)
+    folder, record = begin_comparison(plan, runs)
+    say(f"{len(plan.runs)} runs of {', '.join(plan.chosen)} by turns, {format_duration(plan.duration_s)} of phases together")
+    status, reason = "completed", ""
+    try:
+        with KeptPipeline() as pipeline:
+            for planned in plan.runs:
+                say(f"\nrun {planned.number} of {len(plan.runs)}: {planned.variant}, round {planned.round}, seed {planned.seed}")
+                done = _carry_out_one(plan, planned, runs, pipeline)
+                say(f"{planned.variant}, round {planned.round}: {done.verdict or done.status}: {done.reason}")
+                record = record.with_run(done)
+                folder.write(record)
+                if done.status == "aborted":
+                    status, reason = "aborted", done.reason
+                    break
+    except KeyboardInterrupt:
+        status, reason = "aborted", "interrupted"
+    folder.write(record.model_copy(update={"status": status, "reason": reason}))
+    return folder
+
+
+def _leave_out_what_cannot_run(plan: Plan, say: Callable[[str], None]) -> Plan:
+    starters = find_starters()
+    obstacles = {name: starters[one.database.engine].find_obstacle(one.database) for name, one in plan.chosen.items()}
+    left_out = {name: obstacle for name, obstacle in obstacles.items() if obstacle}
+    for name, obstacle in left_out.items():
+        say(f"{name} is left out: {obstacle}")
+    return plan.without(left_out) if left_out else plan
+
+
+def _give_measured_load(plan: Plan, runs: Path, say: Callable[[str], None]) -> Plan:
+    """Measure once what the workers can do, if a load is a share of it: with loads of their own nothing could be compared.
+
+    On the reference, or on the first that wants a share if the reference has a rate.
+    """
+    wanting = {name: one for name, one in plan.chosen.items() if one.producers.wants_rate}
+    if not wanting:
+        return plan
+    first = next(iter(wanting))
+    rated = plan.with_capacity(measure_capacity(wanting[first], say, runs))
+    for name, one in wanting.items():
+        if name == first or one.producers != wanting[first].producers:
+            say(describe_load(one, rated.chosen[name]))
+    return rated
+
+
+def _carry_out_one(plan: Plan, planned: PlannedRun, runs: Path, pipeline: KeptPipeline) -> ComparedRun:
+    """Carry out a run, make its tables and its report, and say what came of it."""
+    done = ComparedRun(number=planned.number, round=planned.round, variant=planned.variant, seed=planned.seed)
+    folder: RunFolder | None = None
+    try:
+        with RunView() as view, open_run(plan.scenario_of(planned), runs, view) as started:
+            folder = started.folder
+            done = done.model_copy(update={"folder": folder.path.name})
+            started.carry_out()
+        verdict = conclude(folder, pipeline.make_tables)
+    except KeyboardInterrupt:
+        return done.model_copy(update={"status": "aborted", "reason": "interrupted"})
+    except (StallbenchError, OSError, subprocess.SubprocessError) as error:
+        return done.model_copy(update={"status": "failed", "reason": str(error).strip().partition("\n")[0]})
+    return done.model_copy(update={"status": "completed", "verdict": verdict.verdict, "reason": verdict.reason})

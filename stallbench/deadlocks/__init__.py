@@ -1,0 +1,1 @@
+"""Deadlock reports of servers: parsed, grouped, drawn."""

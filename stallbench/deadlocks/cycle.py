@@ -1,0 +1,62 @@
+"""A deadlock's circle as chains of stations, in the order in which a diagram shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stallbench.deadlocks.deadlock import Deadlock, Transaction, Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """Transactions, each waiting for a lock of the next."""
+
+    steps: tuple[tuple[Transaction, Wait | None], ...]
+    """Each transaction with its wait; None where the listing does not tell what it waits for."""
+    closed: bool
+    """Whether the last one's lock is the first one's."""
+
+
+def find_chains(deadlock: Deadlock) -> Sequence[Chain]:
+    """Return the circle, and then what the listing leaves loose: of a whole listing there is nothing."""
+    waits = {wait.waiter.number: wait for wait in deadlock.waits()}
+    transactions = {transaction.number: transaction for transaction in deadlock.transactions}
+    left = list(transactions)
+    chains: list[Chain] = []
+    circle = _find_circle(waits, left)
+    if circle:
+        chains.append(Chain(steps=tuple((transactions[number], waits[number]) for number in circle), closed=True))
+        left = [number for number in left if number not in circle]
+    while left:
+        steps = []
+        number: int | None = _find_start(waits, left)
+        while number in left:
+            left.remove(number)
+            wait = waits.get(number)
+            steps.append((transactions[number], wait))
+            number = wait.holder.number if wait and wait.holder else None
+        chains.append(Chain(steps=tuple(steps), closed=False))
+    return chains
+
+
+def _find_circle(waits: dict[int, Wait], numbers: Sequence[int]) -> list[int]:
+    """Return the numbers along the first circle, from the lowest on; empty when none is closed."""
+    for start in numbers:
+        path: list[int] = []
+        number: int | None = start
+        while number is not None and number not in path:
+            path.append(number)
+            wait = waits.get(number)
+            number = wait.holder.number if wait and wait.holder else None
+        if number is not None:
+            circle = path[path.index(number) :]
+            first = circle.index(min(circle))
+            return circle[first:] + circle[:first]
+    return []
+
+
+def _find_start(waits: dict[int, Wait], numbers: Sequence[int]) -> int:
+    """Return the transaction that none of the others waits for, where a chain begins; else the first."""
+    awaited = {wait.holder.number for number in numbers if (wait := waits.get(number)) and wait.holder}
+    return next((number for number in numbers if number not in awaited), numbers[0])

@@ -1,0 +1,59 @@
+"""Like deadlocks taken together: a queue's are hundreds of the same few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stallbench.deadlocks.deadlock import Deadlock, shape_of
+from stallbench.deadlocks.diagram import draw_deadlock
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlockGroup:
+    """Deadlocks of the same statements over the same indexes with the same victim."""
+
+    count: int
+    victim: str
+    """The statement that was rolled back, its constants as ``?``; `UNKNOWN` if the server did not say."""
+    others: tuple[str, ...]
+    """The statements that went on."""
+    places: tuple[str, ...]
+    """What they waited for: ``jobs.PRIMARY``."""
+    example: Deadlock
+    """The first of them."""
+    diagram: str
+    """The example as an inline SVG."""
+
+    @property
+    def repeats_job(self) -> bool:
+        """Say whether the victim is a DELETE: a job that was done and now stays in the queue, to be done again."""
+        return self.victim.lower().startswith("delete")
+
+
+def group_deadlocks(deadlocks: Iterable[Deadlock], names: Mapping[int, str] | None = None) -> Sequence[DeadlockGroup]:
+    """Return the groups, the most frequent first; ``names`` has the name of a connection by its thread id.
+
+    The same deadlock counts once: a status shows the latest for as long as there is no later one.
+    """
+    distinct = {(d.when, tuple(t.transaction_id for t in d.transactions)): d for d in deadlocks}
+    found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Deadlock]] = {}
+    for deadlock in distinct.values():
+        victim = shape_of(deadlock.victim.sql) if deadlock.victim else UNKNOWN
+        others = tuple(sorted(shape_of(t.sql) for t in deadlock.transactions if not t.rolled_back))
+        places = tuple(sorted(wait.lock.place for wait in deadlock.waits()))
+        found.setdefault((victim, others, places), []).append(deadlock)
+    groups = [
+        DeadlockGroup(
+            count=len(alike),
+            victim=victim,
+            others=others,
+            places=places,
+            example=alike[0],
+            diagram=draw_deadlock(alike[0], names),
+        )
+        for (victim, others, places), alike in found.items()
+    ]
+    return sorted(groups, key=lambda group: -group.count)

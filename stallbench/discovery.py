@@ -1,0 +1,74 @@
+"""Finds plug-ins: every file of a package, and every installed distribution's entry points.
+
+A queue, fault, collector, check, longrunner, kind of maintenance, server starter or server adapter is added by adding a
+file to its package. A third party's is found in the entry-point group of its kind (`ENTRY_POINT_GROUPS` says which), for example
+in its ``pyproject.toml``::
+
+    [project.entry-points."stallbench.faults"]
+    lunar_eclipse = "my_package.faults:LunarEclipse"
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from importlib import metadata
+from types import ModuleType
+from typing import Any, TypeVar, cast
+
+from stallbench.errors import BadInputError
+
+ENTRY_POINT_GROUPS = (
+    "stallbench.queues",
+    "stallbench.faults",
+    "stallbench.collectors",
+    "stallbench.checks",
+    "stallbench.longrunners",
+    "stallbench.maintenance",
+    "stallbench.starters",
+    "stallbench.adapters",
+)
+"""The group of each kind of plug-in."""
+
+PluginT = TypeVar("PluginT")
+
+
+def discover(
+    package: ModuleType, base: type[PluginT], group: str, *, is_plugin: Callable[[type[PluginT]], bool] | None = None
+) -> list[type[PluginT]]:
+    """Return every concrete subclass of ``base`` in the modules of ``package``, then those of the entry points of ``group``.
+
+    Modules are loaded in alphabetical order; ``__main__`` is not loaded. A class counts in the module that defines it.
+    ``is_plugin``: what else makes a class one, for bases whose intermediate classes are not abstract.
+    Raises `BadInputError` if an entry point cannot be loaded or is no subclass of ``base``.
+    """
+    modules = [
+        importlib.import_module(f"{package.__name__}.{info.name}")
+        for info in pkgutil.iter_modules(package.__path__)
+        if info.name != "__main__"
+    ]
+    members: list[tuple[ModuleType, Any]] = [
+        (module, member) for module in modules for _, member in inspect.getmembers(module, inspect.isclass)
+    ]
+    found = [member for module, member in members if member.__module__ == module.__name__ and _is_concrete(member, base)]
+    found += [
+        _load(entry_point, base, group) for entry_point in sorted(metadata.entry_points(group=group), key=lambda one: one.name)
+    ]
+    return [each for each in found if is_plugin is None or is_plugin(each)]
+
+
+def _is_concrete(member: type[Any], base: type[Any]) -> bool:
+    return issubclass(member, base) and member is not base and not inspect.isabstract(member)
+
+
+def _load(entry_point: metadata.EntryPoint, base: type[PluginT], group: str) -> type[PluginT]:
+    where = f"entry point {entry_point.name} = {entry_point.value!r} of group {group}"
+    try:
+        loaded: Any = entry_point.load()
+    except Exception as error:
+        raise BadInputError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not (inspect.isclass(loaded) and _is_concrete(loaded, base)):
+        raise BadInputError(f"{where} is not a concrete subclass of {base.__module__}.{base.__name__}")
+    return cast("type[PluginT]", loaded)

@@ -1,0 +1,26 @@
+"""The engines that a queue can live on: what a scenario may ask of each (`traits`), and how to connect to it (one file each).
+
+A driver is loaded when its engine is used, so that a worker on PostgreSQL does not wait for the libraries of the others.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from stallbench.engines.driver import Driver
+from stallbench.engines.traits import ENGINES, Engine, EngineTraits
+
+__all__ = ["ENGINES", "Driver", "Engine", "EngineTraits", "driver_of", "loaded_errors"]
+
+
+def driver_of(engine: str) -> Driver:
+    """Return the driver of an engine that `stallbench.engines` names."""
+    driver: Driver = importlib.import_module(f"{__name__}.{engine}").DRIVER
+    return driver
+
+
+def loaded_errors() -> tuple[type[Exception], ...]:
+    """Return what the libraries of the drivers in use raise, for an ``except`` that does not know the engine."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(f"{__name__}.")]
+    return tuple(error for module in modules if hasattr(module, "DRIVER") for error in module.DRIVER.errors)

@@ -1,0 +1,102 @@
+"""MySQL, through PyMySQL."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from typing import Any
+
+import pymysql
+
+from stallbench.engines.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
+from stallbench.records.endpoint import Endpoint
+
+ANY_USER = ""
+"""User of an endpoint whose server lets everybody in who has the password; each process then takes its own name for the user's, which
+is the only name of it that InnoDB's reports show."""
+
+
+LONGEST_USER = 32
+"""Characters of a user's name in MySQL; MariaDB takes more."""
+
+
+class MySQLDriver(Driver):
+    """PyMySQL's connections, in autocommit."""
+
+    errors = (pymysql.Error,)
+
+    def connect(self, endpoint: Endpoint, name: str) -> pymysql.Connection:
+        """Connect; raises `pymysql.OperationalError` when the server cannot be reached."""
+        return self._connect(endpoint, name)
+
+    def connect_to_watch(self, endpoint: Endpoint, name: str) -> pymysql.Connection:
+        """Connect with a time limit on every answer, and without waiting for anybody's locks."""
+        connection = self._connect(endpoint, name, read_timeout=WATCH_TIMEOUT_S)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET lock_wait_timeout = 1, innodb_lock_wait_timeout = 1")
+        except BaseException:
+            self.close(connection)
+            raise
+        return connection
+
+    def is_closed(self, connection: pymysql.Connection) -> bool:
+        """Whether PyMySQL has closed its socket."""
+        return not connection.open
+
+    def read_clock(self, connection: pymysql.Connection) -> int:
+        """To the microsecond."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)")
+            row = cursor.fetchone()
+        assert row is not None
+        return int(row[0]) * 1000
+
+    def abort(self, connection: pymysql.Connection) -> None:
+        """Shut its socket down."""
+        with suppress(OSError, AttributeError):
+            connection._sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
+
+    def console(self, endpoint: Endpoint) -> str:
+        """Return a call of MariaDB's or MySQL's client, under any name."""
+        password = endpoint.password.get_secret_value()
+        return f"MYSQL_PWD={password} mysql -h {endpoint.host} -P {endpoint.port} -u {endpoint.user or 'me'} {endpoint.database}"
+
+    def code(self, error: Exception) -> str:
+        """Return the server's or the client library's error number, like ``1213``."""
+        number = error.args[0] if error.args else None
+        return str(number) if isinstance(number, int) and number else type(error).__name__
+
+    def describe(self, error: Exception) -> str:
+        """Return the words without the number."""
+        return " ".join(str(error.args[1]).split()) if len(error.args) > 1 else super().describe(error)
+
+    def _connect(self, endpoint: Endpoint, name: str, read_timeout: float | None = None) -> pymysql.Connection:
+        return pymysql.connect(
+            host=endpoint.host,
+            port=endpoint.port,
+            database=endpoint.database,
+            user=endpoint.user or name[:LONGEST_USER],
+            password=endpoint.password.get_secret_value(),
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=CONNECT_TIMEOUT_S,
+            read_timeout=read_timeout,
+            program_name=f"stallbench:{name}",
+        )
+
+
+DRIVER = MySQLDriver()
+
+
+def read_replica_status(cursor: Any) -> dict[str, Any]:
+    """Return ``SHOW REPLICA STATUS`` by names in small letters, with ``replica`` for ``slave`` and ``source`` for ``master``.
+
+    Empty if the server follows nobody.
+    """
+    cursor.execute("SHOW REPLICA STATUS")
+    row = cursor.fetchone()
+    if row is None:
+        return {}
+    names = [column[0].lower().replace("slave", "replica").replace("master", "source") for column in cursor.description]
+    return dict(zip(names, row, strict=True))

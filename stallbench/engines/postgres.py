@@ -1,0 +1,111 @@
+"""PostgreSQL, through psycopg."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.types.string import TextLoader
+
+from stallbench.engines.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
+from stallbench.records.endpoint import Endpoint
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+_TO_WATCH = f"""
+SET statement_timeout = '{WATCH_TIMEOUT_S:.0f}s';
+SET lock_timeout = '100ms';
+SET idle_session_timeout = 0;
+SET default_transaction_read_only = on;
+SET max_parallel_workers_per_gather = 0;
+SET jit = off
+"""
+
+
+def connect(endpoint: Endpoint, name: str) -> Connection:
+    """Connect in autocommit, known to the server as the application ``stallbench:<name>``.
+
+    JSON columns are handed over as text: a queue's payload is not the bench's to parse. Raises `psycopg.OperationalError` when
+    the server cannot be reached within `CONNECT_TIMEOUT_S`.
+    """
+    connection = psycopg.connect(
+        host=endpoint.host,
+        port=endpoint.port,
+        dbname=endpoint.database,
+        user=endpoint.user,
+        password=endpoint.password.get_secret_value(),
+        application_name=f"stallbench:{name}",
+        connect_timeout=CONNECT_TIMEOUT_S,
+        autocommit=True,
+    )
+    if not endpoint.prepared_statements:
+        connection.prepare_threshold = None
+    for kind in ("json", "jsonb"):
+        connection.adapters.register_loader(kind, TextLoader)
+    return connection
+
+
+class PostgresDriver(Driver):
+    """psycopg's connections, in autocommit."""
+
+    errors = (psycopg.Error,)
+
+    def connect(self, endpoint: Endpoint, name: str) -> Connection:
+        """Connect as `connect` does."""
+        return connect(endpoint, name)
+
+    def connect_to_watch(self, endpoint: Endpoint, name: str) -> Connection:
+        """Connect for reading only: no statement is spread over processors or compiled, for the servers need both themselves."""
+        connection = connect(endpoint, name)
+        try:
+            connection.execute(_TO_WATCH)
+            connection.prepare_threshold = 0  # every statement is sent again and again: prepare it the first time
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def is_closed(self, connection: Connection) -> bool:
+        """Whether psycopg says so."""
+        return connection.closed
+
+    def read_clock(self, connection: Connection) -> int:
+        """Of the moment, not of the transaction; to the microsecond."""
+        row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8").fetchone()
+        assert row is not None
+        return int(row[0]) * 1000
+
+    def settle(self, connection: Connection, tables: Sequence[str]) -> None:
+        """Vacuum and analyse them, as autovacuum does with its next look at a table that has grown."""
+        names = sql.SQL(", ").join(sql.Identifier(table) for table in tables)
+        connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(names))
+
+    def abort(self, connection: Connection) -> None:
+        """Shut its socket down."""
+        with (
+            suppress(OSError, psycopg.Error),  # closed in the meantime, which is all that is wanted
+            socket.socket(fileno=os.dup(connection.pgconn.socket)) as copy,
+        ):
+            copy.shutdown(socket.SHUT_RDWR)
+
+    def console(self, endpoint: Endpoint) -> str:
+        """Return a call of psql."""
+        password = endpoint.password.get_secret_value()
+        return f"PGPASSWORD={password} psql -h {endpoint.host} -p {endpoint.port} -U {endpoint.user} {endpoint.database}"
+
+    def code(self, error: Exception) -> str:
+        """Return the SQLSTATE, if the server gave one."""
+        return getattr(error, "sqlstate", None) or type(error).__name__
+
+    def describe(self, error: Exception) -> str:
+        """Return the server's own words, if it gave any."""
+        words = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+        return words or super().describe(error)
+
+
+DRIVER = PostgresDriver()

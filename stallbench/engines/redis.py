@@ -1,0 +1,54 @@
+"""Redis, through redis-py."""
+
+from __future__ import annotations
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from stallbench.engines.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
+from stallbench.records.endpoint import Endpoint
+
+
+class RedisDriver(Driver):
+    """One connection for each client, held open; a broken call is not tried again behind the queue's back."""
+
+    errors = (redis.RedisError,)
+
+    def connect(self, endpoint: Endpoint, name: str) -> redis.Redis:
+        """Connect and ask for a sign of life; raises `redis.ConnectionError` when the server cannot be reached."""
+        return self._connect(endpoint, name, None)
+
+    def connect_to_watch(self, endpoint: Endpoint, name: str) -> redis.Redis:
+        """Connect with a time limit on every answer."""
+        return self._connect(endpoint, name, WATCH_TIMEOUT_S)
+
+    def is_closed(self, connection: redis.Redis) -> bool:
+        """Whether the client has let its connection go."""
+        return connection.connection is None
+
+    def read_clock(self, connection: redis.Redis) -> int:
+        """By TIME, to the microsecond."""
+        seconds, microseconds = connection.time()
+        return (int(seconds) * 1_000_000 + int(microseconds)) * 1000
+
+    def console(self, endpoint: Endpoint) -> str:
+        """Return a call of redis-cli."""
+        return f"REDISCLI_AUTH={endpoint.password.get_secret_value()} redis-cli -h {endpoint.host} -p {endpoint.port}"
+
+    def _connect(self, endpoint: Endpoint, name: str, timeout_s: float | None) -> redis.Redis:
+        client = redis.Redis(
+            host=endpoint.host,
+            port=endpoint.port,
+            password=endpoint.password.get_secret_value() or None,
+            client_name=f"stallbench:{name}",
+            socket_connect_timeout=CONNECT_TIMEOUT_S,
+            socket_timeout=timeout_s,
+            retry=Retry(NoBackoff(), 0),
+            single_connection_client=True,
+        )
+        client.ping()
+        return client
+
+
+DRIVER = RedisDriver()

@@ -1,0 +1,138 @@
+"""Servers that the bench did not start and is told to join: what the command line says of them, read and checked.
+
+A password never stands in an address: the process list shows those. It comes by the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from pydantic import SecretStr
+
+from stallbench.engines import ENGINES, Engine
+from stallbench.errors import BadInputError
+from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
+from stallbench.scenario.model import Database
+from stallbench.scenario.validation.suggestion import did_you_mean
+
+_SCHEMES: Mapping[str, tuple[Engine, int]] = {
+    "postgresql": ("postgres", 5432),
+    "postgres": ("postgres", 5432),
+    "mariadb": ("mariadb", 3306),
+    "mysql": ("mysql", 3306),
+}
+_TOXIPROXY_PORT = 8474
+_MOST_REPLICAS = 3
+_ANY_USER = ("mariadb", "mysql")
+"""Engines on which an address without a user means that each process logs in under its own name, as on a private server."""
+_FORM = "expected NAME=SCHEME://USER@HOST:PORT/DATABASE, with NAME primary, replica-1, .. and SCHEME postgresql, mariadb or mysql"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalServers:
+    """Servers of somebody else's, as the bench reaches them."""
+
+    servers: Mapping[str, Endpoint]
+    """By name, in the order ``primary``, ``replica-1``, .."""
+    toxiproxy: tuple[str, int] | None = None
+    """Host and control port of a Toxiproxy that is there; the bench starts one of its own if none."""
+    may_change_servers: bool = False
+    """Whether settings and faults that everybody on the servers feels are allowed."""
+
+
+def read_external_servers(
+    addresses: Sequence[str], *, database: str | None, toxiproxy: str | None, may_change_servers: bool, wanted: Database
+) -> ExternalServers | None:
+    """Read ``--dsn`` and what goes with it; none if no server is to be joined. ``wanted``: what the scenario asks for.
+
+    Raises `BadInputError`, a line for each fault, when an address cannot be meant, is of another engine, or names another database
+    than ``database``.
+    """
+    if not addresses:
+        for option, given in (
+            ("--database", database),
+            ("--toxiproxy", toxiproxy),
+            ("--allow-server-changes", may_change_servers),
+        ):
+            if given:
+                raise BadInputError(f"{option} goes with --dsn: it is about servers that the bench joins")
+        return None
+    names = ["primary", *(f"replica-{number}" for number in range(1, _MOST_REPLICAS + 1))]
+    needed = names[: 1 + wanted.replicas]
+    faults: list[str] = []
+    servers: dict[str, Endpoint] = {}
+    for address in addresses:
+        name, separator, url = address.partition("=")
+        if not separator or "://" in name:
+            name, url = "primary", address
+        try:
+            endpoint = _read_address(name, url, names, wanted.engine, database)
+        except BadInputError as error:
+            faults.append(str(error))
+        else:
+            if servers.setdefault(name, endpoint) is not endpoint:
+                faults.append(f"--dsn {name}: given twice")
+    missing = [name for name in needed if name not in servers]
+    if missing and not faults:
+        faults.append(f"--dsn {missing[0]}=.. is missing: the scenario needs {', '.join(needed)}")
+    proxy = None
+    try:
+        proxy = _read_toxiproxy(toxiproxy) if toxiproxy else None
+    except BadInputError as error:
+        faults.append(str(error))
+    if faults:
+        raise BadInputError("\n".join(faults))
+    return ExternalServers(
+        servers={name: servers[name] for name in names if name in servers}, toxiproxy=proxy, may_change_servers=may_change_servers
+    )
+
+
+def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, database: str | None) -> Endpoint:
+    if name not in names:
+        raise BadInputError(
+            f"--dsn {name}: no server is called so; expected one of {', '.join(names)}{did_you_mean(name, names)}"
+        )
+    parts, port = _split(f"--dsn {name}", url)
+    if parts.password is not None:
+        raise BadInputError(
+            f"--dsn {name}: holds a password, which the process list would show; leave it out and set {PASSWORD_VARIABLE}"
+        )
+    if parts.scheme not in _SCHEMES:
+        raise BadInputError(f"--dsn {name}: {_FORM}{did_you_mean(parts.scheme, _SCHEMES)}")
+    found_engine, usual_port = _SCHEMES[parts.scheme]
+    if found_engine != engine:
+        raise BadInputError(f"--dsn {name}: is {ENGINES[found_engine].title}; the scenario runs on {ENGINES[engine].title}")
+    named = unquote(parts.path.removeprefix("/"))
+    if not named or (not parts.username and engine not in _ANY_USER) or not parts.hostname or parts.query or parts.fragment:
+        raise BadInputError(f"--dsn {name}: {_FORM}")
+    if named != database:
+        repeated = f"--database says {database!r}" if database else "--database is not given"
+        raise BadInputError(
+            f"--dsn {name}: names database {named!r}, and {repeated}; repeat the name there, for the bench writes into it"
+        )
+    return Endpoint(
+        engine=engine,
+        host=parts.hostname,
+        port=port or usual_port,
+        database=named,
+        user=unquote(parts.username or ""),
+        password=SecretStr(os.environ.get(PASSWORD_VARIABLE, "")),
+    )
+
+
+def _read_toxiproxy(url: str) -> tuple[str, int]:
+    parts, port = _split("--toxiproxy", url)
+    if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
+        raise BadInputError(f"--toxiproxy {url}: expected http://HOST:PORT, the address of its API")
+    return parts.hostname, port or _TOXIPROXY_PORT
+
+
+def _split(option: str, url: str) -> tuple[SplitResult, int | None]:
+    try:
+        parts = urlsplit(url)
+        return parts, parts.port
+    except ValueError as error:
+        raise BadInputError(f"{option}: cannot be read as an address: {error}") from error

@@ -1,0 +1,151 @@
+"""Joins the servers of a run that the bench did not start: looks at each, borrows what it was allowed to, and notes what to undo."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from stallbench import external
+from stallbench.discovery import discover
+from stallbench.engines import ENGINES
+from stallbench.errors import NotCarriedOutError
+from stallbench.external.adapter import ServerAdapter
+from stallbench.external.addresses import ExternalServers
+from stallbench.external.cleanup_journal import CleanupJournal
+from stallbench.processes.process import Process
+from stallbench.processes.supervisor import Processes
+from stallbench.records.endpoint import Endpoint
+from stallbench.scenario.model import Database, SettingValue
+from stallbench.servers.cluster import Cluster, Role, Server
+from stallbench.servers.toxiproxy import ToxiproxyServer, join_toxiproxy, start_toxiproxy
+
+
+@cache
+def find_adapters() -> dict[str, type[ServerAdapter]]:
+    """Return the adapters by engine."""
+    found = discover(external, ServerAdapter, "stallbench.adapters")
+    return {engine: adapter for adapter in found for engine in adapter.engines}
+
+
+@dataclass(slots=True)
+class ExternalDaemon:
+    """What stands for a server that the bench neither starts nor stops."""
+
+    name: str
+    endpoint: Endpoint
+    version: str
+    settings_in_force: dict[str, str] = field(default_factory=dict)
+    process: Process | None = None
+    log: Path | None = None
+
+    def stop(self) -> None:
+        """Leave it running: it is somebody else's."""
+
+    def kill(self) -> None:
+        """Refuse; raises `NotCarriedOutError`."""
+        raise NotCarriedOutError(f"{self.name} was joined; the bench neither kills nor restarts a server that it did not start")
+
+    start_again = kill
+
+    def check(self) -> None:
+        """See nothing: what ends it shows in its clients' errors."""
+
+
+def join_cluster(
+    joined: ExternalServers,
+    database: Database,
+    *,
+    journal: CleanupJournal,
+    logs: Path,
+    processes: Processes,
+    progress: Callable[[str], None],
+) -> Cluster:
+    """Return the servers, proven to let the bench in, to have the roles and settings that ``database`` asks for, and empty.
+
+    What the bench changes is noted in ``journal`` before it is changed. Raises `NotCarriedOutError`.
+    """
+    if joined.toxiproxy:
+        toxiproxy = join_toxiproxy(*joined.toxiproxy)
+        journal.record_toxiproxy(*joined.toxiproxy)
+    else:
+        toxiproxy = start_toxiproxy(processes, logs)
+    cluster = Cluster(toxiproxy)
+    for name, endpoint in joined.servers.items():
+        role: Role = "primary" if name == "primary" else "replica"
+        adapter = find_adapters()[endpoint.engine](name, endpoint)
+        try:
+            adapter.require_role(role)
+            # First the database: what is somebody else's, or in use, is refused before anything on its server is changed.
+            if role == "primary":
+                adapter.adapt()
+                journal.record_database(name, endpoint)
+            _require_settings(adapter, _wanted_settings(database, role), journal if joined.may_change_servers else None)
+            daemon = ExternalDaemon(name, endpoint, adapter.read_version(), adapter.read_settings())
+        finally:
+            adapter.close()
+        proxied = _put_behind_proxy(toxiproxy, name, endpoint, journal)
+        proxied = proxied.model_copy(update={"prepared_statements": database.prepared_statements})
+        cluster.servers.append(
+            Server(
+                name=name,
+                role=role,
+                direct=endpoint,
+                proxied=proxied,
+                daemon=daemon,
+                start_ns=time.time_ns(),
+            )
+        )
+        title = ENGINES[database.engine].title
+        progress(f"{name} is joined: {title} {daemon.version} on {endpoint.host}, behind Toxiproxy {toxiproxy.version}")
+    return cluster
+
+
+def note_what_was_made(endpoint: Endpoint) -> None:
+    """Write into the primary's database what the queue has just made there."""
+    adapter = find_adapters()[endpoint.engine]("primary", endpoint)
+    try:
+        adapter.note_what_was_made()
+    finally:
+        adapter.close()
+
+
+def _wanted_settings(database: Database, role: str) -> dict[str, SettingValue]:
+    wanted = dict(database.settings)
+    if role == "replica":
+        if database.engine == "postgres":
+            wanted["hot_standby_feedback"] = database.hot_standby_feedback
+        wanted |= database.replica_settings
+    return wanted
+
+
+def _require_settings(adapter: ServerAdapter, wanted: Mapping[str, SettingValue], journal: CleanupJournal | None) -> None:
+    differing = adapter.find_differing(wanted)
+    if differing and journal is None:
+        told = ", ".join(f"{name} (is {is_!r}, wanted {want!r})" for name, (is_, want) in differing.items())
+        raise NotCarriedOutError(
+            f"{adapter.name} has other settings than the scenario asks for: {told}. Set them there, leave them out with --set, "
+            "or let the bench set them and set them back: --allow-server-changes"
+        )
+    for name, (before, _) in differing.items():
+        assert journal is not None
+        journal.record_setting(adapter.name, adapter.endpoint, name, before, was_altered=adapter.is_altered(name))
+        adapter.change_setting(name, wanted[name])
+    if still := adapter.find_differing({name: wanted[name] for name in differing}):
+        told = ", ".join(f"{name} is {is_!r}, not {want!r}" for name, (is_, want) in still.items())
+        raise NotCarriedOutError(f"{adapter.name} took the scenario's settings otherwise than meant: {told}")
+
+
+def _put_behind_proxy(toxiproxy: ToxiproxyServer, name: str, endpoint: Endpoint, journal: CleanupJournal) -> Endpoint:
+    """Take the proxy of that name if there is one, else make it; a proxy ``replication-<name>`` is used by faults if it is there."""
+    for used in (name, f"replication-{name}"):
+        if toxiproxy.process is None and toxiproxy.find_proxy_port(used) is not None:
+            journal.record_cleared_proxy(used)
+    port = toxiproxy.find_proxy_port(name)
+    if port is None:
+        port = toxiproxy.add_proxy(name, endpoint.port, endpoint.host)
+        if toxiproxy.process is None:
+            journal.record_proxy(name)
+    return endpoint.model_copy(update={"host": toxiproxy.host, "port": port})

@@ -1,0 +1,114 @@
+"""The bench on a MariaDB or MySQL server that it joined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pymysql
+
+from stallbench.engines.mysql import read_replica_status
+from stallbench.errors import NotCarriedOutError
+from stallbench.external.adapter import MARK, MadeObject, ServerAdapter
+from stallbench.scenario.model import SettingValue
+from stallbench.servers.mysql import read_changed_settings
+
+_ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0"}
+
+_OBJECTS = """
+SELECT CASE table_type WHEN 'VIEW' THEN 'VIEW' ELSE 'TABLE' END, table_name FROM information_schema.tables
+WHERE table_schema = database() AND table_name <> %s
+UNION ALL
+SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = database()
+UNION ALL
+SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = database()
+"""
+
+
+class MySQLAdapter(ServerAdapter):
+    """Settings by SET GLOBAL, which lasts until the server is restarted or the bench sets back what was there."""
+
+    engines = frozenset({"mariadb", "mysql"})
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Execute it."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, tuple(values) or None)
+            return list(cursor.fetchall())
+
+    def read_version(self) -> str:
+        """Without the product's name."""
+        return str(self.execute("SELECT version()")[0][0]).split("-")[0]
+
+    def read_settings(self) -> dict[str, str]:
+        """As those of a private server."""
+        with self.connection.cursor() as cursor:
+            return read_changed_settings(cursor)
+
+    def require_role(self, role: str) -> None:
+        """By whether it is read only, and whether both of its replication's threads run."""
+        if role == "primary":
+            if self.execute("SELECT @@global.read_only + 0") != [(0,)]:
+                raise NotCarriedOutError(f"{self.name} is read only: it takes no writes; give the primary's address")
+            return
+        with self.connection.cursor() as cursor:
+            status = read_replica_status(cursor)
+        if status.get("replica_io_running") != "Yes" or status.get("replica_sql_running") != "Yes":
+            raise NotCarriedOutError(f"{self.name} does not follow a primary")
+
+    def find_differing(self, wanted: Mapping[str, SettingValue]) -> dict[str, tuple[str, str]]:
+        """By the text of the global value; ON is 1."""
+        differing: dict[str, tuple[str, str]] = {}
+        for name, value in wanted.items():
+            in_force = self._read(name)
+            if _comparable(in_force) != _comparable(value):
+                differing[name] = (in_force, str(value))
+        return differing
+
+    def change_setting(self, name: str, value: SettingValue) -> None:
+        """Set it for all sessions to come."""
+        try:
+            self.execute(f"SET GLOBAL {name} = %s", (value,))
+        except pymysql.Error as error:
+            raise NotCarriedOutError(
+                f"{self.name} does not let the bench set {name} = {value!r}: {self.driver.describe(error)}; start the server with it"
+            ) from error
+
+    def reset_setting(self, name: str, before: str, *, was_altered: bool) -> None:
+        """Set what was there before."""
+        value = int(before) if before.lstrip("-").isdigit() else before
+        self.execute(f"SET GLOBAL {name} = %s", (value,))
+
+    def count_others(self) -> int:
+        """By the database that they are in."""
+        others = "SELECT count(*) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
+        return int(self.execute(others)[0][0])
+
+    def find_objects(self) -> set[MadeObject]:
+        """From the database's own part of the information schema."""
+        return {MadeObject(kind, f"`{name}`") for kind, name in self.execute(_OBJECTS, (MARK,))}
+
+    def read_mark(self) -> set[MadeObject] | None:
+        """From the database itself."""
+        there = "SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name = %s"
+        if self.execute(there, (MARK,)) == [(0,)]:
+            return None
+        return {MadeObject(*row) for row in self.execute(f"SELECT kind, name FROM {MARK}")}
+
+    def drop(self, objects: set[MadeObject]) -> None:
+        """Whatever refers to whatever."""
+        self.execute("SET foreign_key_checks = 0")
+        for made in objects:
+            self.execute(f"DROP {made.kind} IF EXISTS {made.name}")
+        self.execute("SET foreign_key_checks = 1")
+
+    def _read(self, name: str) -> str:
+        try:
+            return str(self.execute(f"SELECT @@global.{name}")[0][0])
+        except pymysql.Error as error:
+            raise NotCarriedOutError(f"{self.name} does not know {name}: {self.driver.describe(error)}") from error
+
+
+def _comparable(value: object) -> str:
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    return _ON_OFF.get(text.upper(), text)

@@ -1,0 +1,144 @@
+"""The bench on a PostgreSQL server that it joined."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg.sql import SQL, Identifier, Literal
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.external.adapter import MARK, MadeObject, ServerAdapter
+from stallbench.scenario.model import SettingValue
+from stallbench.servers.postgres import read_changed_settings, setting_text
+
+_IN_FORCE_S = 5.0
+_LAST = ("TABLE", "VIEW", "SEQUENCE", "ROUTINE", "TYPE", "SCHEMA")
+"""In which order things are dropped: with CASCADE each takes along what hangs on it."""
+
+_OBJECTS = """
+WITH schemas AS (
+    SELECT oid, nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'
+), of_extensions AS (
+    SELECT objid FROM pg_depend WHERE deptype = 'e'
+)
+SELECT CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, format('%%I.%%I', nspname, relname)
+FROM pg_class JOIN schemas ON schemas.oid = relnamespace
+WHERE relkind IN ('r', 'p', 'v', 'S') AND NOT relispartition AND pg_class.oid NOT IN (SELECT objid FROM of_extensions)
+  AND NOT (nspname = 'public' AND relname = %(mark)s)
+  AND NOT (relkind = 'S' AND EXISTS (SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype IN ('a', 'i')))
+UNION ALL
+SELECT 'ROUTINE', pg_proc.oid::regprocedure::text
+FROM pg_proc JOIN schemas ON schemas.oid = pronamespace WHERE pg_proc.oid NOT IN (SELECT objid FROM of_extensions)
+UNION ALL
+SELECT 'TYPE', format('%%I.%%I', nspname, typname)
+FROM pg_type JOIN schemas ON schemas.oid = typnamespace
+WHERE pg_type.oid NOT IN (SELECT objid FROM of_extensions)
+  AND (typtype IN ('e', 'd') OR typtype = 'c' AND EXISTS (SELECT FROM pg_class WHERE pg_class.oid = typrelid AND relkind = 'c'))
+UNION ALL
+SELECT 'SCHEMA', format('%%I', nspname) FROM schemas
+WHERE nspname <> 'public' AND oid NOT IN (SELECT objid FROM of_extensions)
+"""
+
+
+class PostgresAdapter(ServerAdapter):
+    """Settings by ALTER SYSTEM, which a reload puts into force."""
+
+    engines = frozenset({"postgres"})
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Execute it; rows only if there are any."""
+        cursor = self.connection.execute(statement, values or None)
+        return list(cursor.fetchall()) if cursor.description else []
+
+    def read_version(self) -> str:
+        """As it greets clients."""
+        return str(self.connection.info.parameter_status("server_version")).split(" ")[0]
+
+    def read_settings(self) -> dict[str, str]:
+        """As those of a private server."""
+        return read_changed_settings(self.connection)
+
+    def require_role(self, role: str) -> None:
+        """By whether it is in recovery, and whether it receives WAL then."""
+        if role == "primary":
+            if self.execute("SELECT pg_is_in_recovery()") != [(False,)]:
+                raise NotCarriedOutError(f"{self.name} is a replica: it takes no writes; give the primary's address")
+            return
+        state = self.execute("SELECT pg_is_in_recovery(), (SELECT status FROM pg_stat_wal_receiver)")
+        if state != [(True, "streaming")]:
+            raise NotCarriedOutError(f"{self.name} does not stream from a primary")
+
+    def find_differing(self, wanted: Mapping[str, SettingValue]) -> dict[str, tuple[str, str]]:
+        """By the text that the server itself would show."""
+        differing: dict[str, tuple[str, str]] = {}
+        for name, value in wanted.items():
+            in_force = self._show(name)
+            if in_force != setting_text(value):
+                differing[name] = (in_force, setting_text(value))
+        return differing
+
+    def change_setting(self, name: str, value: SettingValue) -> None:
+        """Alter the system, reload, and see that it took."""
+        before, was_altered = self._show(name), self.is_altered(name)
+        self._alter(SQL("ALTER SYSTEM SET {} = {}").format(Identifier(name), Literal(setting_text(value))), name)
+        if self.execute("SELECT pending_restart FROM pg_settings WHERE name = %s", (name,)) == [(True,)]:
+            self.reset_setting(name, before, was_altered=was_altered)
+            raise NotCarriedOutError(
+                f"{self.name}: {name} = {setting_text(value)!r} takes a restart, and the bench restarts no server that it joined; "
+                "start the server with it"
+            )
+
+    def is_altered(self, name: str) -> bool:
+        """Whether it comes from ``ALTER SYSTEM``."""
+        rows = self.execute("SELECT sourcefile FROM pg_settings WHERE name = %s", (name,))
+        return bool(rows) and str(rows[0][0]).endswith("/postgresql.auto.conf")
+
+    def reset_setting(self, name: str, before: str, *, was_altered: bool) -> None:
+        """Forget what was altered, or alter it back."""
+        if was_altered:
+            self._alter(SQL("ALTER SYSTEM SET {} = {}").format(Identifier(name), Literal(before)), name)
+        else:
+            self._alter(SQL("ALTER SYSTEM RESET {}").format(Identifier(name)), name)
+        if (now := self._show(name)) != before:
+            raise NotCarriedOutError(f"{self.name}: {name} was {before!r} before the run and is {now!r} now")
+
+    def _show(self, name: str) -> str:
+        return str(self.execute("SELECT current_setting(%s, true)", (name,))[0][0])
+
+    def _alter(self, statement: Any, name: str) -> None:
+        try:
+            before = self.connection.execute("SELECT pg_conf_load_time()").fetchone()
+            self.connection.execute(statement)
+            self.connection.execute("SELECT pg_reload_conf()")
+            until_s = time.monotonic() + _IN_FORCE_S
+            while self.connection.execute("SELECT pg_conf_load_time()").fetchone() == before:
+                if time.monotonic() > until_s:
+                    raise NotCarriedOutError(f"{self.name} did not read its settings again within {_IN_FORCE_S:.0f} s")
+                time.sleep(0.02)
+        except psycopg.Error as error:
+            raise NotCarriedOutError(
+                f"{self.name} does not let the bench change {name}: {self.driver.describe(error)}"
+            ) from error
+
+    def count_others(self) -> int:
+        """By their clients: the server's own workers are not counted."""
+        others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        return int(self.execute(f"{others} AND backend_type = 'client backend'")[0][0])
+
+    def find_objects(self) -> set[MadeObject]:
+        """From the catalogue, in all schemas but PostgreSQL's own; what belongs to an extension is the extension's."""
+        return {MadeObject(*row) for row in self.connection.execute(_OBJECTS, {"mark": MARK}).fetchall()}
+
+    def read_mark(self) -> set[MadeObject] | None:
+        """From the schema ``public``."""
+        if self.execute("SELECT to_regclass(%s)", (f"public.{MARK}",)) == [(None,)]:
+            return None
+        return {MadeObject(*row) for row in self.execute(f"SELECT kind, name FROM public.{MARK}")}
+
+    def drop(self, objects: set[MadeObject]) -> None:
+        """With what hangs on each."""
+        for made in sorted(objects, key=lambda made: _LAST.index(made.kind)):
+            self.execute(f"DROP {made.kind} IF EXISTS {made.name} CASCADE")

@@ -1,0 +1,34 @@
+"""Where a process of the bench gets its document from: standard input, a file, or a run that invites processes from outside."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from stallbench.external.registration import joined_run
+from stallbench.processes.role import EXIT_BAD_DOCUMENT, Stop, read_document
+
+DocumentT = TypeVar("DocumentT", bound=BaseModel)
+
+
+@contextmanager
+def role_document(
+    model: type[DocumentT], role: str, argv: list[str], stop: Stop, **particulars: object
+) -> Iterator[DocumentT | None]:
+    """Give the block the document of a process of ``role``; none if it is asked to stop before there is one.
+
+    ``argv``: ``--join DIR``, or as `read_document` wants it. ``particulars``: what a process that joins adds to what the run says.
+    """
+    if argv[:1] != ["--join"]:
+        yield read_document(model, argv)
+        return
+    if len(argv) != 2 or not Path(argv[1]).is_dir():
+        print("--join: expected one folder: a run's, or that of all runs", file=sys.stderr)
+        sys.exit(EXIT_BAD_DOCUMENT)
+    with joined_run(role, Path(argv[1]), stop, **particulars) as document:
+        yield None if document is None else model.model_validate(document)

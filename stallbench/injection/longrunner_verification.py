@@ -1,0 +1,78 @@
+"""What the servers themselves say of a longrunner: the proof that it holds what it says, and that it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from typing import Any
+
+import psycopg
+
+from stallbench.collectors.horizon import Holder, read_horizon
+from stallbench.collectors.innodb_views import read_open_transactions
+from stallbench.engines import driver_of
+from stallbench.engines.postgres import connect
+from stallbench.servers.cluster import Server
+
+
+def find_on_postgres(servers: Sequence[Server], on: str, name: str, evidence: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the servers say of longrunner ``name`` on server ``on``; none if they do not know it.
+
+    ``evidence``: what it said of itself when it took hold. ``holds_primary``: whether it holds back the primary's vacuum.
+    """
+    with ExitStack() as stack:
+        connections = {server.name: stack.enter_context(connect(server.direct, "proof")) for server in servers}
+        replicas = {server: connection for server, connection in connections.items() if server != "primary"}
+        for holder in read_horizon(connections["primary"], replicas):
+            if _is(holder, on, name, evidence):
+                return {**asdict(holder), "holds_primary": not holder.catalog_only}
+        return _read_open_snapshot(connections[on], on, name)
+
+
+def find_on_innodb(servers: Sequence[Server], on: str, name: str, evidence: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the same of a longrunner on InnoDB. One whose transaction is open but has no read view keeps no deleted row."""
+    server = next(server for server in servers if server.name == on)
+    with closing(driver_of(server.direct.engine).connect(server.direct, "proof")) as connection:
+        for transaction in read_open_transactions(connection):
+            if transaction.thread_id == evidence.get("pid"):
+                has_view = transaction.view_age_xids is not None
+                return {
+                    "source": on,
+                    "pid": transaction.thread_id,
+                    "state": transaction.state,
+                    "age_s": transaction.age_s,
+                    "age_xids": transaction.view_age_xids,
+                    "has_read_view": has_view,
+                    "holds_primary": has_view and server.role == "primary",
+                }
+    return None
+
+
+def _is(holder: Holder, on: str, name: str, evidence: Mapping[str, Any]) -> bool:
+    """Whether a holder as the server names it is this longrunner: every part of its evidence that tells one holder
+    from another agrees.
+    """
+    if holder.kind != evidence.get("kind"):
+        return False
+    match holder.kind:
+        case "backend":
+            return holder.source == on and holder.application == f"stallbench:longrunner:{name}"
+        case "prepared":
+            return holder.key == evidence.get("gid")
+        case "slot":
+            return holder.key == evidence.get("slot")
+        case _:
+            return False
+
+
+def _read_open_snapshot(server: psycopg.Connection[tuple[Any, ...]], on: str, name: str) -> dict[str, Any] | None:
+    """Find a longrunner that holds its own server's snapshot but, without feedback, not the primary's horizon."""
+    row = server.execute(
+        "SELECT pid, state, extract(epoch FROM now() - xact_start)::float8 FROM pg_stat_activity "
+        "WHERE application_name = %s AND backend_xmin IS NOT NULL ORDER BY xact_start LIMIT 1",
+        (f"stallbench:longrunner:{name}",),
+    ).fetchone()
+    if row is None:
+        return None
+    return {"source": on, "pid": row[0], "state": row[1], "age_s": row[2], "holds_primary": False}

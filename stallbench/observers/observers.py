@@ -1,0 +1,102 @@
+"""Everybody who looks on, as the run sees them: begun with it, told what happens, and sent away when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.exposition.exposure import Exposure, require_address, serve
+from stallbench.exposition.intervals import Interval
+from stallbench.exposition.run_figures import RunFigures
+from stallbench.exposition.targets import Targets, name_targets
+from stallbench.observers.annotations import Annotations
+from stallbench.observers.grafana import GrafanaAddress, read_grafana
+from stallbench.observers.prometheus import DEFAULT_PORT, PrometheusServer
+from stallbench.processes.supervisor import Processes
+from stallbench.run.folder import RunFolder
+from stallbench.servers.ports import LOOPBACK
+
+_OWN_NAME = "bench"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverOptions:
+    """Who is to look on; nobody if nothing is given."""
+
+    exposure: Exposure | None = None
+    """Where the run's processes answer Prometheus."""
+    prometheus_port: int | None = None
+    """Where on loopback to start a Prometheus; needs ``exposure``."""
+    grafana: GrafanaAddress | None = None
+    """Where to write annotations."""
+
+
+def read_observer_options(*, expose: str | None, watch: bool, watch_port: int | None, annotate: str | None) -> ObserverOptions:
+    """Check what the command line says of onlookers; raises `BadInputError`. With a Prometheus beside it, a run is exposed to it."""
+    if watch and watch_port is None:
+        watch_port = DEFAULT_PORT
+    if expose is None and watch_port is not None:
+        expose = LOOPBACK
+    return ObserverOptions(
+        exposure=require_address(expose) if expose else None,
+        prometheus_port=watch_port,
+        grafana=read_grafana(annotate, None, "--annotate") if annotate else None,
+    )
+
+
+class Observers:
+    """Those of one run."""
+
+    def __init__(
+        self, watching: ObserverOptions, folder: RunFolder, labels: Mapping[str, str], say: Callable[[str], None]
+    ) -> None:
+        """Make the file of the run's targets; nothing is started. ``labels``: those of all series. ``say``: tells the user."""
+        labels = {**labels, "run": folder.path.name}
+        self._watching = watching
+        self._folder = folder
+        self._say = say
+        self._figures = RunFigures()
+        self._ports: dict[str, int] = {}
+        self._targets = Targets(folder.path, labels, watching.exposure.host) if watching.exposure else None
+        self._annotations = Annotations(watching.grafana, labels, say) if watching.grafana else None
+
+    def begin(self, processes: Processes, scratch: Path) -> None:
+        """Let them come. Who cannot come is told to the user, once, and does without."""
+        if self._watching.exposure is None:
+            return
+        self._ports = {_OWN_NAME: serve(self._watching.exposure, self._figures)["metrics_port"]}
+        if self._watching.prometheus_port is not None:
+            self._begin_prometheus(processes, scratch, self._watching.prometheus_port)
+
+    def _begin_prometheus(self, processes: Processes, scratch: Path, port: int) -> None:
+        prometheus = None
+        try:
+            prometheus = PrometheusServer(
+                processes, targets=name_targets(self._folder.path), scratch=scratch, logs=self._folder.logs, port=port
+            )
+            prometheus.wait_ready()
+        except NotCarriedOutError as error:
+            if prometheus:
+                prometheus.give_up()
+            self._say(f"--watch: the run goes on without Prometheus: {error}")
+        else:
+            self._say(f"watch it by Prometheus until it ends: {prometheus.address}, the four curves: {prometheus.address}/user/")
+
+    def look(self, intervals: Sequence[Interval], ports: Mapping[str, int], others: Mapping[str, str]) -> None:
+        """Tell them what goes on, and who answers where: ``ports`` of the run's own processes, ``host:port`` of ``others``."""
+        self._figures.observe(intervals)
+        if self._annotations:
+            self._annotations.observe(intervals)
+        if self._targets:
+            self._targets.say_phase(next((s.name for s in intervals if s.what == "phase" and s.end_ns is None), ""))
+            self._targets.say_processes({**self._ports, **ports}, others)
+
+    def end(self, intervals: Sequence[Interval]) -> None:
+        """Send them away; asked again, it does nothing."""
+        if self._targets:
+            self._targets.end()
+        if self._annotations:
+            self._annotations.observe(intervals)
+            self._annotations.end()

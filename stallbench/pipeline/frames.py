@@ -1,0 +1,45 @@
+"""Small tables from what Python knows, without a Python process at Spark's side, which would cost a second to start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+
+def make_rows(spark: SparkSession, rows: Sequence[Mapping[str, object]], columns: str) -> DataFrame:
+    """Return ``rows`` as a DataFrame with ``columns``, declared in Spark's words (``name string, held boolean``)."""
+    fields = read_columns(columns)
+    if not rows:
+        return spark.range(0).select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in fields))
+    structs = [F.struct(*(F.lit(row[field.name]).cast(field.dataType).alias(field.name) for field in fields)) for row in rows]
+    return spark.range(1).select(F.inline(F.array(*structs)))
+
+
+def read_columns(declaration: str) -> list[StructField]:
+    """Return the columns of ``declaration``, in their order."""
+    columns = StructType.fromDDL(declaration)
+    assert isinstance(columns, StructType), f"{declaration!r} declares no columns"
+    return columns.fields
+
+
+WHOLE_RUN = "run"
+
+
+def as_phase_rows(figures: DataFrame, measure: str, statistics: Sequence[str], phase: Column | None = None) -> DataFrame:
+    """Return ``phase, measure, statistic, value, count`` from a column for each of ``statistics``, and ``count``.
+
+    ``phase``: that of each row of ``figures``; the whole run if none.
+    """
+    rows = [
+        F.struct(
+            F.lit(measure).alias("measure"),
+            F.lit(statistic).alias("statistic"),
+            F.col(statistic).cast("double").alias("value"),
+            F.col("count").cast("long").alias("count"),
+        )
+        for statistic in statistics
+    ]
+    return figures.select((F.lit(WHOLE_RUN) if phase is None else phase).alias("phase"), F.inline(F.array(*rows)))

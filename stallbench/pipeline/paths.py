@@ -1,0 +1,47 @@
+"""Where a run's folder is, in the words of the file systems that Spark reads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
+_LOCAL = "file:"
+_GLOB = re.compile(r"([\\{}\[\]*?])")
+
+
+def name_folder(run_folder: str | Path) -> str:
+    """Return a run's folder as Spark is told it: with a scheme (``s3a://..``, ``hdfs://..``) as it is, else as a local folder."""
+    text = str(run_folder)
+    return text.rstrip("/") if _SCHEME.match(text) else f"{_LOCAL}{Path(text).resolve()}"
+
+
+def escape_glob(path: str) -> str:
+    """Return ``path`` so that Spark reads what has this very name: a bracket or a star in it is no pattern."""
+    return _GLOB.sub(r"\\\1", path)
+
+
+def read_lines_of(spark: SparkSession, path: str) -> DataFrame | None:
+    """Read a file, or every ``*.csv`` in a folder, as lines (``value``); none if there is no such file or folder."""
+    try:
+        return spark.read.option("pathGlobFilter", "*.csv").text(escape_glob(path), lineSep="\n")
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return None
+        raise
+
+
+def read_whole_text(spark: SparkSession, path: str) -> str | None:
+    """Return the text of one small file; none if there is none."""
+    if path.startswith(_LOCAL):
+        local = Path(path.removeprefix(_LOCAL))
+        return local.read_text(errors="replace") if local.is_file() else None
+    try:
+        return str(spark.read.text(escape_glob(path), wholetext=True).head(1)[0]["value"])
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return None
+        raise

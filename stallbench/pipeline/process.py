@@ -1,0 +1,129 @@
+"""The pipeline as a process of its own, so that Java's memory is gone when it is done; or kept, where more runs follow.
+
+Starting Java and Spark and compiling the first queries is a third and more of what the tables of a small run take.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.processes.supervisor import die_with_parent
+from stallbench.run.folder import RunFolder
+
+_LOCAL = "local[*]"
+_TIMEOUT_S = 1800.0
+_EXIT_S = 120.0
+_BREAK_OFF_S = 20.0
+_RUNS_EACH = 20
+"""Runs after which a kept pipeline is replaced by a new one: Java's code cache and what Spark remembers of queries grow with each."""
+
+
+def make_tables(folder: RunFolder, master: str = _LOCAL) -> None:
+    """Make a run's tables on the Spark ``master`` in a process that ends with it; raises `NotCarriedOutError` if they are not made.
+
+    On this machine they may take half an hour; on a cluster, whose queue may be long, as long as they take.
+    """
+    log = folder.path / "logs" / "pipeline.log"
+    log.parent.mkdir(exist_ok=True)
+    timeout_s = _TIMEOUT_S if master.startswith("local") else None
+    try:
+        with log.open("w") as file:
+            ended = subprocess.run(
+                [sys.executable, "-m", "stallbench.pipeline", str(folder.path), "--master", master],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                timeout=timeout_s,
+                env=os.environ,
+                check=False,
+                preexec_fn=die_with_parent(signal.SIGTERM),  # Java ends with its input
+            )
+    except subprocess.TimeoutExpired as error:
+        raise NotCarriedOutError(
+            f"{folder.path}: the tables were not made within {error.timeout / 60:.0f} min; see {log}"
+        ) from None
+    if ended.returncode != 0:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+        raise NotCarriedOutError(f"{folder.path}: the pipeline ended with code {ended.returncode}; see {log}:\n{tail}")
+
+
+class KeptPipeline:
+    """A pipeline that waits for the next run, with as good as no processor time, until the block ends.
+
+    What it cannot do, because a run is large or anything went wrong, is done by a process of its own as by `make_tables`, which then says why.
+    """
+
+    def __init__(self) -> None:
+        """Start nothing yet: the first run does."""
+        self._process: subprocess.Popen[str] | None = None
+        self._runs = 0
+        self._is_at_work = False
+
+    def __enter__(self) -> Self:
+        """Be kept from here on."""
+        return self
+
+    def __exit__(
+        self, exception_type: type[BaseException] | None, exception: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the process."""
+        self._end()
+
+    def make_tables(self, folder: RunFolder) -> None:
+        """Make a run's tables; raises `NotCarriedOutError` if they are not made."""
+        if not self._ask(folder.path):
+            make_tables(folder)
+
+    def _ask(self, folder: Path) -> bool:
+        """Whether the kept process has made the tables."""
+        if self._runs >= _RUNS_EACH:
+            self._end()
+        process = self._process = self._process or _start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._runs += 1
+        self._is_at_work = True
+        answer = ""
+        try:
+            process.stdin.write(f"{folder.absolute()}\n")
+            process.stdin.flush()
+            if select.select([process.stdout], [], [], _TIMEOUT_S)[0]:
+                answer = process.stdout.readline().strip()
+        except BrokenPipeError:
+            pass  # it has ended, and a process of its own will say why
+        if answer not in ("made", "large"):
+            self._end()
+        self._is_at_work = False
+        return answer == "made"
+
+    def _end(self) -> None:
+        process, self._process, self._runs = self._process, None, 0
+        if process is None:
+            return
+        if self._is_at_work:
+            process.send_signal(signal.SIGINT)  # nobody wants its tables any more; it removes its files
+        try:
+            process.communicate(timeout=_BREAK_OFF_S if self._is_at_work else _EXIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def _start() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "stallbench.pipeline", "--one-after-the-other"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for the bench, which ends it
+        preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - only a system call; Java ends with its input
+    )

@@ -1,0 +1,1 @@
+"""The processes of a run: started, supervised, reaped; and what each role does at its start and end."""

@@ -1,0 +1,136 @@
+"""A process's connection to the queue under test: opened, made fit again after an error, and its errors recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stallbench.engines import driver_of, loaded_errors
+from stallbench.exposition import Exposure
+from stallbench.processes.reconnection import reconnect
+from stallbench.processes.role import Stop
+from stallbench.queues import Queue, find_queue
+from stallbench.records.endpoint import Endpoint
+from stallbench.records.events import Event, EventLog
+
+
+class ClientDocument(BaseModel):
+    """The JSON document that every process is started with that uses the queue."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="names the process in the records and to the server")
+    endpoint: Endpoint
+    queue: str = Field(description="kind of the queue under test")
+    queue_options: dict[str, object] = {}
+    events: Path = Field(description="the event log to append to; its folder exists")
+    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
+
+
+def _leave_as_it_is(queue: Queue[Any]) -> None:
+    """Ask nothing more of it."""
+
+
+class QueueClient:
+    """The queue on one connection at a time."""
+
+    def __init__(
+        self, document: ClientDocument, log: EventLog, stop: Stop, *, prepare: Callable[[Queue[Any]], None] = _leave_as_it_is
+    ) -> None:
+        """Connect; ``prepare`` is given the queue each time that it is opened. Raises an error of the engine's driver."""
+        self._document = document
+        self._log = log
+        self._stop = stop
+        self._prepare = prepare
+        self._driver = driver_of(document.endpoint.engine)
+        self.queue = self._open()
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What a move raises when a server of the queue refuses or is gone."""
+        return loaded_errors()
+
+    def make_fit_again(self, error: Exception) -> None:
+        """After one of `errors`, let the queue's own policy make the connection fit again; else give it up and open another.
+
+        So no transaction and no lock of the broken move lives on. Raises `CannotGoOnError` when the server stays away.
+        """
+        try:
+            if self.queue.recover(error):
+                return
+        except self.errors as further:
+            self.record_error(further, "recover")
+        self.close()
+        self.queue = reconnect(self._open, self._stop, lambda refusal: self.record_error(refusal, "connect"))
+
+    def record_error(
+        self,
+        error: BaseException,
+        move: str,
+        *,
+        job_id: int | None = None,
+        attempt: int | None = None,
+        intended_ns: int | None = None,
+        duration_ns: int | None = None,
+    ) -> None:
+        """Record that a move raised."""
+        self._log.write(
+            Event.ERROR,
+            job_id=job_id,
+            attempt=attempt,
+            intended_ns=intended_ns,
+            duration_ns=duration_ns,
+            detail=self.describe(error, move),
+        )
+
+    def describe(self, error: BaseException, move: str) -> str:
+        """Return an error in one line, its kind first."""
+        if not isinstance(error, Exception):
+            return f"{type(error).__name__} in {move}: broken off"
+        return f"{self._driver.code(error)} in {move}: {self._driver.describe(error)}"
+
+    def close(self) -> None:
+        """Close its connections, whatever state they are in."""
+        close_queue(self.queue, self._document.endpoint.engine)
+
+    def _open(self) -> Queue[Any]:
+        document = self._document
+        queue = open_queue(document.queue, document.queue_options, document.endpoint, document.name)
+        self._prepare(queue)
+        return queue
+
+
+def open_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, name: str) -> Queue[Any]:
+    """Connect as the process ``name`` and return the queue of that kind; kind and options were validated with the scenario."""
+    queue_type = find_queue(kind)
+    driver = driver_of(endpoint.engine)
+    queue = queue_type(driver.connect(endpoint, name), queue_type.options_type.model_validate(options))
+    if queue.second_engine is not None:
+        assert endpoint.second is not None, f"{kind} needs another server, {queue.second_engine}, beside {endpoint.engine}"
+        try:
+            queue.attach(driver_of(queue.second_engine).connect(endpoint.second, name))
+        except BaseException:
+            driver.close(queue.connection)
+            raise
+    return queue
+
+
+def close_queue(queue: Queue[Any], engine: str) -> None:
+    """Close its connections, whatever state they are in; ``engine``: its own server's."""
+    driver_of(engine).close(queue.connection)
+    if queue.second_engine is not None:
+        driver_of(queue.second_engine).close(queue.second)
+
+
+@contextmanager
+def opened_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, name: str) -> Iterator[Queue[Any]]:
+    """Open the queue as `open_queue` does, for as long as the block lasts."""
+    queue = open_queue(kind, options, endpoint, name)
+    try:
+        yield queue
+    finally:
+        close_queue(queue, endpoint.engine)

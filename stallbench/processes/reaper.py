@@ -1,0 +1,259 @@
+"""Cleans up after a run whose bench cannot: a small process that outlives the bench by a moment.
+
+It holds the reading end of a pipe whose writing end only the bench has. When the bench ends, by whatever means, the pipe
+closes, and the reaper ends every process that carries the run's token, removes the run's scratch folder, and corrects a
+``run.json`` that still says ``running``. Should the reaper itself be killed, `remove_leftovers` (``stallbench clean``) does
+the same later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from stallbench.atomic_file import replace_file
+from stallbench.exposition.targets import name_targets
+from stallbench.processes.supervisor import TOKEN_VARIABLE
+
+SCRATCH_PREFIX = "stallbench-"
+SPARK_PREFIX = f"{SCRATCH_PREFIX}spark-"
+"""Of the pipeline's own folders (`stallbench.pipeline.session`), which go on with its process id."""
+OWNER_FILE = "owner.json"
+_GRACE_S = 2.0
+_GIVE_UP_S = 20.0
+_PAY_S = 60.0
+DEBTS_FILE = "debts.json"
+"""See `stallbench.external.cleanup_journal`."""
+_SHARED_MEMORY_LINE = 6
+"""Of ``postmaster.pid``, counted from 0: the segment's key and id."""
+
+
+@contextmanager
+def start_reaper(token: str, *, record: Path, scratch: Path) -> Iterator[None]:
+    """Watch over the run with ``token`` for as long as the block lasts, and clean up when it ends or the bench dies.
+
+    ``record``: its ``run.json``. ``scratch``: its temporary folder.
+    """
+    mark_owner(scratch, token)
+    reading, writing = os.pipe()
+    reaper = subprocess.Popen(
+        [sys.executable, "-m", "stallbench.processes.reaper", token, str(record), str(scratch)],
+        stdin=reading,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+    )
+    os.close(reading)
+    try:
+        yield
+    finally:
+        os.close(writing)
+        reaper.wait()
+
+
+def mark_owner(scratch: Path, token: str) -> None:
+    """Write into a scratch folder whose it is, for `remove_leftovers`."""
+    owner = {"token": token, "pid": os.getpid(), "process_started_s": psutil.Process().create_time()}
+    (scratch / OWNER_FILE).write_text(json.dumps(owner))
+
+
+def reap(token: str, scratch: Path) -> None:
+    """End every process of the run, gently first; returns when there is none, or after `_GIVE_UP_S`."""
+    began_s = time.monotonic()
+    while (left := find_marked(token, scratch)) and time.monotonic() - began_s < _GIVE_UP_S:
+        gently = time.monotonic() - began_s < _GRACE_S
+        for process in left:
+            _signal(process, signal.SIGCONT)
+            # SIGQUIT is PostgreSQL's immediate shutdown, which takes its backends along.
+            _signal(process, signal.SIGQUIT if gently else signal.SIGKILL)
+        psutil.wait_procs(left, timeout=0.3)
+
+
+def find_marked(token: str, scratch: Path) -> list[psutil.Process]:
+    """Return the processes of a run, as far as this user may see; never the caller.
+
+    They carry ``token`` in their environment. In a container not even root may read that of another user's process; a server,
+    which runs as one, is known by the run's ``scratch`` folder in its command line.
+    """
+    marker = f"{TOKEN_VARIABLE}={token}".encode()
+    found = []
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit() or int(path.name) == os.getpid():
+            continue
+        try:
+            if marker in _read_environment(path) or any(_is_below(word, scratch) for word in _read_words(path / "cmdline")):
+                found.append(psutil.Process(int(path.name)))
+        except (OSError, psutil.NoSuchProcess):
+            continue
+    return [process for process in found if _is_alive(process)]
+
+
+def _read_environment(process: Path) -> list[bytes]:
+    try:
+        return _read_words(process / "environ")
+    except PermissionError:
+        return []
+
+
+def _read_words(path: Path) -> list[bytes]:
+    return path.read_bytes().split(b"\0")
+
+
+def _is_below(word: bytes, scratch: Path) -> bool:
+    """Whether a word of a command line names something in ``scratch``; the folder itself is also the reaper's own argument."""
+    return f"{scratch}/".encode() in word
+
+
+def run_cleanup_journals(scratch: Path) -> list[str]:
+    """Set right on servers that a dead run had joined what it owes them; returns a sentence for each thing that could not be.
+
+    In a process of its own: it needs the engines' drivers, and their time-outs.
+    """
+    if not (scratch / DEBTS_FILE).exists():
+        return []
+    command = [sys.executable, "-m", "stallbench.external.cleanup_journal", str(scratch / DEBTS_FILE)]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_PAY_S, check=False)
+    except subprocess.TimeoutExpired:
+        return [f"what it owed to servers that it had joined was not set right within {_PAY_S:.0f} s"]
+    return [line for line in ended.stderr.splitlines() if line.strip()]
+
+
+def remove_scratch(scratch: Path) -> None:
+    """Remove a dead run's folder, and the shared memory of servers that were killed, of which their pid files tell.
+
+    A PostgreSQL that is killed leaves a small System V segment behind; the kernel keeps only so many of them.
+    """
+    for pid_file in scratch.glob("*/postmaster.pid"):
+        try:
+            _, segment = pid_file.read_text().splitlines()[_SHARED_MEMORY_LINE].split()
+            # As its owner: in a container not even root may remove another user's.
+            owner: dict[str, Any] = {"user": pid_file.stat().st_uid} if os.geteuid() == 0 else {}
+            subprocess.run(["ipcrm", "--shmem-id", segment], capture_output=True, check=False, **owner)
+        except (OSError, ValueError, IndexError):
+            continue  # it was killed before it had one, or it has removed it itself
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def mark_aborted(record: Path, reason: str) -> bool:
+    """Correct a ``run.json`` that still says ``running``; returns whether it did."""
+    try:
+        content: dict[str, Any] = json.loads(record.read_text())
+    except (OSError, ValueError):
+        return False
+    if content.get("status") != "running":
+        return False
+    content["status"], content["reason"] = "aborted", reason
+    try:
+        replace_file(record, json.dumps(content, indent=1))
+    except OSError as error:
+        # A full disk is a likely reason for the bench's end; a later `stallbench clean` tries again.
+        print(f"{record}: cannot be corrected: {error.strerror}", file=sys.stderr)
+        return False
+    return True
+
+
+def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
+    """Remove what dead runs left behind and say what was done, a sentence each; runs that go on are not touched.
+
+    ``delete_runs``: delete all recorded runs below ``runs``, too.
+    """
+    done = []
+    for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*")):
+        owner = _read_owner(scratch)
+        if owner is None or is_bench_alive(owner):
+            continue
+        marked = find_marked(owner["token"], scratch)
+        reap(owner["token"], scratch)
+        if unpaid := run_cleanup_journals(scratch):
+            done += [*unpaid, f"kept {scratch}, in which that stands: `stallbench clean` tries again"]
+            continue
+        remove_scratch(scratch)
+        done.append(f"removed {scratch} and {len(marked)} processes of a run whose bench is dead")
+    for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SPARK_PREFIX}*")):
+        owner_pid = scratch.name.removeprefix(SPARK_PREFIX).partition("-")[0]
+        if owner_pid.isdigit() and not psutil.pid_exists(int(owner_pid)):
+            shutil.rmtree(scratch, ignore_errors=True)
+            done.append(f"removed {scratch} of a pipeline that is dead")
+    for record in sorted(path for name in ("run", "comparison", "soak") for path in runs.glob(f"*/{name}.json")):
+        if record.parent.is_symlink():
+            continue
+        content = _read_json(record) or {}
+        if is_bench_alive(content.get("bench", {})):
+            continue
+        if mark_aborted(record, "the bench was killed"):
+            done.append(f"{record.parent.name}: marked as aborted")
+        if delete_runs:
+            shutil.rmtree(record.parent)
+            done.append(f"{record.parent.name}: deleted")
+    latest = runs / "latest"
+    if latest.is_symlink() and not latest.exists():
+        latest.unlink()
+    return done
+
+
+def is_bench_alive(bench: dict[str, Any]) -> bool:
+    """Whether the process of ``pid`` and ``process_started_s`` still lives; a recycled pid is not mistaken for it."""
+    try:
+        return abs(psutil.Process(int(bench["pid"])).create_time() - float(bench["process_started_s"])) < 1
+    except (KeyError, ValueError, TypeError, psutil.NoSuchProcess):
+        return False
+
+
+def _read_owner(scratch: Path) -> dict[str, Any] | None:
+    owner = _read_json(scratch / OWNER_FILE)
+    return owner if owner and isinstance(owner.get("token"), str) else None
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _signal(process: psutil.Process, signum: signal.Signals) -> None:
+    try:
+        process.send_signal(signum)
+    except psutil.NoSuchProcess:
+        return
+
+
+def main() -> None:
+    """Wait until the bench is gone, then clean up."""
+    token, record, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
+    while os.read(0, 4096):
+        pass
+    reap(token, scratch)
+    unpaid = run_cleanup_journals(scratch)
+    mark_aborted(record, "; ".join(["the bench was killed", *unpaid]))
+    name_targets(record.parent).unlink(missing_ok=True)
+    if not unpaid:
+        remove_scratch(scratch)
+
+
+if __name__ == "__main__":
+    main()

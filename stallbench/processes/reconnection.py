@@ -1,0 +1,56 @@
+"""How a producer or a worker comes back after its server was gone: the same patience for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tenacity import (
+    RetryCallState,
+    RetryError,
+    Retrying,
+    retry_if_exception_type,
+    sleep_using_event,
+    stop_after_delay,
+    stop_when_event_set,
+    wait_random_exponential,
+)
+
+from stallbench.engines import loaded_errors
+from stallbench.processes.role import CannotGoOnError, Stop
+
+RECONNECT_S = 60.0
+"""How long a process tries to reach its server before it gives up."""
+
+ConnectedT = TypeVar("ConnectedT")
+
+
+def _ignore(error: Exception) -> None:
+    """Take no notice."""
+
+
+def reconnect(
+    open_connection: Callable[[], ConnectedT], stop: Stop, on_refusal: Callable[[Exception], None] = _ignore
+) -> ConnectedT:
+    """Call ``open_connection`` until it succeeds, with growing, jittered pauses of 2 s at most.
+
+    ``on_refusal`` is told the error of each try that failed. Raises `CannotGoOnError` after `RECONNECT_S`, or when the process is asked to end meanwhile.
+    """
+
+    def describe(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, Exception):
+            on_refusal(error)
+
+    retrying = Retrying(
+        retry=retry_if_exception_type(loaded_errors()),
+        wait=wait_random_exponential(multiplier=0.05, max=2),
+        stop=stop_after_delay(RECONNECT_S) | stop_when_event_set(stop.for_good),
+        sleep=sleep_using_event(stop.for_good),
+        after=describe,
+    )
+    try:
+        return retrying(open_connection)
+    except RetryError as error:
+        cause = error.last_attempt.exception()
+        raise CannotGoOnError(f"the server could not be reached again: {cause}") from cause

@@ -1,0 +1,172 @@
+"""Starts, stops and kills the processes of a run, and knows of each both what is intended and what is.
+
+Nothing that is started here outlives the bench: each child is killed by the kernel when the bench dies (parent-death
+signal), leads a process group of its own, and carries the run's token in its environment, by which `stallbench.processes.reaper` finds
+whatever is left.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pwd
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.processes.process import Process
+
+TOKEN_VARIABLE = "STALLBENCH_RUN"  # noqa: S105 - a name, not a secret
+"""Environment variable that marks every process of a run with the run's token."""
+
+_PR_SET_PDEATHSIG = 1
+_KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR")
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Processes:
+    """All processes of a run. Use it from the main thread: the parent-death signal follows the thread that started a child."""
+
+    def __init__(self, token: str, expose: Mapping[str, object] | None = None) -> None:
+        """Mark every process with ``token``. ``expose``: where those of the bench answer Prometheus, for their documents; nowhere if none."""
+        self._token = token
+        self._expose = expose
+        self._all: list[Process] = []
+
+    def start(
+        self,
+        name: str,
+        role: str,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        log: Path,
+        document: Mapping[str, object] | None = None,
+        user: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        stop_signal: signal.Signals = signal.SIGTERM,
+        death_signal: signal.Signals = signal.SIGKILL,
+        ready: bool = False,
+        orderly: tuple[int, ...] = (0,),
+    ) -> Process:
+        """Start ``argv`` with ``document`` as JSON on its standard input.
+
+        ``user``: run as that user, from ``/`` (for servers that refuse root). ``stop_signal``: asks it to end; SIGKILL
+        for one that knows no better end. ``death_signal``: sent by the kernel when the bench dies. ``ready``: read its standard output
+        as messages, see `Process.wait_ready`. ``orderly``: exit codes of a process that did what it was asked to.
+
+        Raises `NotCarriedOutError` when the program cannot be started.
+        """
+        if self._expose and document is not None and ready:
+            document = {**document, "expose": self._expose}
+        kept = {key: os.environ[key] for key in _KEPT_VARIABLES if key in os.environ}
+        with log.open("ab") as log_file:
+            try:
+                popen = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.PIPE if document is not None else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE if ready else log_file,
+                    stderr=log_file,
+                    env={**kept, **(environment or {}), TOKEN_VARIABLE: self._token},
+                    start_new_session=True,
+                    preexec_fn=die_with_parent(death_signal),  # noqa: PLW1509 - only a system call, and before any thread matters
+                    **_as_user(user),
+                )
+            except OSError as error:
+                raise NotCarriedOutError(f"{name} could not be started: {argv[0]}: {error.strerror}") from error
+        process = Process(name, role, popen, log, stop_signal, ready, orderly)
+        self._all.append(process)
+        if document is not None:
+            _write_document(popen, document)
+        return process
+
+    def run_to_end(
+        self, name: str, argv: Sequence[str], *, document: Mapping[str, object], log: Path, deadline_s: float
+    ) -> int | None:
+        """Start a process that ends by itself and wait for it; returns its exit code."""
+        process = self.start(name, "longrunner", argv, log=log, document=document)
+        process.intended = "stopped"
+        process.wait_end(deadline_s)
+        return process.exit_code
+
+    def of_role(self, role: str) -> list[Process]:
+        """Return the processes of a role, in the order in which they were started."""
+        return [process for process in self._all if process.role == role]
+
+    def exposed(self) -> dict[str, int]:
+        """Return the ports on which those that run answer Prometheus, by name."""
+        return {
+            process.name: process.metrics_port
+            for process in self._all
+            if process.metrics_port is not None and process.exit_code is None
+        }
+
+    def stop(self, processes: Iterable[Process], grace_s: float) -> None:
+        """Ask all of ``processes`` to stop at the same time and wait for each; those that take longer than
+        ``grace_s`` are killed.
+        """
+        running = [process for process in processes if process.poll() is None]
+        for process in running:
+            process.ask_to_stop()
+        until_s = time.monotonic() + grace_s
+        for process in running:
+            process.wait_end(max(0.0, until_s - time.monotonic()))
+
+    def stop_all(self, grace_s: float = 10.0) -> None:
+        """Stop everything, the last started first, so that clients go before their servers; done again, it does nothing."""
+        by_role: dict[str, list[Process]] = {}
+        for process in reversed(self._all):
+            by_role.setdefault(process.role, []).append(process)
+        for processes in by_role.values():
+            self.stop(processes, grace_s)
+
+    def exited_unexpectedly(self) -> list[Process]:
+        """Return the processes that ended although they were meant to run, or otherwise than asked."""
+        return [process for process in self._all if process.exited_unexpectedly()]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return all of them for ``run.json``."""
+        return [process.record() for process in self._all]
+
+
+def unprivileged_user() -> str | None:
+    """Return whom servers that refuse root run as: ``postgres`` or else ``nobody``; none if the bench itself is not root."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("postgres").pw_name
+    except KeyError:
+        return "nobody"
+
+
+def _as_user(user: str | None) -> dict[str, Any]:
+    if user is None:
+        return {}
+    entry = pwd.getpwnam(user)
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": "/"}
+
+
+def die_with_parent(death_signal: signal.Signals) -> Callable[[], None]:
+    """Return what a new process calls first, so that the kernel sends it ``death_signal`` when the thread that started it ends."""
+    parent = os.getpid()
+
+    def set_death_signal() -> None:
+        # After fork, and after the change of user, which would clear it. The parent may have died before the call.
+        if _LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal)) != 0 or os.getppid() != parent:
+            os._exit(127)
+
+    return set_death_signal
+
+
+def _write_document(popen: subprocess.Popen[bytes], document: Mapping[str, object]) -> None:
+    assert popen.stdin is not None
+    try:
+        with popen.stdin as stdin:
+            stdin.write(json.dumps(document).encode())
+    except BrokenPipeError:
+        # It ended before it read; whoever waits for it to be ready says why.
+        return

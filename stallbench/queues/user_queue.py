@@ -1,0 +1,68 @@
+"""Queues that are in no folder of the bench: a class in a file that its user names, ``path/to/file.py:ClassName``.
+
+Each process of a run loads the file by itself, from the same working directory, so that nothing has to be installed or registered.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from stallbench.queues.queue import Queue
+
+_SUFFIX = ".py"
+_SAID_OF_ITSELF = ("summary", "source", "engines", "options_type", "promise", "ordered", "tables", "indexes")
+
+
+class NoQueueError(Exception):
+    """What was named is no queue. The message goes on after the name: what was found, and what is expected."""
+
+
+def is_user_queue(kind: str) -> bool:
+    """Whether ``kind`` names a file and not one of the bench's own queues."""
+    return f"{_SUFFIX}:" in kind or kind.endswith(_SUFFIX) or "/" in kind
+
+
+@cache
+def load_queue(kind: str) -> type[Queue[Any]]:
+    """Return the class that ``kind``, ``path/to/file.py:ClassName``, names; a relative path counts from the working directory.
+
+    What lies beside the file can be imported by it: plainly, or if its folder is a package by the package's name. Raises `NoQueueError`.
+    """
+    name, colon, class_name = kind.rpartition(":")
+    if not colon or not name.endswith(_SUFFIX):
+        raise NoQueueError("names a file, but no class in it; expected path/to/file.py:ClassName")
+    path = Path(name).absolute()
+    if not path.is_file():
+        raise NoQueueError(f"names a file that is not there: {path}")
+    module = _load(path)
+    found = getattr(module, class_name, None)
+    if not (isinstance(found, type) and issubclass(found, Queue)):
+        queues = [one for one, member in inspect.getmembers(module, inspect.isclass) if issubclass(member, Queue)]
+        raise NoQueueError(f"names no queue of that file; it has {', '.join(queues) or 'none: a queue is a subclass of Queue'}")
+    missing = [*sorted(found.__abstractmethods__), *(one for one in _SAID_OF_ITSELF if not hasattr(found, one))]
+    if missing:
+        raise NoQueueError(f"is not a whole queue: it lacks {', '.join(missing)}; see docs/add-a-queue.md")
+    return found
+
+
+def _load(path: Path) -> ModuleType:
+    root, parts = path.parent, [path.stem]
+    while (root / "__init__.py").is_file():
+        parts.insert(0, root.name)
+        root = root.parent
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
+    name = ".".join(parts)
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:
+        raise NoQueueError(f"names a file that cannot be loaded: {type(error).__name__}: {error}") from error
+    if Path(module.__file__ or "").resolve() != path.resolve():
+        raise NoQueueError(f"names a file that Python does not find, for another module is called {name}; rename the file")
+    return module

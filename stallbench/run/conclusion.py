@@ -1,0 +1,29 @@
+"""From a run's records to its report: tables, then verdict, then pages. Reads only the run's folder; can be done
+again at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stallbench.errors import BadInputError
+from stallbench.pipeline.process import make_tables
+from stallbench.report import make_report
+from stallbench.run.folder import RunFolder
+from stallbench.verdicts import RunTables, Verdict, judge
+
+
+def conclude(folder: RunFolder, make_tables: Callable[[RunFolder], None] = make_tables) -> Verdict:
+    """Make the tables by ``make_tables``, judge them, and write the report; returns the verdict.
+
+    Raises `NotCarriedOutError` when the pipeline does not come to its end, `BadInputError` if there is nothing left to make tables of.
+    """
+    if (folder.path / "tables").is_dir() and not folder.events.is_dir():
+        raise BadInputError(
+            f"{folder.path}: its records were removed after its tables had been made; its page is {folder.path}/report.html"
+        )
+    make_tables(folder)
+    tables = RunTables(folder.path)
+    verdict = judge(tables)
+    make_report(tables, verdict)
+    return verdict

@@ -1,0 +1,151 @@
+"""Where runs are kept, how their folders are named, and how one is found again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stallbench import PROJECT
+from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.scenario.model import Scenario
+
+RUNS = PROJECT / "reports" / "runs"
+_LATEST = "latest"
+COMPARISON = "comparison.json"
+"""The file by which a comparison's folder is known, as a run's by its ``run.json``."""
+SOAK = "soak.json"
+"""The same of a soak's."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """One run's folder; its parts are described in docs/run-folder.md."""
+
+    path: Path
+
+    @property
+    def record(self) -> Path:
+        """``run.json``."""
+        return self.path / "run.json"
+
+    @property
+    def events(self) -> Path:
+        """Folder of the job logs."""
+        return self.path / "events"
+
+    @property
+    def samples(self) -> Path:
+        """Folder of what the collectors measured."""
+        return self.path / "samples"
+
+    @property
+    def logs(self) -> Path:
+        """Folder of what processes and servers printed."""
+        return self.path / "logs"
+
+    @property
+    def job_faults(self) -> Path:
+        """Folder of what goes wrong inside workers at the moment; it is there only while something does."""
+        return self.path / "job_faults"
+
+    @property
+    def locust(self) -> Path:
+        """Folder of what Locust says of its own requests; it is there only if Locust may take part."""
+        return self.path / "locust"
+
+    @property
+    def final_snapshot(self) -> Path:
+        """Every job that the queue still held at the end."""
+        return self.path / "final_snapshot.csv"
+
+    @property
+    def left_over(self) -> Path:
+        """Every job that was in the queue before the run: what the final snapshot of a soak's cycle before found."""
+        return self.path / "left_over.csv"
+
+
+def create_run_folder(scenario: Scenario, runs: Path, *, is_latest: bool = True) -> RunFolder:
+    """Make the folder of a new run and, if it ``is_latest``, point ``latest`` at it.
+
+    Raises `NotCarriedOutError` if ``runs`` cannot be written.
+    """
+    folder = RunFolder(create_folder(runs, scenario.name, scenario.variant))
+    with _told(runs):
+        for part in (folder.events, folder.samples, folder.logs):
+            part.mkdir()
+        if is_latest:
+            _point_latest_at(folder.path)
+    return folder
+
+
+def create_folder(runs: Path, *parts: str | None) -> Path:
+    """Make a new folder below ``runs`` and return it, named by the time and ``parts``; raises as `create_run_folder` does."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    with _told(runs):
+        return _make_new(runs, "-".join(part for part in (stamp, *parts) if part))
+
+
+@contextmanager
+def _told(runs: Path) -> Iterator[None]:
+    """Let what goes wrong while folders are made come out as `NotCarriedOutError`."""
+    try:
+        yield
+    except OSError as error:
+        raise NotCarriedOutError(
+            f"{runs}: a run's folder cannot be made there: {error.strerror or error}; choose another place with --runs DIR"
+        ) from error
+
+
+def find_run_folder(run: str, runs: Path) -> RunFolder:
+    """Return the folder of ``run``, a path or a name below ``runs`` (``latest`` is one).
+
+    Raises `BadInputError` if there is no such folder or it is not a run's.
+    """
+    for candidate in (Path(run), runs / run):
+        if candidate.is_dir():
+            if not (candidate / "run.json").is_file():
+                raise BadInputError(f"{candidate}: not a run's folder: it has no run.json; runs are below {runs}")
+            return RunFolder(candidate.resolve())
+    newest = sorted((path.parent.name for path in runs.glob("*/run.json") if path.parent.name != _LATEST), reverse=True)
+    raise BadInputError(
+        f"{run}: no such run; expected a folder, or a name below {runs}"
+        + (f", like {', '.join(newest[:3])}" if newest else " (there is none yet)")
+    )
+
+
+def find_comparison_folder(name: str, runs: Path) -> Path | None:
+    """Return the folder of a comparison, a path or a name below ``runs``; none if ``name`` is none's."""
+    return _find_folder_with(COMPARISON, name, runs)
+
+
+def find_soak_folder(name: str, runs: Path) -> Path | None:
+    """Return the folder of a soak, a path or a name below ``runs``; none if ``name`` is none's."""
+    return _find_folder_with(SOAK, name, runs)
+
+
+def _find_folder_with(file: str, name: str, runs: Path) -> Path | None:
+    return next((path.resolve() for path in (Path(name), runs / name) if (path / file).is_file()), None)
+
+
+def _make_new(runs: Path, name: str) -> Path:
+    runs.mkdir(parents=True, exist_ok=True)
+    for suffix in ("", *(f"-{n}" for n in range(2, 100))):
+        path = runs / f"{name}{suffix}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise NotCarriedOutError(f"{runs}/{name}: a hundred runs of that name began in this second")
+
+
+def _point_latest_at(path: Path) -> None:
+    link = path.parent / _LATEST
+    fresh = path.parent / f".{_LATEST}-{os.getpid()}"
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(path.name)
+    fresh.replace(link)

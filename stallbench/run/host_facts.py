@@ -1,0 +1,51 @@
+"""What the machine is and which libraries ran on it, for the record of a run."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import psutil
+
+from stallbench import PROJECT
+
+_LIBRARIES = ("psycopg", "pyspark", "pandas", "pyarrow", "pydantic", "toxiproxy-python", "psutil", "scipy")
+
+
+def read_library_versions() -> dict[str, str]:
+    """Versions of Python and of the libraries whose behaviour can change a result; ``not installed`` where one is missing."""
+    versions = {"python": platform.python_version()}
+    for library in _LIBRARIES:
+        try:
+            versions[library] = version(library)
+        except PackageNotFoundError:
+            versions[library] = "not installed"
+    return versions
+
+
+def read_host_facts() -> dict[str, object]:
+    """Cores, memory, kernel, operating system and free disk of this machine, and the id of its current boot."""
+    return {
+        "cpus": psutil.cpu_count(),
+        "cpu_model": _read_cpu_model(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "kernel": platform.release(),
+        "os": _read_os_name(),
+        "disk_free_bytes": psutil.disk_usage(str(PROJECT)).free,
+        "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+    }
+
+
+def _read_os_name() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.system()
+
+
+def _read_cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

@@ -1,0 +1,383 @@
+"""One run, from servers up to the last look into the queue. `Run.carry_out` is the story; read it top to bottom."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from stallbench.engines import driver_of
+from stallbench.errors import NotCarriedOutError
+from stallbench.exposition.intervals import Interval, read_intervals
+from stallbench.external.addresses import ExternalServers
+from stallbench.external.cleanup_journal import CleanupJournal
+from stallbench.external.join import join_cluster, note_what_was_made
+from stallbench.external.processes import ExternalProcesses
+from stallbench.faults import FaultContext
+from stallbench.injection.faults import Faults
+from stallbench.injection.longrunners import Longrunners
+from stallbench.injection.maintenance import Upkeep
+from stallbench.observers import ObserverOptions, Observers
+from stallbench.processes.process import Process
+from stallbench.processes.queue_client import opened_queue
+from stallbench.processes.reaper import start_reaper
+from stallbench.processes.supervisor import Processes
+from stallbench.queues import Queue, find_queue
+from stallbench.run.backlog import CAUGHT_UP_FOR_S, BacklogLook, take_final_snapshot
+from stallbench.run.ending import ending_recorded
+from stallbench.run.folder import RunFolder, create_run_folder
+from stallbench.run.live_figures import read_live_figures
+from stallbench.run.load import Load
+from stallbench.run.record import RunRecord
+from stallbench.run.sampling import Sampling
+from stallbench.run.view import RunView
+from stallbench.scenario.model import Phase, Scenario
+from stallbench.servers.cluster import Cluster, start_cluster
+
+_STOP_S = 15.0
+_WATCH_EVERY_S = 0.25
+_SHOW_EVERY_S = 1.0
+_LOOK_IF_DRAINED_EVERY_S = 0.05
+_LOOK_IF_CAUGHT_UP_EVERY_S = 0.5
+_LAST_RECORD_S = 0.02
+"""How long the worker that took the last job away may need until it has recorded that."""
+
+
+class Run:
+    """One scenario on servers of its own. Make it by `open_run`, which also takes it down."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: RunFolder,
+        record: RunRecord,
+        processes: Processes,
+        scratch: Path,
+        view: RunView,
+        joined: ExternalServers | None = None,
+        watching: ObserverOptions | None = None,
+    ) -> None:
+        """Hold the parts together; nothing is started.
+
+        ``joined``: servers to run on; the bench starts some if none. ``watching``: who looks on, if anybody.
+        """
+        self.scenario = scenario
+        self.folder = folder
+        self.record = record
+        self.view = view
+        self._processes = processes
+        self._scratch = scratch
+        self._cluster: Cluster | None = None
+        self._load: Load | None = None
+        self._longrunners: Longrunners | None = None
+        self._faults: Faults | None = None
+        self._sampling: Sampling | None = None
+        self._upkeep: Upkeep | None = None
+        self._died: set[str] = set()
+        self._fault_numbers: Counter[str] = Counter()
+        self._external_processes = ExternalProcesses(folder)
+        self._joined = joined
+        self._watching = watching or ObserverOptions()
+        self._observers = Observers(self._watching, folder, scenario.labels, view.say)
+        self._journal = CleanupJournal(scratch)
+
+    def carry_out(self) -> None:
+        """Carry the scenario out to its end.
+
+        Raises `NotCarriedOutError` when something that the result depends on could not be had: a server, a longrunner's
+        proof, the whole of the load. What was recorded until then is kept.
+        """
+        self._observers.begin(self._processes, self._scratch)
+        self._start_servers()
+        self._install_queue()
+        self._start_collectors()
+        self._start_load()
+        for index, phase in enumerate(self.scenario.phases):
+            self._go_through(index, phase)
+        self._stop_load()
+        self._take_final_snapshot()
+
+    @property
+    def died(self) -> list[str]:
+        """Names of the processes that have ended uninvited."""
+        return sorted(self._died)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The servers, once they are up."""
+        assert self._cluster is not None, "the servers have not been started"
+        return self._cluster
+
+    @property
+    def load(self) -> Load:
+        """What fills and empties the queue, once it is there."""
+        assert self._load is not None, "the load has not been started"
+        return self._load
+
+    def _start_servers(self) -> None:
+        if self._joined:
+            self._cluster = join_cluster(
+                self._joined,
+                self.scenario.database,
+                journal=self._journal,
+                logs=self.folder.logs,
+                processes=self._processes,
+                progress=self.view.say,
+            )
+        else:
+            self._cluster = start_cluster(
+                self.scenario.database,
+                scratch=self._scratch,
+                logs=self.folder.logs,
+                processes=self._processes,
+                progress=self.view.say,
+                second_engine=find_queue(self.scenario.queue.kind).second_engine,
+            )
+        self._watch_over_servers()
+
+    def _watch_over_servers(self) -> None:
+        self._longrunners = Longrunners(self.cluster, self._processes, self.folder)
+        self.record.follow("servers", self.cluster.records)
+        self.record.follow("longrunners", self._longrunners.records)
+        self.record.write()
+
+    def _install_queue(self) -> None:
+        with self._opened_queue("install") as queue:
+            queue.install()
+        if self._joined:
+            note_what_was_made(self.cluster.server("primary").direct)
+
+    def _opened_queue(self, name: str) -> AbstractContextManager[Queue[Any]]:
+        """Open the queue on the primary, past the proxy."""
+        queue = self.record["queue"]
+        return opened_queue(queue["kind"], queue["options"], self.cluster.server("primary").direct, name)
+
+    def _start_collectors(self) -> None:
+        choice = self.scenario.collectors
+        self._sampling = Sampling(
+            self.cluster,
+            self.record["queue"],
+            interval_s=choice.interval_s,
+            processes=self._processes,
+            folder=self.folder,
+        )
+        if choice.enabled:
+            self._sampling.start()
+        else:
+            self.record.note("The collectors were off: nothing was sampled.")
+
+    def _start_load(self) -> None:
+        backlog = self._fill_and_start()
+        if self.scenario.external_processes:
+            self._external_processes.publish(
+                self.scenario, self.record["queue"], self.cluster, self._scratch, expose=self._watching.exposure is not None
+            )
+            self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
+        if not backlog and self.scenario.producers.rate == 0:
+            self.record.note("No load was asked for: producers.rate is 0.")
+        self._plan_faults()
+        self.record.write()
+
+    def _fill_and_start(self) -> int:
+        """Fill the queue, then start its scheduler, the workers, and the producers; returns how many jobs it was filled with."""
+        self._load = Load(
+            self.scenario,
+            self.record["queue"],
+            self.cluster.server("primary").proxied,
+            processes=self._processes,
+            folder=self.folder,
+        )
+        if backlog := self._load.fill():
+            self._check_processes()
+            primary = self.cluster.server("primary").direct
+            with self._opened_queue("settle") as queue:
+                driver_of(primary.engine).settle(queue.connection, queue.tables)
+            self.view.say(f"{backlog:,} jobs are in the queue")
+        self._load.start_scheduler()
+        self._start_upkeep()
+        self._load.start_workers()
+        self._load.start_producers()
+        return backlog
+
+    def _plan_faults(self) -> None:
+        self._faults = Faults(
+            FaultContext(
+                cluster=self.cluster,
+                load=self.load,
+                processes=self._processes,
+                queue=self.record["queue"],
+                folder=self.folder,
+                scratch=self._scratch,
+                random=random.Random(self.scenario.seed),
+                note=self.record.note,
+            ),
+            say=self.view.say,
+            numbers=self._fault_numbers,
+        )
+        self.record.follow("faults", self._faults.records)
+
+    def _start_upkeep(self) -> None:
+        self._upkeep = Upkeep(self.cluster, self.record["queue"], processes=self._processes, folder=self.folder)
+        self.record.follow("maintenance", self._upkeep.records)
+        self._upkeep.start(self.scenario.maintenance)
+        for task in self.scenario.maintenance:
+            self.view.say(f"{task.kind} looks after {task.on}")
+
+    def _go_through(self, index: int, phase: Phase) -> None:
+        assert self._longrunners is not None
+        assert self._faults is not None
+        self._longrunners.start(phase.name, phase.longrunners)
+        for longrunner in phase.longrunners:
+            self.view.say(f"{longrunner.kind} on {longrunner.on} is in force: the server says so")
+        self.record.begin_phase(index)
+        self._faults.plan(phase.name, phase.faults, planned_start_s=self.record["phases"][index]["planned_start_s"])
+        if index == 0:
+            self.load.go()
+        if phase.until:
+            self._watch_backlog(phase)
+        else:
+            self._watch_until(time.monotonic() + phase.duration_s, phase.name)
+        self.record.end_phase(index)
+        self._faults.end_all()
+        self._longrunners.end(phase.name)
+        self.record.write()
+
+    def _watch_backlog(self, phase: Phase) -> None:
+        """Watch until the backlog is gone; that it was not in time is noted, and expectations say whether it matters."""
+        with BacklogLook(lambda: self._opened_queue("backlog")) as look:
+            end_s = time.monotonic() + phase.duration_s
+            if phase.until == "drained":
+                self._watch_until(end_s, phase.name, is_over=look.is_drained, every_s=_LOOK_IF_DRAINED_EVERY_S)
+                time.sleep(_LAST_RECORD_S)
+                missed = "the queue was not drained by then"
+            else:
+                self._watch_until(end_s, phase.name, is_over=look.is_caught_up, every_s=_LOOK_IF_CAUGHT_UP_EVERY_S)
+                missed = f"by then the workers had not been seen caught up for {CAUGHT_UP_FOR_S:.0f} s"
+            if time.monotonic() >= end_s:
+                self.record.note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; {missed}.")
+
+    def _watch_until(
+        self, end_s: float, phase: str, *, is_over: Callable[[], bool] = lambda: False, every_s: float = _WATCH_EVERY_S
+    ) -> None:
+        show_at_s = time.monotonic()
+        while (now_s := time.monotonic()) < end_s and not is_over():
+            self._check_processes()
+            self._show_observers()
+            next_fault_s = self._faults.go_on() if self._faults else None
+            if self._sampling:
+                self._sampling.follow()
+            if now_s >= show_at_s:
+                show_at_s = now_s + _SHOW_EVERY_S
+                self.view.show(phase, end_s - now_s, read_live_figures(self.folder))
+            pause_s = min(every_s, end_s - time.monotonic(), *([] if next_fault_s is None else [next_fault_s]))
+            time.sleep(max(0.0, pause_s))
+
+    def _show_observers(self) -> None:
+        self._observers.look(self._intervals(), self._processes.exposed(), self._external_processes.exposed())
+
+    def _intervals(self) -> list[Interval]:
+        longrunners = self._longrunners.records() if self._longrunners else []
+        return read_intervals(self.record["phases"], longrunners, self._faults.records() if self._faults else [])
+
+    def _check_processes(self) -> None:
+        """Take note of what ended uninvited; end the run when the load, or what it runs on, is no longer whole."""
+        self.cluster.check()
+        for process in self._processes.exited_unexpectedly():
+            if process.name not in self._died:
+                self._died.add(process.name)
+                expected = self._longrunners is not None and self._longrunners.may_be_ended(process.name)
+                end = f"{process.name} ended {'early, as it may' if expected else 'uninvited'} ({_how_it_ended(process)})"
+                self.record.note(f"{end}; see logs/{process.log.name}.")
+                self.view.say(end)
+        for role in ("producer", "worker", "scheduler"):
+            names = {process.name for process in self._processes.of_role(role)}
+            if names and names <= self._died:
+                raise NotCarriedOutError(f"every {role} has died: {', '.join(sorted(names))}; see {self.folder.logs}")
+
+    def _stop_load(self) -> None:
+        for role in ("longrunner", "producer"):
+            self._external_processes.end(role, _STOP_S)
+        if self._upkeep:
+            self._upkeep.stop()
+        self.load.stop()
+        self._external_processes.end("worker", _STOP_S)
+        self.record.write()
+        self._check_processes()
+
+    def _take_final_snapshot(self) -> int:
+        """Look what the queue still holds; returns how many jobs that are."""
+        with self._opened_queue("final_snapshot") as queue:
+            count = take_final_snapshot(queue, self.folder.final_snapshot)
+        if self._sampling:
+            self._sampling.stop()
+        self.view.say(f"the queue still holds {count:,} jobs")
+        return count
+
+    def process_records(self) -> list[dict[str, Any]]:
+        """Return every process that took part, the bench's own and others', for ``run.json``."""
+        return [*self._processes.records(), *self._external_processes.records()]
+
+    def describe_servers(self) -> list[str]:
+        """Return, for each server, how to look at it; a password goes by the environment."""
+        return [
+            f"{driver_of(server.direct.engine).console(server.direct)}   # {server.name}"
+            + (f"; through Toxiproxy: port {server.proxied.port}" if self.cluster.has_proxy else "")
+            for server in self.cluster.servers
+        ]
+
+    def take_down(self) -> None:
+        """Stop everything that the run started, whatever state it is in; asked for again, it does nothing."""
+        if self._faults is not None:
+            self._faults.undo_all()
+        if self._longrunners is not None and self._cluster is not None:
+            self._longrunners.release_all()
+        self._processes.stop_all()
+        self._observers.end(self._intervals())
+        for sentence in self._journal.clean_up():
+            self.record.note(f"{sentence[0].upper()}{sentence[1:]}")
+            self.view.say(sentence)
+
+
+def _how_it_ended(process: Process) -> str:
+    code = process.exit_code
+    if code is not None and code < 0:
+        return signal.Signals(-code).name
+    return f"exit code {code}"
+
+
+@contextmanager
+def open_run(
+    scenario: Scenario,
+    runs: Path,
+    view: RunView,
+    joined: ExternalServers | None = None,
+    watching: ObserverOptions | None = None,
+    *,
+    is_latest: bool = True,
+) -> Iterator[Run]:
+    """Make a run's folder and its scratch; whatever happens inside, say in ``run.json`` how it ended and leave nothing running.
+
+    What the bench or the database raised inside comes out as `NotCarriedOutError`, with the run marked ``failed``; an
+    interrupt marks it ``aborted`` and comes out as it is. ``is_latest``: whether ``latest`` is to mean it.
+    """
+    folder = create_run_folder(scenario, runs, is_latest=is_latest)
+    record = RunRecord(folder.record, scenario)
+    token = secrets.token_hex(8)
+    scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
+    with start_reaper(token, record=folder.record, scratch=scratch):
+        exposure = watching.exposure if watching else None
+        processes = Processes(token, exposure.model_dump() if exposure else None)
+        run = Run(scenario, folder, record, processes, scratch, view, joined, watching)
+        record.follow("processes", run.process_records)
+        try:
+            with ending_recorded(record, run.take_down, also_if_whole=True):
+                yield run
+        except NotCarriedOutError as error:
+            raise NotCarriedOutError(f"the run could not be carried out: {error}\nits records: {folder.path}") from error

@@ -1,0 +1,137 @@
+"""Reads scenario files: a file, its variant and the user's changes become one `Scenario`, or a line for each fault."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from stallbench import PROJECT
+from stallbench.scenario.model import Name, Scenario
+from stallbench.scenario.overlay import Overlay, parse_changes
+from stallbench.scenario.toml import ScenarioError, read_toml, show_path
+from stallbench.scenario.validation.comparison import find_overlay_issues
+from stallbench.scenario.validation.issue import ValidationIssue, show_value
+from stallbench.scenario.validation.scenario import find_issues
+from stallbench.scenario.validation.suggestion import did_you_mean
+
+__all__ = ["ScenarioError", "find_scenario", "find_scenarios", "read_scenario", "read_variants"]
+
+SCENARIOS = PROJECT / "scenarios"
+_NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
+
+
+def find_scenarios() -> dict[str, Path]:
+    """Return the project's scenarios by name, in alphabetical order."""
+    return {path.stem: path for path in sorted(SCENARIOS.glob("*.toml"))}
+
+
+def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: Sequence[str] = ()) -> Scenario:
+    """Read a scenario by its name or path, with ``variant`` and then ``overrides`` (``key=value``) laid over it.
+
+    Every variant of the file is validated, not only the one that is asked for. Raises `ScenarioError` with all faults.
+    """
+    path = find_scenario(name_or_path)
+    shown = show_path(path, PROJECT)
+    content = read_toml(path, shown)
+    variants = content.pop("variants", {})
+    faults = [*_find_name_issues(path), *_find_variants_issues(variants)]
+    if faults:
+        raise ScenarioError([f"{shown}: {fault}" for fault in faults])
+    base_faults = find_issues(content, variants)
+    faults = [str(fault) for fault in base_faults]
+    if variant is not None and variant not in variants:
+        faults.append(f"there is no variant {show_value(variant)}; {_describe_known(variant, variants)}")
+    resolved = content
+    for name, overlay_content in variants.items():
+        overlay = Overlay(content=overlay_content, prefix=f"variants.{name}.", circumstance=f"with variant {name}: ")
+        varied, own_faults = _resolve(content, base_faults, overlay, variants)
+        faults += own_faults
+        resolved = varied if name == variant else resolved
+    if overrides:
+        changes, change_faults = parse_changes(overrides)
+        overlay = Overlay(content=changes, prefix="--set ", circumstance="--set: ")
+        resolved, own_faults = _resolve(resolved, find_issues(resolved, variants), overlay, variants)
+        faults += [*change_faults, *own_faults]
+    if faults:
+        raise ScenarioError([f"{shown}: {fault}" for fault in faults])
+    origin = {"name": path.stem, "file": shown, "variant": variant, "changes": tuple(overrides)}
+    return Scenario.model_validate({**resolved, **origin})
+
+
+def read_variants(path: Path) -> dict[str, str]:
+    """Return the summaries of a file's variants by name; empty where a variant has none of its own.
+
+    Raises `ScenarioError` for a file whose variants cannot be told; `read_scenario` says whether they can be run.
+    """
+    shown = show_path(path, PROJECT)
+    variants = read_toml(path, shown).get("variants", {})
+    if faults := _find_variants_issues(variants):
+        raise ScenarioError([f"{shown}: {fault}" for fault in faults])
+    return {name: str(overlay.get("summary", "")) for name, overlay in variants.items()}
+
+
+def _resolve(
+    base: Mapping[str, Any], base_faults: Sequence[ValidationIssue], overlay: Overlay, variants: Collection[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return ``base`` with ``overlay``, and a line for each fault that ``base`` does not have by itself."""
+    resolved, misfits = overlay.apply(base)
+    own_faults = [fault for fault in find_issues(resolved, variants) if fault not in base_faults]
+    return resolved, [*(f"{overlay.prefix}{fault}" for fault in misfits), *(overlay.describe(f, resolved) for f in own_faults)]
+
+
+def find_scenario(name_or_path: str) -> Path:
+    """Return the file of a scenario by its name or path; raises `ScenarioError` if there is none."""
+    known = find_scenarios()
+    if name_or_path in known:
+        return known[name_or_path]
+    path = Path(name_or_path)
+    if name_or_path and _is_there(path):
+        return path
+    if path.suffix or len(path.parts) > 1:
+        near = did_you_mean(path.stem, known)
+        raise ScenarioError([f"{show_path(path, PROJECT)}: there is no such file{near}"])
+    raise ScenarioError([f"there is no scenario {show_value(name_or_path)}; {_describe_known(name_or_path, known)}"])
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is something at ``path``, or may be: who reads it is told why that cannot be said."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+
+
+def _find_name_issues(path: Path) -> list[str]:
+    if _is_name(path.stem):
+        return []
+    return [f"the file is called {show_value(path.stem)}; expected {_NAME}, and .toml"]
+
+
+def _find_variants_issues(variants: object) -> list[str]:
+    if not isinstance(variants, dict):
+        return [f"variants is {show_value(variants)}; expected tables, like [variants.skip_locked]"]
+    return [
+        f"variants.{show_value(name)}: expected {_NAME}"
+        if not _is_name(name)
+        else f"variants.{name} is {show_value(overlay)}; expected a table, like [variants.{name}]"
+        for name, overlay in variants.items()
+        if not _is_name(name) or not isinstance(overlay, dict)
+    ] + find_overlay_issues(variants)
+
+
+def _is_name(text: str) -> bool:
+    try:
+        TypeAdapter(Name).validate_python(text)
+    except ValidationError:
+        return False
+    return True
+
+
+def _describe_known(name: str, known: Mapping[str, object]) -> str:
+    there_are = f"there are {', '.join(known)}" if known else "there is none"
+    return f"{there_are}{did_you_mean(name, known)}"

@@ -1,0 +1,168 @@
+"""Lays a variant, or the changes of a command line, over a scenario's content.
+
+The rules, which docs/add-a-scenario.md gives to users:
+
+- Tables are merged key by key; everything else, arrays too, is replaced.
+- ``phases`` as a table changes single phases by their names: ``phases.longtx.duration = "10s"``. ``phase`` may be said instead.
+- ``also_expect`` adds to ``expect``, which by itself replaces all expectations.
+- A ``queue`` with a ``kind`` replaces the whole table: options of one queue never leak into another.
+- A phase's ``duration`` takes the place of its ``jobs``, by which it might last longer.
+- A load is a ``rate`` or a ``capacity_share``: the one that is given takes the other's place.
+"""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stallbench.scenario.toml import TOO_DEEP, is_too_deep
+from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, find_value, show_value
+from stallbench.scenario.validation.suggestion import did_you_mean
+
+_OTHER_LOAD = {"rate": "capacity_share", "capacity_share": "rate"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlay:
+    """Changes to a scenario, and how a fault in them is told."""
+
+    content: Mapping[str, Any]
+    prefix: str
+    """What stands before the path of a key that is in ``content``: ``variants.skip_locked.`` or ``--set ``."""
+    circumstance: str
+    """What stands before the path of a key that is not, but is wrong only with these changes: ``with variant skip_locked: ``."""
+
+    def apply(self, base: Mapping[str, Any]) -> tuple[dict[str, Any], list[ValidationIssue]]:
+        """Return ``base``, which stays as it is, with the changes, and the faults of changes that fit nowhere."""
+        resolved = copy.deepcopy(dict(base))
+        faults: list[ValidationIssue] = []
+        for key, value in copy.deepcopy(dict(self.content)).items():
+            if key == "phase" or (key == "phases" and isinstance(value, dict)):
+                faults += _change_phases(resolved, key, value)
+            elif key == "queue" and isinstance(value, dict) and "kind" in value:
+                resolved[key] = value
+            elif key != "also_expect":
+                resolved = _lay(resolved, {key: value})
+        faults += _add_expectations(resolved, self.content.get("also_expect", []))
+        return resolved, faults
+
+    def describe(self, fault: ValidationIssue, resolved: Mapping[str, Any]) -> str:
+        """Return the line for a fault of the ``resolved`` content that the content below these changes does not have."""
+        path = self._find_own_path(fault.path, resolved)
+        return f"{self.circumstance}{fault}" if path is None else f"{self.prefix}{ValidationIssue(path, fault.problem)}"
+
+    def _find_own_path(self, path: KeyPath, resolved: Mapping[str, Any]) -> KeyPath | None:
+        """Return where the changes have what is at ``path`` of the whole, or none if they do not have it."""
+        added = self.content.get("also_expect")
+        match path:
+            case ("phases", int(index), *rest) if not isinstance(self.content.get("phases"), list):
+                name = str(find_value(resolved, ("phases", index, "name")))
+                by_name: list[KeyPath] = [(key, name, *rest) for key in ("phases", "phase")]
+                path = next((path for path in by_name if find_value(self.content, path) is not None), path)
+            case ("expect", int(index), *rest) if isinstance(added, list):
+                before = len(resolved["expect"]) - len(added)
+                path = ("also_expect", index - before, *rest) if index >= before else path
+        return None if find_value(self.content, path) is None else path
+
+
+def parse_changes(changes: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the content of several ``key=value`` as one overlay's, and a line for each that is not one.
+
+    A key is dotted as in a variant, a value is TOML or, if it is not, text. The last of two for the same key wins.
+    """
+    content: dict[str, Any] = {}
+    faults: list[str] = []
+    for change in changes:
+        key, _, value = (part.strip() for part in change.partition("="))
+        path = _parse_key(key)
+        if not path or not value:
+            faults.append(f"--set {show_value(change)}: expected KEY=VALUE, like workers.count=4")
+        elif path[0] == "variants":
+            faults.append(
+                f"--set {show_value(change)}: a variant cannot be changed; change what it stands for, without `variants.`"
+            )
+        else:
+            nested: Any = _parse_value(value)
+            for part in reversed(path):
+                nested = {part: nested}
+            if is_too_deep(nested):
+                faults.append(f"--set {show_value(change)}: {TOO_DEEP}")
+            else:
+                content = _lay(content, nested)
+    return content, faults
+
+
+def _parse_key(key: str) -> list[str]:
+    """Return the parts of a dotted key, none if it is not one; quotes around a part are TOML's."""
+    parts: list[str] = []
+    if "\n" in key or len(key) > 200:
+        return []
+    try:
+        here: Any = tomllib.loads(f"{key} = 0")
+    except tomllib.TOMLDecodeError:
+        return []
+    while isinstance(here, dict) and len(here) == 1:
+        (part, here), *_ = here.items()
+        parts.append(part)
+    return parts
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return parsed["value"] if len(parsed) == 1 else text
+
+
+def _lay(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``overlay`` merged into it; of a rate and a share of the capacity the later one is left."""
+    merged: dict[str, Any] = _merge(base, overlay)
+    before, later = base.get("producers"), overlay.get("producers")
+    if isinstance(before, dict) and isinstance(later, dict):
+        displaced = {_OTHER_LOAD[key] for key in _OTHER_LOAD.keys() & later.keys()} - later.keys()
+        merged["producers"] = {key: value for key, value in merged["producers"].items() if key not in displaced}
+    return merged
+
+
+def _merge(base: Any, overlay: Any) -> Any:
+    if not isinstance(base, dict) or not isinstance(overlay, dict):
+        return overlay
+    return {**base, **{key: _merge(base.get(key), value) for key, value in overlay.items()}}
+
+
+def _change_phases(resolved: dict[str, Any], key: str, changes: Any) -> list[ValidationIssue]:
+    if not isinstance(changes, dict):
+        return [
+            ValidationIssue(
+                (key,), f" is {show_value(changes)}; expected a table for each phase to be changed, like phases.longtx.duration"
+            )
+        ]
+    phases = resolved.get("phases")
+    tables = [phase for phase in phases if isinstance(phase, dict)] if isinstance(phases, list) else []
+    by_name = {phase["name"]: phase for phase in tables if isinstance(phase.get("name"), str)}
+    faults = []
+    for name, change in changes.items():
+        path = (key, name)
+        if name not in by_name:
+            there_are = f"there are {', '.join(by_name)}{did_you_mean(name, by_name)}" if by_name else "there are none to change"
+            faults.append(ValidationIssue(path, f": there is no such phase; {there_are}"))
+        elif not isinstance(change, dict):
+            problem = f" is {show_value(change)}; expected keys of a phase, like phases.{name}.duration"
+            faults.append(ValidationIssue(path, problem))
+        else:
+            by_name[name].update(change)
+            if "duration" in change and "jobs" not in change:
+                by_name[name].pop("jobs", None)
+    return faults
+
+
+def _add_expectations(resolved: dict[str, Any], added: Any) -> list[ValidationIssue]:
+    if not isinstance(added, list):
+        return [ValidationIssue(("also_expect",), f" is {show_value(added)}; expected an array, like [{{ .. }}, {{ .. }}]")]
+    if isinstance(resolved.setdefault("expect", []), list):
+        resolved["expect"] = [*resolved["expect"], *copy.deepcopy(added)]
+    return []

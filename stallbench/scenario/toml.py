@@ -1,0 +1,145 @@
+"""Turns a scenario's file into plain tables, arrays, texts and numbers, and refuses what cannot be one before it does harm.
+
+Nothing here knows what a scenario holds; `stallbench.scenario.file` does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+from stallbench.errors import BadInputError
+from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, quote_unprintable
+
+LARGEST_BYTES = 1024 * 1024
+_DEEPEST = 16
+"""Tables and arrays within each other; the deepest value of a scenario that means anything is half as deep."""
+TOO_DEEP = f"tables or arrays are nested more than {_DEEPEST} deep"
+_LARGEST_INTEGER = 2**63 - 1
+_FOUND_LIMIT = 40
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+_POSITION = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
+_OF_A_TABLE = re.compile(r"Cannot (?P<what>declare|redefine namespace|mutate immutable namespace) \((?P<parts>.*)\)(?: twice)?")
+_OURS = {
+    "Cannot overwrite a value": "this key is there a second time",
+    "Illegal character '\\n'": "a text has no closing quote on its line",
+}
+"""Sentences of Python's parser that speak of Python, or not of the cause, and ours."""
+_PART = re.compile(r"'([^']*)'")
+
+
+class ScenarioError(BadInputError):
+    """A scenario that cannot be run; its text is one line for each fault."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        """Carry ``faults``, each a whole line: what cannot be printed, a line break in a name above all, is escaped."""
+        self.faults = [quote_unprintable(fault) for fault in faults]
+        super().__init__("\n".join(self.faults))
+
+
+def show_path(path: Path, project: Path) -> str:
+    """Return ``path`` as the user knows it, in one printable line: from the project's root if it is below, else as given."""
+    shown = str(path.relative_to(project)) if path.is_relative_to(project) else str(path)
+    return quote_unprintable(shown)
+
+
+def read_toml(path: Path, shown: str) -> dict[str, Any]:
+    """Return the content of the file at ``path``; errors call it ``shown``. Raises `ScenarioError`."""
+    text = _read_text(path, shown)
+    if not text.strip():
+        raise ScenarioError([f"{shown}: empty; docs/add-a-scenario.md says what a scenario holds"])
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError([f"{shown}: {_describe_syntax_error(str(error), text)}"]) from error
+    except RecursionError as error:
+        raise ScenarioError([f"{shown}: {TOO_DEEP}"]) from error
+    except ValueError as error:  # Python refuses to convert a number of thousands of digits.
+        raise ScenarioError([f"{shown}: a whole number is too long; expected one of 64 bits at most"]) from error
+    if is_too_deep(content):
+        raise ScenarioError([f"{shown}: {TOO_DEEP}"])
+    return content
+
+
+def is_too_deep(content: object) -> bool:
+    """Whether tables and arrays are nested deeper than any scenario needs; what is not may be walked through by recursion."""
+    layer = [content]
+    for _ in range(_DEEPEST + 1):
+        layer = [inner for value in layer for inner in _inside(value)]
+    return bool(layer)
+
+
+def find_unusable_values(content: object, path: KeyPath = ()) -> Iterator[ValidationIssue]:
+    """Return a fault for each value that TOML has and no scenario can use: dates, NaN, control characters, endless numbers."""
+    if isinstance(content, dict | list):
+        for key, inner in content.items() if isinstance(content, dict) else enumerate(content):
+            yield from find_unusable_values(inner, (*path, key))
+    elif why := _why_unusable(content):
+        yield ValidationIssue(path, why)
+
+
+def _inside(value: object) -> list[object]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+
+
+def _why_unusable(value: object) -> str:
+    if isinstance(value, datetime | date | time):
+        return f" is {value.isoformat()}, a date or time of day; a scenario has none"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f" is {value}; expected a finite number"
+    if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
+        return " is a whole number of more than 64 bits"
+    if isinstance(value, str) and (found := _NOT_TEXT.search(value)):
+        return f" has the character U+{ord(found[0]):04X} in it; expected text that can be printed"
+    return ""
+
+
+def _read_text(path: Path, shown: str) -> str:
+    try:
+        if path.is_dir():
+            raise ScenarioError([f"{shown}: a folder; expected a scenario's file, like scenarios/longtx.toml"])
+        size = path.stat().st_size
+        if not path.is_file():
+            raise ScenarioError([f"{shown}: not a file; expected a scenario's file, like scenarios/longtx.toml"])
+        if size > LARGEST_BYTES:
+            raise ScenarioError([f"{shown}: {size:,} bytes long; a scenario has at most {LARGEST_BYTES:,}"])
+        with path.open("rb") as file:
+            raw = file.read(LARGEST_BYTES)
+    except OSError as error:
+        raise ScenarioError([f"{shown}: cannot be read: {error.strerror}"]) from error
+    except ValueError as error:  # a null character in the path
+        raise ScenarioError([f"{shown}: cannot be read: {error}"]) from error
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ScenarioError([f"{shown}: line {line}: not text in UTF-8; expected a TOML file"]) from error
+
+
+def _describe_syntax_error(message: str, text: str) -> str:
+    """Turn the message of `tomllib` into: where, what is wrong, what stands there."""
+    lines = text.split("\n")  # as the parser does: str.splitlines knows more kinds of line breaks
+    position = _POSITION.search(message)
+    problem = _POSITION.sub("", message)
+    if of_a_table := _OF_A_TABLE.fullmatch(problem):
+        table = ".".join(_PART.findall(of_a_table["parts"]))
+        complete = of_a_table["what"].startswith("mutate")
+        problem = f"[{table}] adds to what is written as a whole" if complete else f"table [{table}] is there a second time"
+    problem = _OURS.get(problem, problem)
+    problem = problem[:1].lower() + problem[1:]
+    if position is None or position["line"] is None:
+        line = text.rstrip("\n").count("\n") + 1
+        where = f"line {line}, at its end"
+    else:
+        line, where = int(position["line"]), f"line {position['line']}, column {position['column']}"
+    found = lines[line - 1].strip()
+    if len(found) > _FOUND_LIMIT:
+        found = f"{found[:_FOUND_LIMIT]}..."
+    shown = f"; the line is `{found}`" if found else ""
+    return f"{where}: not valid TOML: {problem}{shown}"

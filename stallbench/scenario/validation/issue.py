@@ -1,0 +1,69 @@
+"""One thing that is wrong with a scenario: where, and what; and how a path and a value are shown to the user."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+KeyPath = tuple[str | int, ...]
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationIssue:
+    """One fault; as text, a line like ``workers.count is "x"; expected a whole number``."""
+
+    path: KeyPath
+    """Keys and positions from the top of the scenario to what is wrong."""
+    problem: str
+    """What follows the path in the line, its leading space or colon included."""
+
+    def __str__(self) -> str:
+        return f"{show_key_path(self.path)}{self.problem}"
+
+
+def show_key_path(path: Sequence[str | int]) -> str:
+    """Return a path as a user would write it: ``phases[1].duration``."""
+    shown = ""
+    for part in path:
+        if isinstance(part, int):
+            shown += f"[{part}]"
+        else:
+            key = part if _BARE_KEY.fullmatch(part) else show_value(part)
+            shown += f".{key}" if shown else key
+    return shown or "the scenario"
+
+
+def find_value(content: object, path: Sequence[str | int]) -> Any:
+    """Return what ``content``, of tables and arrays, has at ``path``; none if nothing: TOML has no value that says so."""
+    for part in path:
+        if isinstance(content, dict):
+            content = content.get(part)
+        elif isinstance(content, list) and isinstance(part, int) and part < len(content):
+            content = content[part]
+        else:
+            return None
+    return content
+
+
+def show_value(value: object) -> str:
+    """Return a value as TOML has it, cut short; a table or array only by what it is."""
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "an array"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    shown = json.dumps(text[:_SHOWN_CHARACTERS], ensure_ascii=False) if isinstance(value, str) else text[:_SHOWN_CHARACTERS]
+    return shown + ("..." if len(text) > _SHOWN_CHARACTERS else "")
+
+
+def quote_unprintable(text: str) -> str:
+    """Return ``text`` on one line: what cannot be printed is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,1 @@
+"""What the machine needs: find it, install it, and say what is missing."""

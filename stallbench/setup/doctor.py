@@ -1,0 +1,190 @@
+"""What the bench needs from this machine, and whether it is there: ``stallbench doctor``."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stallbench.engines import ENGINES, Engine
+from stallbench.processes.supervisor import unprivileged_user
+from stallbench.servers.ports import LOOPBACK, find_free_port
+from stallbench.setup.components import (
+    MissingPartError,
+    ServerPart,
+    find_postgres,
+    require_java,
+    require_pgbouncer,
+    require_postgres,
+    require_prometheus,
+    require_server,
+    require_toxiproxy,
+)
+from stallbench.setup.install import is_environment_there
+
+_SPARE_BYTES = 2 * 1024**3
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - looked at, never written to
+_SPARE_SHARED_BYTES = 32 * 1024**2
+"""A server's queries that run in parallel exchange their rows there; containers have 64 MiB, most machines half of the memory."""
+_FILES = 1024
+_PROCESSES = 512
+_PROGRAM_TIMEOUT_S = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckUp:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    told: str
+    """What was found, or what would mend it."""
+    is_needed: bool = True
+    """Whether nothing works without it."""
+
+
+def check() -> list[CheckUp]:
+    """Look at every part, and at what the machine must allow."""
+    return [
+        CheckUp(name="Python", ok=sys.version_info >= (3, 11), told=f"{platform.python_version()} in {sys.prefix}"),
+        _check_packages(),
+        _look("PostgreSQL", lambda: f"{require_postgres().version} in {require_postgres().bin_dir}"),
+        _look("Java", lambda: f"{require_java().version} in {require_java().home}"),
+        _look("Toxiproxy", lambda: f"{require_toxiproxy().version}: {require_toxiproxy().path}"),
+        *(_look_for_server(engine) for engine in ("mariadb", "mysql", "redis", "beanstalkd")),
+        _look_for_extra("pgbouncer", require_pgbouncer, "scenarios with a pooler need it"),
+        _look_for_extra("Prometheus", require_prometheus, "`run --watch` needs it"),
+        _check_user(),
+        _check_disk(),
+        _check_shared_memory(),
+        _check_loopback(),
+        _check_limits(),
+    ]
+
+
+def render(check_ups: list[CheckUp]) -> str:
+    """Return one line for each, and a last one that sums up."""
+    lines = [f"{'ok     ' if c.ok else 'MISSING' if c.is_needed else 'absent '}  {c.name:<13} {c.told}" for c in check_ups]
+    missing = sum(not c.ok and c.is_needed for c in check_ups)
+    return "\n".join([*lines, f"{missing} missing; `make setup` installs what it can" if missing else "everything is there"])
+
+
+def _look(name: str, find: Callable[[], str]) -> CheckUp:
+    try:
+        return CheckUp(name=name, ok=True, told=find())
+    except MissingPartError as error:
+        return CheckUp(name=name, ok=False, told=str(error))
+
+
+def _look_for_server(engine: Engine) -> CheckUp:
+    """Look for an engine that only scenarios on it need."""
+    title = ENGINES[engine].title
+    try:
+        part = require_server(engine, title)
+    except MissingPartError as error:
+        return CheckUp(name=title, ok=False, told=f"{error}; only scenarios on it need it", is_needed=False)
+    return CheckUp(name=title, ok=True, told=f"{part.version}: {part.path}")
+
+
+def _look_for_extra(name: str, require: Callable[[], ServerPart], purpose: str) -> CheckUp:
+    """Look for a program without which most works."""
+    try:
+        part = require()
+    except MissingPartError as error:
+        return CheckUp(name=name, ok=False, told=f"{error}; only {purpose}", is_needed=False)
+    return CheckUp(name=name, ok=True, told=f"{part.version}: {part.path}")
+
+
+def _check_packages() -> CheckUp:
+    ok = is_environment_there()
+    told = (
+        "as requirements/python.lock has them" if ok else "not as requirements/python.lock has them; install them by: make setup"
+    )
+    return CheckUp(name="packages", ok=ok, told=told)
+
+
+def _check_user() -> CheckUp:
+    user = unprivileged_user()
+    if user is None:
+        return CheckUp(name="user", ok=True, told=f"not root (uid {os.geteuid()}): servers run as you")
+    postgres = find_postgres()
+    refusal = _refusal(str(postgres.bin_dir / "postgres"), user) if postgres else None
+    if refusal is not None:
+        return CheckUp(name="user", ok=False, told=f"root: servers run as {user}, who cannot run PostgreSQL: {refusal}")
+    return CheckUp(name="user", ok=True, told=f"root: servers run as {user}")
+
+
+def _refusal(program: str, user: str) -> str | None:
+    """Why ``user`` cannot run a program, if so; a folder that only root may enter is what it mostly is."""
+    try:
+        account = pwd.getpwnam(user)
+        subprocess.run(
+            [program, "--version"],
+            user=account.pw_uid,
+            group=account.pw_gid,
+            extra_groups=[],
+            cwd="/",
+            capture_output=True,
+            timeout=_PROGRAM_TIMEOUT_S,
+            check=True,
+        )
+    except KeyError:
+        return "there is no such user"
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return None
+
+
+def _check_disk() -> CheckUp:
+    folder = tempfile.gettempdir()
+    return _check_space("disk", Path(folder), _SPARE_BYTES, "where servers keep their data")
+
+
+def _check_shared_memory() -> CheckUp:
+    if not _SHARED_MEMORY.is_dir():
+        return CheckUp(name="shared memory", ok=False, told=f"{_SHARED_MEMORY} is not there; mount a tmpfs on it")
+    return _check_space("shared memory", _SHARED_MEMORY, _SPARE_SHARED_BYTES, "what queries that run in parallel share")
+
+
+def _check_space(name: str, folder: Path, needed_bytes: int, purpose: str) -> CheckUp:
+    free_bytes = shutil.disk_usage(folder).free
+    told = f"{_size(free_bytes)} free in {folder}, {purpose}"
+    ok = free_bytes >= needed_bytes
+    return CheckUp(name=name, ok=ok, told=told if ok else f"only {told}; {_size(needed_bytes)} are needed")
+
+
+def _size(count_bytes: int) -> str:
+    return f"{count_bytes / 1024**3:.1f} GiB" if count_bytes >= 1024**3 else f"{count_bytes / 1024**2:.0f} MiB"
+
+
+def _check_loopback() -> CheckUp:
+    try:
+        return CheckUp(name="loopback", ok=True, told=f"a port can be had, like {find_free_port()}")
+    except OSError as error:
+        return CheckUp(name="loopback", ok=False, told=f"no port can be had on {LOOPBACK}: {error.strerror}")
+
+
+def _check_limits() -> CheckUp:
+    files, processes = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
+    told = f"{_count(files)} open files, {_count(processes)} processes"
+    if _allows(files, _FILES) and _allows(processes, _PROCESSES):
+        return CheckUp(name="limits", ok=True, told=told)
+    return CheckUp(
+        name="limits", ok=False, told=f"only {told}; allow {_FILES} and {_PROCESSES} by: ulimit -n {_FILES} -u {_PROCESSES}"
+    )
+
+
+def _allows(limit: int, needed: int) -> bool:
+    return limit == resource.RLIM_INFINITY or limit >= needed
+
+
+def _count(limit: int) -> str:
+    return "any number of" if limit == resource.RLIM_INFINITY else str(limit)

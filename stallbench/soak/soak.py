@@ -1,0 +1,238 @@
+"""A soak, from its first cycle to its last: `carry_out_soak` is the story. Each cycle is a run's folder below the soak's."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
+from stallbench.external.addresses import ExternalServers
+from stallbench.pipeline.process import KeptPipeline
+from stallbench.processes.reaper import is_bench_alive, start_reaper
+from stallbench.processes.supervisor import Processes
+from stallbench.run.conclusion import conclude
+from stallbench.run.ending import ending_recorded
+from stallbench.run.folder import RunFolder
+from stallbench.run.record import RunRecord, describe_bench
+from stallbench.scenario.duration import format_duration
+from stallbench.scenario.model import Scenario
+from stallbench.soak.cycle import Cycle, carry_over_snapshot
+from stallbench.soak.disk import (
+    bound_bytes,
+    choose_to_thin,
+    estimate_cycle_bytes,
+    format_bytes,
+    is_space_left,
+    measure_bytes,
+    require_space,
+    thin,
+)
+from stallbench.soak.figures import read_figures
+from stallbench.soak.folder import SoakFolder, create_soak_folder
+from stallbench.soak.record import CycleRecord, SoakRecord
+from stallbench.soak.view import SoakView
+from stallbench.verdicts import RunTables
+
+
+class Soak:
+    """One soak that goes on; made by `begin` or `resume`."""
+
+    def __init__(
+        self, folder: SoakFolder, record: SoakRecord, scenario: Scenario, view: SoakView, joined: ExternalServers | None
+    ) -> None:
+        """Hold the parts together; nothing is started."""
+        self.folder = folder
+        self.record = record
+        self._scenario = scenario
+        self._view = view
+        self._joined = joined
+        self._stretch = 1 + max((cycle.interval for cycle in record.cycles), default=0)
+        self._cycle: Cycle | None = None
+        """The one that goes on, or whose servers and processes are at rest."""
+        self._pipeline = KeptPipeline()
+
+    def describe_plan(self) -> str:
+        """Say what is about to be done, and what space it may take."""
+        scenario, record = self._scenario, self.record
+        bound = self._bound_bytes()
+        done = f", of which {len(record.whole)} are done" if record.whole else ""
+        return (
+            f"{scenario.name}{f', variant {scenario.variant}' if scenario.variant else ''}: {record.planned_cycles} cycles of "
+            f"{format_duration(scenario.duration_s)}{done}; records are in {self.folder.path} and take {format_bytes(bound)} at most"
+        )
+
+    def carry_out(self) -> None:
+        """Go through cycles until the time is over; the record says what became of each.
+
+        A cycle that fails by its verdict does not end the soak; one that could not be carried out does, with `NotCarriedOutError`.
+        """
+        status, reason = "failed", "the bench itself broke off"
+        with self._pipeline, self._place() as (processes, scratch):
+            try:
+                while len(self.record.whole) < self.record.planned_cycles:
+                    self._require_space()
+                    self._go_through_cycle(processes, scratch)
+                status, reason = "completed", ""
+            except KeyboardInterrupt:
+                status, reason = "aborted", "interrupted"
+                raise
+            except StallbenchError as error:
+                reason = str(error).partition("\n")[0]
+                raise
+            except OSError as error:
+                reason = str(error)
+                raise NotCarriedOutError(reason) from error
+            finally:
+                try:
+                    if self._cycle is not None:
+                        self._cycle.take_down()
+                    processes.stop_all()
+                finally:
+                    self._write(self.record.model_copy(update={"status": status, "reason": reason}))
+
+    @contextmanager
+    def _place(self) -> Iterator[tuple[Processes, Path]]:
+        token = secrets.token_hex(8)
+        scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
+        # The record of whichever cycle goes on when the bench is killed.
+        with start_reaper(token, record=self.folder.current.record, scratch=scratch):
+            yield Processes(token), scratch
+
+    def _bound_bytes(self) -> int:
+        return bound_bytes(
+            self._scenario,
+            cycles=self.record.planned_cycles,
+            keep=self.record.keep,
+            done=self.record.whole,
+            broken=self.record.broken,
+        )
+
+    def _require_space(self) -> None:
+        bound = self._bound_bytes()
+        self._write(self.record.model_copy(update={"bound_bytes": bound}))
+        held = measure_bytes(self.folder.path)
+        if held > bound:
+            raise NotCarriedOutError(
+                f"{self.folder.path} holds {format_bytes(held)}, more than the {format_bytes(bound)} that are its bound"
+            )
+        cycle_bytes = max([estimate_cycle_bytes(self._scenario), *(cycle.record_bytes for cycle in self.record.whole)])
+        if not is_space_left(self.folder.path, cycle_bytes):
+            raise NotCarriedOutError(f"{self.folder.path}: no room for another cycle; make room, then: stallbench soak --resume")
+
+    def _go_through_cycle(self, processes: Processes, scratch: Path) -> None:
+        """Carry one cycle out, make its tables while the load is at rest, and put it into the record."""
+        number = 1 + len(self.record.cycles)
+        began_s = time.monotonic()
+        folder = self.folder.begin_cycle(number)
+        if self._cycle is not None:
+            carry_over_snapshot(self.folder.cycle(number - 1), folder)
+        entry = CycleRecord(number=number, interval=self._stretch, start_ns=time.time_ns())
+        self._write(self.record.with_cycle(entry))
+        left = self.record.planned_cycles - len(self.record.whole)
+        self._view.say(f"cycle {number} begins; after it {left - 1} to come")
+        cycle = self._cycle = self._open_cycle(folder, processes, scratch, number)
+        try:
+            with ending_recorded(cycle.record, cycle.take_down, also_if_whole=False):
+                cycle.carry_out()
+            rested_s = time.monotonic()
+            entry = self._judge(folder, entry.model_copy(update={"status": "completed", "left_over": cycle.left_over}))
+        except KeyboardInterrupt:
+            self._write(self.record.with_cycle(entry.model_copy(update={"status": "aborted", "reason": "interrupted"})))
+            raise
+        except NotCarriedOutError as error:
+            reason = str(error).partition("\n")[0]
+            self._write(self.record.with_cycle(entry.model_copy(update={"status": "failed", "reason": reason})))
+            raise NotCarriedOutError(f"cycle {number} could not be carried out: {error}\nits records: {folder.path}") from error
+        now_s = time.monotonic()
+        entry = entry.model_copy(update={"spent_s": now_s - began_s, "resting_s": now_s - rested_s})
+        self._write(self.record.with_cycle(entry))
+        self._view.say(f"cycle {number}: {(entry.verdict or 'unknown').upper()}: {entry.reason}")
+        self._thin_old_cycles()
+
+    def _open_cycle(self, folder: RunFolder, processes: Processes, scratch: Path, number: int) -> Cycle:
+        scenario = self._scenario.model_copy(update={"seed": self._scenario.seed + number - 1})
+        record = RunRecord(folder.record, scenario)
+        record.note(f"Cycle {number} of the soak {self.folder.path.name}; what its processes printed is in the soak's logs.")
+        return Cycle(scenario, self.folder.current, record, processes, scratch, self._view, self._joined, self._cycle)
+
+    def _judge(self, folder: RunFolder, entry: CycleRecord) -> CycleRecord:
+        """Make the tables, the verdict and the page; a cycle whose tables cannot be made is unknown, and the soak goes on."""
+        try:
+            verdict = conclude(folder, self._pipeline.make_tables)
+            figures = read_figures(RunTables(folder.path))
+        except (StallbenchError, OSError, subprocess.SubprocessError) as error:
+            reason = f"its tables could not be made: {str(error).partition(chr(10))[0]}"
+            return entry.model_copy(update={"verdict": "unknown", "reason": reason, **_sizes(folder)})
+        return entry.model_copy(
+            update={"verdict": verdict.verdict, "reason": verdict.reason, "figures": figures, **_sizes(folder)}
+        )
+
+    def _thin_old_cycles(self) -> None:
+        for cycle in choose_to_thin(self.record.cycles, self.record.keep):
+            folder = self.folder.cycle(cycle.number)
+            thin(folder)
+            self._write(
+                self.record.with_cycle(cycle.model_copy(update={"is_thinned": True, "bytes": measure_bytes(folder.path)}))
+            )
+
+    def _write(self, record: SoakRecord) -> None:
+        self.record = record
+        self.folder.write(record)
+
+
+def begin(
+    scenario: Scenario, for_s: float, keep: int, runs: Path, joined: ExternalServers | None
+) -> tuple[SoakFolder, SoakRecord]:
+    """Look for room and make a new soak's folder; raises `BadInputError` if there is none."""
+    bound = bound_bytes(scenario, cycles=int(for_s / scenario.duration_s + 1e-9), keep=keep)
+    require_space(runs, Path(tempfile.gettempdir()), bound, is_joined=joined is not None)
+    folder = create_soak_folder(runs, scenario.name, scenario.variant)
+    record = SoakRecord(
+        id=folder.path.name,
+        bench=describe_bench(),
+        scenario=scenario.model_dump(mode="json"),
+        for_s=for_s,
+        keep=keep,
+        is_joined=joined is not None,
+    )
+    folder.write(record)
+    return folder, record
+
+
+def resume(folder: SoakFolder, keep: int | None, *, is_joined: bool) -> SoakRecord:
+    """Take up a soak after its last whole cycle and mark what was torn; raises `BadInputError` if it cannot be.
+
+    ``keep``: in the place of what it was begun with, if given.
+    """
+    record = folder.read()
+    if record.status == "completed":
+        raise BadInputError(f"{folder.path}: came to its end; there is nothing to resume")
+    if record.status == "running" and is_bench_alive(dict(record.bench)):
+        raise BadInputError(f"{folder.path}: goes on, under process {record.bench['pid']}; there is nothing to resume")
+    if record.is_joined != is_joined:
+        told = "joined: give its --dsn and --database again" if record.is_joined else "started by the bench: leave out --dsn"
+        raise BadInputError(f"{folder.path}: its servers were {told}")
+    for cycle in record.cycles:
+        if cycle.status == "running":
+            record = record.with_cycle(cycle.model_copy(update={"status": "torn", "reason": "the bench was killed in it"}))
+    if record.cycles:
+        last = record.cycles[-1]
+        anew = "the queue made anew on the joined servers" if is_joined else "new servers and an empty queue"
+        told = f"The soak was resumed after cycle {last.number} with {anew}: the lines of its drift break off there."
+        if last.status != "completed":
+            told += f" Cycle {last.number} is {last.status} ({last.reason}); it is kept and not counted."
+        record = record.with_note(told)
+    changes = {"keep": record.keep if keep is None else keep}
+    record = record.model_copy(update={"status": "running", "reason": "", "bench": describe_bench(), **changes})
+    folder.write(record)
+    return record
+
+
+def _sizes(folder: RunFolder) -> dict[str, int]:
+    size = measure_bytes(folder.path)
+    return {"record_bytes": size, "bytes": size}
