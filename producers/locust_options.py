@@ -24,7 +24,7 @@ _OF_SCENARIO = ("variant", "set", "dsn", "database", "install")
 def add_options(parser: Any) -> None:
     """Add the project's options to Locust's parser."""
     for name, form, text in (
-        ("--join", "DIR", "take part in the run in DIR, or in the newest run in DIR, that has outside = true"),
+        ("--join", "DIR", "take part in the run in DIR, or in the newest run in DIR, that has external_processes = true"),
         ("--scenario", "NAME", "follow the phases of a scenario: its name, or its file"),
         ("--variant", "NAME", "of the scenario"),
         ("--dsn", "URL", "the scenario's database, like postgresql://me@db.test/queues; password in STALLBENCH_PASSWORD"),

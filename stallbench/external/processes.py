@@ -78,7 +78,7 @@ class ExternalProcesses:
     def records(self) -> list[dict[str, Any]]:
         """Return all of them for ``run.json``."""
         return [
-            {**registration.model_dump(), "intended": self._intended(registration), "outside": True}
+            {**registration.model_dump(), "intended": self._intended(registration), "external": True}
             for registration in read_registrations(self._folder)
         ]
 

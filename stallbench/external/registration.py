@@ -1,6 +1,6 @@
 """How processes that somebody else starts take part in a run: what the bench leaves for them in the run's folder, and how they answer.
 
-Everything goes by files in ``outside/`` of the run's folder, which a container, or another host by a shared folder, sees as the bench
+Everything goes by files in ``external/`` of the run's folder, which a container, or another host by a shared folder, sees as the bench
 does: ``instructions.json`` says what the load is and where the servers are; each process that comes writes ``<name>.json``, and corrects it
 when it ends; ``over-<role>`` asks all of a role to end. No password stands there: it comes by the environment, as for the bench itself.
 """
@@ -25,7 +25,7 @@ from stallbench.external.clock_offset import ClockOffset, measure_clock_offset
 from stallbench.processes.role import CannotGoOnError, Stop
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 
-FOLDER = "outside"
+FOLDER = "external"
 INSTRUCTIONS = "invitation.json"
 _LOOK_EVERY_S = 0.2
 _EXIT_CANNOT_GO_ON = 3
@@ -127,7 +127,7 @@ def wait_for_run(place: Path, stop: Stop) -> Path | None:
                 return folder
         if not said:
             said = True
-            print(f"waiting for a run that invites, in {place} (--set outside=true)", file=sys.stderr, flush=True)
+            print(f"waiting for a run that invites, in {place} (--set external_processes=true)", file=sys.stderr, flush=True)
         stop.wait(_LOOK_EVERY_S)
     return None
 

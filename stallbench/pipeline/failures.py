@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from py4j.protocol import Py4JJavaError
-
 
 class PipelineError(Exception):
     """The tables could not be made; the message says why."""
@@ -31,6 +29,8 @@ class NoTableError(PipelineError):
 
 def explain(error: Exception) -> str:
     """Say in one line what Spark failed on; only while its Java process lives, for that is who knows."""
+    from py4j.protocol import Py4JJavaError  # whoever only reads tables needs no Spark
+
     message = str(error)
     if isinstance(error, Py4JJavaError):
         cause = error.java_exception

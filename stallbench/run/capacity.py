@@ -142,7 +142,7 @@ def _fill_and_look(scenario: Scenario) -> Scenario:
             ),
             "phases": (Phase.model_validate({"name": "full", "duration": f"{_LOOK_S}s"}),),
             "collectors": Collectors(enabled=False),
-            "outside": False,
+            "external_processes": False,
             "expect": (),
         }
     )

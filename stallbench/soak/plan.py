@@ -42,7 +42,7 @@ def _find_issues(scenario: Scenario) -> Iterator[str]:
     if scenario.producers.kind != "open_loop":
         yield f"producers.kind is {scenario.producers.kind}, which cannot rest between cycles; leave it out: --set producers.kind=open_loop"
     if scenario.external_processes:
-        yield "outside is true, but processes of others cannot be asked to rest between cycles; leave it out: --set outside=false"
+        yield "external_processes is true, but processes of others cannot be asked to rest between cycles; leave it out: --set external_processes=false"
 
 
 def read_scenario_again(recorded: Mapping[str, Any]) -> Scenario:

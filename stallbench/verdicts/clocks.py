@@ -21,7 +21,7 @@ class Clocks(Check):
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding, none if nobody took part from outside; a clock that nobody could hold against another is unknown."""
         external_processes = [
-            process for process in run.record["processes"] if process.get("outside") and _has_written(run, process)
+            process for process in run.record["processes"] if process.get("external") and _has_written(run, process)
         ]
         if not external_processes:
             return []

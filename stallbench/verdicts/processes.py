@@ -37,7 +37,7 @@ class ProcessEnds(Check):
 def _exited_unexpectedly(process: dict[str, Any], status: str) -> bool:
     if process["end_ns"] is None:
         # Of the bench's own processes one without an end is at its end with the bench; of others' it was killed, or lost its folder.
-        return status != "completed" or process.get("outside", False)
+        return status != "completed" or process.get("external", False)
     return process["intended"] == "running" or (
         process["intended"] == "stopped" and not is_orderly(process["role"], process["exit_code"], process.get("orderly", (0,)))
     )

@@ -21,7 +21,7 @@ class ScheduleKept(Check):
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each measured phase."""
         usual = float(run.record["scenario"]["producers"]["rate"])
-        has_more = any(process.get("outside") and process["role"] == "producer" for process in run.record["processes"])
+        has_more = any(process.get("external") and process["role"] == "producer" for process in run.record["processes"])
         findings = []
         for phase in run.record["phases"]:
             if not phase["measured"] or usual == 0:

@@ -49,7 +49,9 @@ def joined(bench: Bench, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_locust_and_the_verdict_pass_together(bench: Bench, joined: subprocess.Popen[str], tmp_path: Path) -> None:
     burst = "phases.steady.faults=[{ kind = 'burst', on = 'producers', rate = 10, after = '2s', for = '3s' }]"
-    ended = bench.run("run", "locust", *options("outside=true", "phases.steady.duration=10s", burst, BOUND.format(10_000)))
+    ended = bench.run(
+        "run", "locust", *options("external_processes=true", "phases.steady.duration=10s", burst, BOUND.format(10_000))
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert joined.wait(120) == 0, (tmp_path / "joined.log").read_text()
     assert {finding["check"]: finding["result"] for finding in bench.verdict()["findings"]}["conservation"] == "pass"
@@ -58,7 +60,7 @@ def test_locust_and_the_verdict_pass_together(bench: Bench, joined: subprocess.P
     assert all(one["result"] == "pass" and one["requests"] for one in said.values())
     recorded = sum(path.read_text().count(",enqueued,") for path in (bench.folder() / "events").glob("producer-*.csv"))
     assert recorded == sum(one["requests"] for one in said.values())
-    registrations = [process for process in bench.record()["processes"] if process.get("outside")]
+    registrations = [process for process in bench.record()["processes"] if process.get("external")]
     assert [process["exit_code"] for process in registrations] == [0, 0]
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.end_to_end.conftest import Bench, short
 
 pytestmark = pytest.mark.end_to_end
-INVITING = ("outside=true", "phases.baseline.duration=8s", "workers.count=1")
+INVITING = ("external_processes=true", "phases.baseline.duration=8s", "workers.count=1")
 
 StartOutside = Callable[..., "subprocess.Popen[str]"]
 
@@ -38,13 +38,13 @@ def start(bench: Bench) -> Iterator[StartOutside]:
 
 
 def external_processes(record: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {process["name"]: process for process in record["processes"] if process.get("outside")}
+    return {process["name"]: process for process in record["processes"] if process.get("external")}
 
 
 def wait_for_seats(bench: Bench, count: int) -> list[Path]:
     until_s = time.monotonic() + 120
     while (
-        len(registrations := [path for path in (bench.runs / "latest" / "outside").glob("*-*.json") if path.stat().st_size])
+        len(registrations := [path for path in (bench.runs / "latest" / "external").glob("*-*.json") if path.stat().st_size])
         < count
     ):
         assert time.monotonic() < until_s, f"only {len(registrations)} take part"

@@ -240,7 +240,7 @@ def wait_for(ask: Callable[[], Any]) -> Any:
 
 
 def test_a_web_page_on_a_port_that_is_taken_is_one_message(tmp_path: Path) -> None:
-    (tmp_path / "outside").mkdir()
+    (tmp_path / "external").mkdir()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ended = subprocess.run(
             [*LOCUST_ALONE, "--join", str(tmp_path), "--web-host", "127.0.0.1", "--web-port", str(taken.getsockname()[1])],

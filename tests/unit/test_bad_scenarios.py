@@ -19,9 +19,7 @@ DURATION = 'a number with us, ms, s, m or h, like "90s"'
 IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
 LONGRUNNER = "phases[2].longrunners[0]"
 WINDOW = 'a whole number of at least 1, "N/2", "N" or "2N"'
-ALL_KEYS = (
-    "summary, seed, database, queue, producers, workers, outside, collectors, maintenance, phases, expect, comparison, mitigation"
-)
+ALL_KEYS = "summary, seed, database, queue, producers, workers, external_processes, collectors, maintenance, phases, expect, comparison, mitigation"
 ALL_QUEUES = ", ".join(find_queues())
 
 KEYS_AND_TYPES = [

@@ -17,7 +17,7 @@ MS = 1_000_000
 
 def run_with(folder: Path, *, has_written: bool = True, **clocks: Any) -> RunTables:
     """Return a run in which one worker of host ``far`` took part."""
-    process = {"name": "worker-far", "host": "far", "outside": True, **clocks}
+    process = {"name": "worker-far", "host": "far", "external": True, **clocks}
     (folder / "run.json").write_text(json.dumps({"processes": [{"name": "worker-1"}, process]}))
     (folder / "events").mkdir()
     (folder / "events" / "worker-far.csv").write_text("what it has done" if has_written else "")

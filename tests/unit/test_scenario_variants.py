@@ -15,7 +15,7 @@ __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
 pytestmark = pytest.mark.usefixtures("longrunners_here")
 
 
-ALLOWED = "allowed are summary, seed, database, queue, producers, workers, outside, collectors, maintenance, phases, expect, comparison, mitigation"
+ALLOWED = "allowed are summary, seed, database, queue, producers, workers, external_processes, collectors, maintenance, phases, expect, comparison, mitigation"
 
 
 def read_variant(folder: Path, overlay: str) -> Scenario:

@@ -67,8 +67,8 @@ def make_soak(runs: Path, **changes: Any) -> Path:
             "crash ends a server, but a soak looks at what becomes of servers that live on; leave it out, like --set phases.",
         ),
         (
-            {"scenario": "baseline", "for_": "8h", "overrides": ["outside=true"]},
-            "outside is true, but processes of others cannot be asked to rest between cycles; leave it out: --set outside=false",
+            {"scenario": "baseline", "for_": "8h", "overrides": ["external_processes=true"]},
+            "external_processes is true, but processes of others cannot be asked to rest between cycles; leave it out: --set external_processes=false",
         ),
         (
             {"scenario": "locust", "for_": "8h"},
