@@ -11,7 +11,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 LAYERS = """
 errors
-atomic_file waiting discovery
+atomic_file waiting discovery injection.record
 records
 measures
 queues engines setup.components deadlocks

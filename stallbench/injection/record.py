@@ -1,0 +1,47 @@
+"""What ``run.json`` says of an injection: a fault, a longrunner or a maintenance process, from its plan to its end."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+InjectionCategory = Literal["fault", "longrunner", "maintenance"]
+
+
+class InjectionLogEntry(BaseModel):
+    """Something that an injection did or met, and when."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    t_ns: int
+    what: str
+
+
+class InjectionRecord(BaseModel):
+    """One injection of a run. Times in ``_ns`` are of the bench's wall clock, and none if it never got that far."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="unique in the run: the kind and a number")
+    category: InjectionCategory
+    kind: str
+    on: str = Field(description="the server, link or process that it acts on, as the scenario names it")
+    phase: str | None = Field(default=None, description="none: the whole run")
+    options: dict[str, Any] = {}
+    planned_start_s: float | None = Field(default=None, description="seconds after the planned start of the first phase")
+    planned_duration_s: float | None = Field(default=None, description="none: to the end of its phase, or of the run")
+    may_be_ended: bool = Field(default=False, description="whether the servers may end it early, as a mitigation does")
+    start_ns: int | None = Field(default=None, description="when the bench began to inject it")
+    verified_ns: int | None = Field(default=None, description="when it was verified to be active")
+    end_ns: int | None = Field(default=None, description="when the bench began to end it")
+    verified_gone_ns: int | None = Field(default=None, description="when it was verified to be gone")
+    evidence: dict[str, Any] = Field(default={}, description="what showed that it was active, and that it was gone")
+    active_to_end: bool | None = Field(
+        default=None, description="whether it was still active when it was ended; none if it was not ended as planned"
+    )
+    why_ended: str = Field(default="", description="why it was not active to its end, or could not be undone")
+    actions: tuple[InjectionLogEntry, ...] = Field(default=(), description="what a maintenance process did")
+    errors: tuple[InjectionLogEntry, ...] = Field(default=(), description="what failed in it")
+    iterations: int | None = Field(default=None, description="how often a maintenance process ran its task")
+    busy_s: float | None = Field(default=None, description="how long all iterations took together")
