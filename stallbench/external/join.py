@@ -19,7 +19,8 @@ from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Processes
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.model import Database, SettingValue
-from stallbench.servers.cluster import Cluster, Role, Server
+from stallbench.servers.cluster import Cluster, Server
+from stallbench.servers.record import Role
 from stallbench.servers.toxiproxy import ToxiproxyServer, join_toxiproxy, start_toxiproxy
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.atomic_file import replace_file
-from stallbench.external.clock_offset import measure_clock_offset
 from stallbench.external.registration import FOLDER, INSTRUCTIONS, JoinInstructions, Registration, read_registrations
+from stallbench.processes.clock_offset import measure_clock_offset
+from stallbench.processes.record import ProcessRecord
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.model import Scenario
@@ -75,10 +76,12 @@ class ExternalProcesses:
             if registration.metrics_port is not None and registration.end_ns is None
         }
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[ProcessRecord]:
         """Return all of them for ``run.json``."""
         return [
-            {**registration.model_dump(), "intended": self._intended(registration), "external": True}
+            ProcessRecord.model_validate(
+                {**registration.model_dump(), "intended": self._intended(registration), "external": True}
+            )
             for registration in read_registrations(self._folder)
         ]
 

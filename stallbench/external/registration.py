@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from stallbench.atomic_file import replace_file
-from stallbench.external.clock_offset import ClockOffset, measure_clock_offset
+from stallbench.processes.clock_offset import ClockOffset, measure_clock_offset
 from stallbench.processes.role import CannotGoOnError, Stop
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 

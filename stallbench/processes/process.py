@@ -9,16 +9,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.processes.record import Intended, ProcessRecord, is_orderly_end
 
 _LOG_TAIL_LINES = 8
 _LOOK_EVERY_S = 0.02
-
-Intended = Literal["running", "stopped", "killed"]
 
 
 class Process:
@@ -154,7 +152,7 @@ class Process:
         code = self.poll()
         if code is None or (self.poisoned_by and code == -signal.SIGKILL):
             return False
-        return self.intended == "running" or (self.intended == "stopped" and not is_orderly(self.role, code, self._orderly))
+        return self.intended == "running" or (self.intended == "stopped" and not is_orderly_end(self.role, code, self._orderly))
 
     def describe_end(self) -> str:
         """Say how it ended, to go behind its name."""
@@ -172,19 +170,19 @@ class Process:
         tail = "\n  ".join(line for line in lines[-_LOG_TAIL_LINES:] if line.strip())
         return f"; it printed last:\n  {tail}" if tail else "; it printed nothing"
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> ProcessRecord:
         """Return its part of ``run.json``."""
         self.poll()
-        return {
-            "name": self.name,
-            "role": self.role,
-            "pid": self.pid,
-            "start_ns": self.start_ns,
-            "end_ns": self.end_ns,
-            "intended": self.intended,
-            "exit_code": self.exit_code,
-            **({"orderly": list(self._orderly)} if self._orderly != (0,) else {}),
-        }
+        return ProcessRecord(
+            name=self.name,
+            role=self.role,
+            pid=self.pid,
+            start_ns=self.start_ns,
+            end_ns=self.end_ns,
+            intended=self.intended,
+            exit_code=self.exit_code,
+            orderly_exit_codes=self._orderly,
+        )
 
     def _read_messages(self) -> None:
         assert self._popen.stdout is not None
@@ -202,11 +200,3 @@ class Process:
                 else:
                     log.write(line)
                     log.flush()
-
-
-def is_orderly(role: str, code: int | None, codes: Collection[int] = (0,)) -> bool:
-    """Whether a process of ``role`` that was asked to stop has ended in an orderly way, which is one of ``codes``.
-
-    A server may be one, like Beanstalkd, that knows no other end than the signal itself.
-    """
-    return code in codes or (role == "server" and code == -signal.SIGTERM)

@@ -20,6 +20,7 @@ from typing import Any
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
+from stallbench.processes.record import ProcessRecord
 
 TOKEN_VARIABLE = "STALLBENCH_RUN"  # noqa: S105 - a name, not a secret
 """Environment variable that marks every process of a run with the run's token."""
@@ -128,7 +129,7 @@ class Processes:
         """Return the processes that ended although they were meant to run, or otherwise than asked."""
         return [process for process in self._all if process.exited_unexpectedly()]
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[ProcessRecord]:
         """Return all of them for ``run.json``."""
         return [process.record() for process in self._all]
 

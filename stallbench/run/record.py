@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
+from pydantic import BaseModel
 
 import stallbench
 from stallbench.atomic_file import replace_file
@@ -24,7 +25,7 @@ class RunRecord:
     def __init__(self, path: Path, scenario: Scenario) -> None:
         """Write the record of a run that is about to start."""
         self._path = path
-        self._parts: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+        self._parts: dict[str, Callable[[], Sequence[BaseModel | dict[str, Any]]]] = {}
         queue = find_queue(scenario.queue.kind)
         options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
         self._record: dict[str, Any] = {
@@ -64,7 +65,7 @@ class RunRecord:
     def __getitem__(self, key: str) -> Any:
         return self._record[key]
 
-    def follow(self, key: str, read: Callable[[], list[dict[str, Any]]]) -> None:
+    def follow(self, key: str, read: Callable[[], Sequence[BaseModel | dict[str, Any]]]) -> None:
         """Take the list ``key`` anew from ``read`` at each write."""
         self._parts[key] = read
 
@@ -92,7 +93,7 @@ class RunRecord:
     def write(self) -> None:
         """Replace the file; a reader sees the old record or the new one, never a part."""
         for key, read in self._parts.items():
-            self._record[key] = read()
+            self._record[key] = [each.model_dump(mode="json") if isinstance(each, BaseModel) else each for each in read()]
         replace_file(self._path, json.dumps(self._record, indent=1))
 
 

@@ -28,6 +28,7 @@ from stallbench.observers import ObserverOptions, Observers
 from stallbench.processes.process import Process
 from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.reaper import start_reaper
+from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Processes
 from stallbench.queues import Queue, find_queue
 from stallbench.run.backlog import CAUGHT_UP_FOR_S, BacklogLook, take_final_snapshot
@@ -320,7 +321,7 @@ class Run:
         self.view.say(f"the queue still holds {count:,} jobs")
         return count
 
-    def process_records(self) -> list[dict[str, Any]]:
+    def process_records(self) -> list[ProcessRecord]:
         """Return every process that took part, the bench's own and others', for ``run.json``."""
         return [*self._processes.records(), *self._external_processes.records()]
 

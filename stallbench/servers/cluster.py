@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
 from pydantic import SecretStr
 
@@ -18,11 +17,9 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.model import Database
 from stallbench.servers.find_starters import find_starters
 from stallbench.servers.ports import require_free
+from stallbench.servers.record import Role, ServerRecord
 from stallbench.servers.starter import Daemon, StartContext, Starter
 from stallbench.servers.toxiproxy import ToxiproxyServer, start_toxiproxy
-
-Role = Literal["primary", "replica", "fenced", "second"]
-"""``second``: another engine's, beside the primary. ``fenced``: it was the primary, is dead, and another has taken its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +40,20 @@ class Server:
         """What it logs, as text; none if it does not."""
         return self.daemon.log
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> ServerRecord:
         """Return its part of ``run.json``."""
         process = self.daemon.process
-        return {
-            "name": self.name,
-            "role": self.role,
-            "engine": self.direct.engine,
-            "version": self.daemon.version,
-            "port": self.direct.port or None,
-            "proxy_port": self.proxied.port or None,
-            "settings": self.daemon.settings_in_force,
-            "start_ns": self.start_ns,
-            "end_ns": process.end_ns if process else None,
-        }
+        return ServerRecord(
+            name=self.name,
+            role=self.role,
+            engine=self.direct.engine,
+            version=self.daemon.version,
+            port=self.direct.port or None,
+            proxy_port=self.proxied.port or None,
+            settings=self.daemon.settings_in_force,
+            start_ns=self.start_ns,
+            end_ns=process.end_ns if process else None,
+        )
 
 
 class Cluster:
@@ -127,7 +124,7 @@ class Cluster:
         if proxy and proxy.exited_unexpectedly():
             raise NotCarriedOutError(f"Toxiproxy {proxy.describe_end()}{proxy.tail_log()}")
 
-    def records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[ServerRecord]:
         """Return all of them for ``run.json``."""
         return [server.record() for server in self._all]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 from stallbench.external.addresses import ExternalServers
+from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Processes
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import RunRecord
@@ -59,9 +59,9 @@ class Cycle(Run):
         self._rest_load()
         self.left_over = self._take_final_snapshot()
 
-    def process_records(self) -> list[dict[str, Any]]:
+    def process_records(self) -> list[ProcessRecord]:
         """Return every process that lived in this cycle."""
-        return [record for record in super().process_records() if record["end_ns"] is None or record["end_ns"] >= self.start_ns]
+        return [record for record in super().process_records() if record.end_ns is None or record.end_ns >= self.start_ns]
 
     def _fill_and_start(self) -> int:
         if self._before is None:

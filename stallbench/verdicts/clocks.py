@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from stallbench.external.clock_offset import ClockOffset
+from stallbench.processes.clock_offset import ClockOffset
 from stallbench.verdicts.check import Check, Finding, Result, RunTables
 
 _TOLERATED_NS = 5_000_000

@@ -18,7 +18,7 @@ class LocustAgrees(Check):
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each Locust process that was there to the end, and for each that others have brought."""
         left = {path.stem: json.loads(path.read_text()) for path in sorted(RunFolder(run.folder).locust.glob("*.json"))}
-        own = [process for process in run.record["processes"] if LOCUST_FAILS in process.get("orderly", ())]
+        own = [process for process in run.record["processes"] if LOCUST_FAILS in process.get("orderly_exit_codes", ())]
         silent = [process["name"] for process in own if process["intended"] == "stopped" and process["name"] not in left]
         return [
             *(Finding.unknown(self.name, f"{name}: Locust did not say whether its test passed", name) for name in silent),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from stallbench.processes.process import is_orderly
+from stallbench.processes.record import is_orderly_end
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 
@@ -39,7 +39,8 @@ def _exited_unexpectedly(process: dict[str, Any], status: str) -> bool:
         # Of the bench's own processes one without an end is at its end with the bench; of others' it was killed, or lost its folder.
         return status != "completed" or process.get("external", False)
     return process["intended"] == "running" or (
-        process["intended"] == "stopped" and not is_orderly(process["role"], process["exit_code"], process.get("orderly", (0,)))
+        process["intended"] == "stopped"
+        and not is_orderly_end(process["role"], process["exit_code"], tuple(process.get("orderly_exit_codes", (0,))))
     )
 
 

@@ -119,10 +119,10 @@ def test_a_cluster_with_a_slot_goes_up_and_leaves_nothing(tmp_path: Path) -> Non
     with running_cluster(database, tmp_path) as started:
         primary = started.cluster.server("primary").direct
         assert scalar(primary, "SELECT active FROM pg_replication_slots WHERE slot_name = 'replica_1'") is True
-        pids = [process["pid"] for process in started.processes.records()]
+        pids = [process.pid for process in started.processes.records()]
         token = json.loads((started.scratch / OWNER_FILE).read_text())["token"]
         assert {process.pid for process in find_marked(token, started.scratch)} >= set(pids)
-        servers = {process["pid"] for process in started.processes.records() if process["role"] == "server"}
+        servers = {process.pid for process in started.processes.records() if process.role == "server"}
         found_by_folder = {process.pid for process in find_marked("a token that none carries", started.scratch)}
         assert found_by_folder >= servers, "as in a container, where root may not read the environment of another user's process"
         ports = [server.direct.port for server in started.cluster.servers]

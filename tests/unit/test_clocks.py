@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.external.clock_offset import ClockOffset
+from stallbench.processes.clock_offset import ClockOffset
 from stallbench.verdicts import RunTables
 from stallbench.verdicts.clocks import Clocks, describe_ahead
 

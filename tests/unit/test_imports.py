@@ -18,7 +18,6 @@ queues engines setup.components deadlocks
 setup.packages
 exposition
 processes
-external.clock_offset
 external.registration
 external.role_document
 scenario.duration
@@ -27,6 +26,7 @@ collectors maintenance
 scenario.model
 scenario.locust_bounds scenario.validation.issue scenario.validation.suggestion
 scenario.validation.model_issues scenario.toml
+servers.record
 run.host_facts run.folder external.addresses
 run.record
 servers

@@ -61,4 +61,4 @@ def test_one_that_breaks_off_at_its_start_gets_one_message_and_is_no_fault_of_th
     assert "--watch: the run goes on without Prometheus: Prometheus did not start" in sentence
     assert "no space left" in sentence
     (record,) = processes.records()
-    assert record["intended"] == "killed"
+    assert record.intended == "killed"

@@ -330,7 +330,7 @@ def test_where_locusts_own_test_fails_the_verdict_does(
     tmp_path: Path, intended: str, exit_code: int, said: str | None, result: tuple[str, str] | None
 ) -> None:
     process = {"name": "producer-1", "role": "producer", "pid": 1, "start_ns": START_NS, "end_ns": START_NS + 1}
-    process |= {"intended": intended, "exit_code": exit_code, "orderly": [0, 1]}
+    process |= {"intended": intended, "exit_code": exit_code, "orderly_exit_codes": [0, 1]}
     tables = make_run(tmp_path, record=make_record(processes=[process]))
     if said:
         (tables.folder / "locust").mkdir()

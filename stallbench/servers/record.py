@@ -1,0 +1,29 @@
+"""What ``run.json`` says about a server of a run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Role = Literal["primary", "replica", "fenced", "second"]
+"""``second``: a server of another engine, beside the primary. ``fenced``: the former primary, dead, after a replica was promoted."""
+
+
+class ServerRecord(BaseModel):
+    """One server: started by the bench, or joined."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    role: Role
+    engine: str
+    version: str
+    port: int | None
+    """None for an engine without a network."""
+    proxy_port: int | None
+    settings: dict[str, str]
+    """The settings in force that are not default, without secrets."""
+    start_ns: int
+    end_ns: int | None
+    """None while it runs, for a library, and for an external server."""
