@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
@@ -56,6 +57,7 @@ class AlterTable(Fault[AlterTableOptions]):
         "PostgreSQL's documentation of explicit locking; GoCardless, 'Zero-downtime Postgres migrations - the hard parts' (2015); "
         "MariaDB's and MySQL's documentation of metadata locking"
     )
+    explains_errors = frozenset({ErrorKind.LOCK_TIMEOUT, ErrorKind.DEADLOCK, ErrorKind.SCHEMA_CHANGED})
     places = ("primary",)
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = AlterTableOptions

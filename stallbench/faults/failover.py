@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.scenario.duration import Duration
@@ -36,6 +37,7 @@ class Promote(Fault[PromoteOptions]):
     kind = "promote"
     summary = "the primary is killed and stays dead; this replica is promoted and takes over its address"
     source = "asynchronous replication; PostgreSQL's documentation of failover, GitHub's post-incident analysis of October 2018"
+    explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT, ErrorKind.READ_ONLY})
     places = ("replica",)
     on_external = "never"
     ends_server = True

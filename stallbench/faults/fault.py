@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from stallbench.engines import ENGINES, Engine
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.processes.supervisor import Processes
 from stallbench.run.folder import RunFolder
 from stallbench.run.load import Load
@@ -71,6 +72,8 @@ class Fault(ABC, Generic[OptionsT]):
     """Whether a server does not live through it: what is looked at over many faults, as in a soak, would begin anew each time."""
     needs_of_database: ClassVar[tuple[str, str] | None] = None
     """A key of ``database`` without which it cannot strike, and what it may be, in words."""
+    explains_errors: ClassVar[frozenset[ErrorKind]] = frozenset()
+    """The kinds of errors that clients may meet because of it. A run fails on errors of any other kind, also while the fault is active."""
     options_type: ClassVar[type[FaultOptions]] = FaultOptions
 
     def __init__(self, name: str, on: str, options: OptionsT, context: FaultContext) -> None:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.servers.postgres import PostgresServer
@@ -28,6 +29,7 @@ class FullDisk(Fault[FaultOptions]):
     source = (
         "PostgreSQL's documentation, Disk Full Failure; WAL that an unused replication slot or a failing archive command keeps"
     )
+    explains_errors = frozenset({ErrorKind.DISK_FULL, ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     places = ("primary",)
     engines = frozenset({"postgres"})
     on_external = "never"

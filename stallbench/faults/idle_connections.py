@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field, SecretStr
 
 from stallbench.engines import driver_of
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 
@@ -69,6 +70,7 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
     kind = "idle_connections"
     summary = "opens connections that do nothing, until the server refuses more, and takes every one that becomes free"
     source = "pools of other services, leaks, and scale-outs that meet max_connections: 'sorry, too many clients already'"
+    explains_errors = frozenset({ErrorKind.CANNOT_CONNECT})
     places = ("server",)
     on_external = "if allowed"
     engines = frozenset({"postgres", "mariadb", "mysql"})

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from stallbench.engines import ENGINES
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.scenario.duration import Duration
 
@@ -77,6 +78,7 @@ class Latency(Toxic[LatencyOptions]):
 
     kind = toxic = "latency"
     summary = "every answer comes late"
+    explains_errors = frozenset({ErrorKind.CANNOT_CONNECT})
     options_type = LatencyOptions
 
     def attributes(self) -> dict[str, int]:
@@ -95,6 +97,7 @@ class Bandwidth(Toxic[BandwidthOptions]):
 
     kind = toxic = "bandwidth"
     summary = "only so many bytes a second come through"
+    explains_errors = frozenset({ErrorKind.CANNOT_CONNECT})
     options_type = BandwidthOptions
 
     def attributes(self) -> dict[str, int]:
@@ -133,6 +136,7 @@ class Timeout(Toxic[TimeoutOptions]):
 
     kind = toxic = "timeout"
     summary = "nothing comes through, and nobody is told: a partition as a firewall makes it"
+    explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     options_type = TimeoutOptions
 
     def attributes(self) -> dict[str, int]:
@@ -153,6 +157,7 @@ class ResetPeer(Toxic[ResetPeerOptions]):
 
     kind = toxic = "reset_peer"
     summary = "every connection is reset (TCP RST), open ones and new ones"
+    explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     options_type = ResetPeerOptions
 
     def attributes(self) -> dict[str, int]:
@@ -173,6 +178,7 @@ class Slicer(Toxic[SlicerOptions]):
 
     kind = toxic = "slicer"
     summary = "bytes come in small slices with pauses between them"
+    explains_errors = frozenset({ErrorKind.CANNOT_CONNECT})
     options_type = SlicerOptions
 
     def attributes(self) -> dict[str, int]:
@@ -195,6 +201,7 @@ class LimitData(Toxic[LimitDataOptions]):
 
     kind = toxic = "limit_data"
     summary = "a connection is closed when it has carried so many bytes"
+    explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     options_type = LimitDataOptions
 
     def attributes(self) -> dict[str, int]:
@@ -208,6 +215,7 @@ class Down(Fault[FaultOptions]):
     kind = "down"
     summary = "connections are closed and new ones refused: the server's port is as dead, the server lives"
     source = _SOURCE
+    explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     places = ("server", "link")
     engines = _OVER_A_NETWORK
 

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from stallbench.engines import ENGINES
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.processes.process import Process
@@ -36,6 +37,7 @@ class OutageOptions(FaultOptions):
 class Outage(Fault[OutageOptions]):
     """A server that ends and is started again. It is over when the server lets a client in."""
 
+    explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     places = ("server",)
     on_external = "never"
     ends_server = True

@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 from pydantic import Field
 
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.processes.process import Process
@@ -29,6 +30,7 @@ class Pause(Fault[PauseOptions]):
     kind = "pause"
     summary = "stops workers or producers where they stand (SIGSTOP), and lets them go on at its end (SIGCONT)"
     source = "long garbage collections, frozen containers, live migration; Kleppmann, 'How to do distributed locking' (2016)"
+    explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.LOCK_TIMEOUT})
     places = ("worker", "producer")
     options_type = PauseOptions
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.servers.pgbouncer import Pgbouncer
@@ -31,6 +32,7 @@ class Pooler(Fault[PoolerOptions]):
     kind = "pooler"
     summary = "clients reach the server through pgbouncer, which lends them its few server connections, by the transaction or the session"
     source = "pgbouncer's documentation: features, 'SQL feature map for pooling modes'"
+    explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT, ErrorKind.SESSION_STATE_LOST})
     places = ("server",)
     on_external = "never"
     engines = frozenset({"postgres"})

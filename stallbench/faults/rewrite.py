@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
 
@@ -24,6 +25,7 @@ _INVALID = (
 class Rewrite(Fault[FaultOptions]):
     """One statement on each table of the queue, one after the other, in a session beside the queue's. It is over when all are done."""
 
+    explains_errors = frozenset({ErrorKind.LOCK_TIMEOUT, ErrorKind.DEADLOCK})
     places = ("primary",)
     engines = frozenset({"postgres"})
 

@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from typing import Any
 
 from stallbench.engines import driver_of
+from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 
@@ -30,10 +31,6 @@ _OF_MYSQL = {
 }
 _LOCK_TIMEOUTS = frozenset({"55P03", "1205"})
 """The codes of an error by which a server says that a lock was waited for too long."""
-
-
-_DEADLOCKS = frozenset({"40P01", "1213"})
-"""Those by which it says that it has broken a deadlock by ending the statement."""
 
 
 class SideSession:
@@ -76,7 +73,7 @@ class SideSession:
 
     def gave_way(self) -> bool:
         """Whether the server ended the statement of `begin`, now over, to break a deadlock. Raises what else was wrong."""
-        return self._ended_with(_DEADLOCKS)
+        return self._ended_with(DEADLOCK_CODES)
 
     def _ended_with(self, codes: frozenset[str]) -> bool:
         """Whether the statement of `begin` ended with an error of one of these codes; raises any other."""

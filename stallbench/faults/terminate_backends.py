@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from stallbench.engines import driver_of
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.scenario.duration import Duration
@@ -39,6 +40,7 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
     kind = "terminate_backends"
     summary = "ends connections of clients on the server, one every so often (pg_terminate_backend, KILL)"
     source = "administrators and watchdogs that end sessions, fail-overs of managed databases, idle timeouts"
+    explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     places = ("server",)
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = TerminateBackendsOptions

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.job_faults import JobFault, end_job_fault, forget_announcement, has_announced_death, start_job_fault
 from stallbench.processes.process import Process
@@ -149,6 +150,7 @@ class FailingJobs(WorkFault[FailingJobsOptions]):
     kind = "failing_jobs"
     summary = "executions fail, all or a share of them, and the queue offers the jobs again as its own policy says"
     source = "'Timeouts, retries and backoff with jitter', Amazon Builders' Library; outages of third parties"
+    explains_errors = frozenset({ErrorKind.VALUE_OUT_OF_RANGE})
     options_type = FailingJobsOptions
 
     def job_fault(self) -> JobFault:

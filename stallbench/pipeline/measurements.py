@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.pipeline.duplicates import re_executions
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.records.events import Event
@@ -52,9 +53,6 @@ class Source:
     is_counter: bool = False
     """Whether it only grows, from its server's start."""
 
-
-_DEADLOCK_CODES = ("1213", "40P01")
-"""InnoDB's and PostgreSQL's names of a deadlock."""
 
 SAMPLED = {
     "depth": Source(subject="queue", metric="depth"),
@@ -115,7 +113,7 @@ def points_of_events(events: DataFrame) -> DataFrame:
 def points_of_deadlocks(events: DataFrame) -> DataFrame:
     """Return a point for each call that the server rolled back to break a deadlock, whether the queue tried again or not."""
     move = F.regexp_extract(
-        F.coalesce("detail", F.lit("")), rf"^(?:{'|'.join(_DEADLOCK_CODES)}) in (claim|complete|enqueue)\b", 1
+        F.coalesce("detail", F.lit("")), rf"^(?:{'|'.join(sorted(DEADLOCK_CODES))}) in (claim|complete|enqueue)\b", 1
     )
     victims = events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED)).select("t_ns", move.alias("move"))
     measure = F.concat(F.lit("deadlocks_in_"), F.col("move"))

@@ -1,0 +1,67 @@
+"""Kinds of errors, across engines: which codes mean a lost connection, a deadlock, a full disk.
+
+A code is what `Driver.code` returns: an SQLSTATE (PostgreSQL), an error number (MariaDB, MySQL, Aerospike), a name (SQLite), or the name of
+the driver's class where the engine gives no code. The engines' codes do not overlap, so that a code alone identifies the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+
+CONNECT = "connect"
+"""The operation that opens a connection."""
+
+DEADLOCK_CODES = frozenset({"1213", "40P01"})
+"""What InnoDB and PostgreSQL call a deadlock."""
+
+
+class ErrorKind(StrEnum):
+    """What an error says about the server or the session; the value is its name for users."""
+
+    CONNECTION_LOST = "connection lost"
+    CANNOT_CONNECT = "cannot connect"
+    """The server, or the network before it, does not take a new connection: down, starting, or all connections are in use."""
+    SESSION_STATE_LOST = "session state lost"
+    """The session lacks what an earlier call of the same client left in it, like a prepared statement; or has another client's."""
+    READ_ONLY = "read-only server"
+    LOCK_TIMEOUT = "lock time-out"
+    """The server, or the client's own statement time-out, ended the wait for a lock."""
+    DEADLOCK = "deadlock"
+    SCHEMA_CHANGED = "schema changed"
+    """A statement met a table that is not as it was when the statement was prepared or the transaction began."""
+    DISK_FULL = "disk full"
+    VALUE_OUT_OF_RANGE = "value out of range"
+    """A column cannot hold the value, like a counter of attempts."""
+
+
+_CODES: Mapping[ErrorKind, Collection[str]] = {
+    ErrorKind.CONNECTION_LOST: (
+        *("08000", "08003", "08006", "57P01", "57P02", "57P05", "25P03", "OperationalError", "InterfaceError"),
+        *("1053", "1158", "1159", "1160", "1161", "1317", "1927", "2006", "2013", "2055", "3169", "4031"),
+        *("ConnectionError", "TimeoutError", "ConnectionLostError"),
+        *("9", "11", "-10"),
+    ),
+    ErrorKind.CANNOT_CONNECT: (
+        *("08001", "08004", "53300", "57P03", "ConnectionTimeout"),
+        *("1040", "1203", "1226", "2002", "2003"),
+        *("BusyLoadingError", "MaxConnectionsError"),
+    ),
+    ErrorKind.SESSION_STATE_LOST: ("08P01", "26000", "34000", "42P05", "1243", "NoScriptError"),
+    ErrorKind.READ_ONLY: ("25006", "1290", "1836", "ReadOnlyError"),
+    ErrorKind.LOCK_TIMEOUT: ("55P03", "57014", "1205", "1969", "3024", "SQLITE_BUSY"),
+    ErrorKind.DEADLOCK: DEADLOCK_CODES,
+    ErrorKind.SCHEMA_CHANGED: ("0A000", "1412"),
+    ErrorKind.DISK_FULL: ("53100", "1021", "1114", "SQLITE_FULL"),
+    ErrorKind.VALUE_OUT_OF_RANGE: ("22003", "1264"),
+}
+_KINDS = {code: kind for kind, codes in _CODES.items() for code in codes}
+
+
+def find_error_kind(code: str, operation: str) -> ErrorKind | None:
+    """Return the kind of an error by its ``code`` and the ``operation`` that raised it; none if the code is not known.
+
+    A driver has one class for a connection that breaks and for one that cannot be opened; the operation tells the two apart.
+    """
+    kind = _KINDS.get(code)
+    return ErrorKind.CANNOT_CONNECT if kind is ErrorKind.CONNECTION_LOST and operation == CONNECT else kind

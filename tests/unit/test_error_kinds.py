@@ -1,0 +1,50 @@
+"""An error's code identifies its kind, whatever the engine; a code that nobody declared has none."""
+
+from __future__ import annotations
+
+import psycopg
+import pymysql
+import pytest
+import redis
+
+from stallbench.engines import driver_of
+from stallbench.engines.error_kinds import ErrorKind, find_error_kind
+from stallbench.faults import find_faults
+
+
+@pytest.mark.parametrize(
+    ("engine", "error", "kind"),
+    [
+        ("postgres", psycopg.OperationalError("server closed the connection unexpectedly"), ErrorKind.CONNECTION_LOST),
+        ("postgres", psycopg.errors.AdminShutdown(), ErrorKind.CONNECTION_LOST),
+        ("postgres", psycopg.errors.DeadlockDetected(), ErrorKind.DEADLOCK),
+        ("postgres", psycopg.errors.LockNotAvailable(), ErrorKind.LOCK_TIMEOUT),
+        ("postgres", psycopg.errors.DiskFull(), ErrorKind.DISK_FULL),
+        ("postgres", psycopg.errors.ReadOnlySqlTransaction(), ErrorKind.READ_ONLY),
+        ("postgres", psycopg.errors.InvalidSqlStatementName(), ErrorKind.SESSION_STATE_LOST),
+        ("postgres", psycopg.errors.UniqueViolation(), None),
+        ("mariadb", pymysql.OperationalError(2013, "Lost connection during query"), ErrorKind.CONNECTION_LOST),
+        ("mariadb", pymysql.OperationalError(1213, "Deadlock found"), ErrorKind.DEADLOCK),
+        ("mysql", pymysql.OperationalError(1205, "Lock wait timeout exceeded"), ErrorKind.LOCK_TIMEOUT),
+        ("mysql", pymysql.ProgrammingError(1064, "You have an error in your SQL syntax"), None),
+        ("redis", redis.ConnectionError("Connection closed by server"), ErrorKind.CONNECTION_LOST),
+        ("redis", redis.ReadOnlyError(), ErrorKind.READ_ONLY),
+    ],
+)
+def test_a_drivers_error_has_a_kind(engine: str, error: Exception, kind: ErrorKind | None) -> None:
+    assert find_error_kind(driver_of(engine).code(error), "claim") is kind
+
+
+@pytest.mark.parametrize("code", ["OperationalError", "ConnectionError", "57P03", "1040", "53300"])
+def test_a_connection_that_cannot_be_opened_was_not_lost(code: str) -> None:
+    assert find_error_kind(code, "connect") is ErrorKind.CANNOT_CONNECT
+
+
+@pytest.mark.parametrize("kind", ["crash", "restart", "promote", "terminate_backends", "down", "timeout", "reset_peer"])
+def test_a_fault_that_cuts_connections_explains_that_they_were_lost(kind: str) -> None:
+    assert ErrorKind.CONNECTION_LOST in find_faults()[kind].explains_errors
+
+
+@pytest.mark.parametrize("kind", ["kill", "poison_jobs", "long_jobs", "burst", "clock_skew", "autovacuum_starvation"])
+def test_a_fault_that_leaves_the_server_and_its_locks_alone_explains_no_error(kind: str) -> None:
+    assert find_faults()[kind].explains_errors == frozenset()
