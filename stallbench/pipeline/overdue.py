@@ -83,8 +83,8 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
         F.max_by(F.struct("event", "process", "t_ns"), "t_ns").alias("last"),
         F.count_if(F.col("event") == Event.CLAIMED).alias("attempts"),
     )
-    if queue.tries is not None:
-        last = last.filter(F.col("attempts") < queue.tries)
+    if queue.attempt_limit is not None:
+        last = last.filter(F.col("attempts") < queue.attempt_limit)
     abandoned = last.filter(F.col("last.event") == Event.CLAIMED).select(
         "job_id", "state", F.col("last.process").alias("process"), F.col("last.t_ns").alias("claimed_ns")
     )

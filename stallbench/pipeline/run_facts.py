@@ -60,21 +60,13 @@ class QueueFacts(_Part):
     promise: str
     gives_back: bool = True
     """Whether a job whose worker is gone is ever given to another."""
-    options: dict[str, Any] = {}
     outlives_connection: bool | None = None
     expiry_s: float | None = None
-
-    @property
-    def window(self) -> int | None:
-        """Among how many available jobs a worker chooses; none if it takes the first."""
-        window = self.options.get("window")
-        return window if isinstance(window, int) and window > 1 else None
-
-    @property
-    def tries(self) -> int | None:
-        """After how many attempts a job is put aside and offered no more; none if never."""
-        tries = self.options.get("tries")
-        return tries if isinstance(tries, int) and tries > 0 else None
+    """Seconds after which a claim ends by itself; none if it does not."""
+    attempt_limit: int | None = None
+    """Attempts after which a job is not offered again; none if there is no limit."""
+    window: int | None = None
+    """Number of available jobs that a worker chooses from; none if it takes the first."""
 
 
 class ProducerFacts(_Part):

@@ -24,6 +24,8 @@ class BeanstalkdOptions(QueueOptions):
     ttr_s: int = Field(
         default=90, ge=1, alias="ttr", description="seconds after which a reservation has expired; Laravel's retry_after"
     )
+    """It does not declare the role of an expiry: time alone does not reliably end a claim. Beanstalkd 1.12 misses about half of the
+    deadlines that pass while the connection is idle. The job then stays reserved until the connection reserves another or ends."""
 
 
 class Beanstalkd(Queue[BeanstalkdOptions]):
@@ -42,9 +44,6 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
     ordered = True
     tables = ("default",)
     indexes = ()
-    expiry_option = None
-    """It has one, but time alone does not end a claim for certain: 1.12 forgets about half of the deadlines that pass while the
-    connection makes no move, and the job stays reserved until it reserves another or ends."""
     puts_off_failed = False
 
     def __init__(self, connection: Any, options: BeanstalkdOptions) -> None:

@@ -7,12 +7,12 @@ deletion that was rolled back leaves a finished job to be run again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from stallbench.queues.laravel_table import LaravelOptions, LaravelTableQueue
-from stallbench.queues.queue import Claim
+from stallbench.queues.queue import Claim, OptionRole
 
 
 class LaravelPessimisticOptions(LaravelOptions):
@@ -25,7 +25,7 @@ class LaravelPessimisticOptions(LaravelOptions):
         description="attempts at the transaction that deletes; 0 deletes without a transaction of its own",
     )
     delete_mark: bool = Field(default=False, description="whether a finished job is marked before it is deleted")
-    tries: int = Field(
+    tries: Annotated[int, OptionRole.ATTEMPT_LIMIT] = Field(
         default=0, ge=0, le=255, description="attempts after which a job is put aside, into failed_jobs; 0: never (`--tries`)"
     )
     delay_s: int = Field(default=0, ge=0, alias="delay", description="seconds that a failed job waits (`--delay`)")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from stallbench.queues.laravel_table import LaravelOptions, LaravelTableQueue
-from stallbench.queues.queue import Claim, LostRaceError
+from stallbench.queues.queue import Claim, LostRaceError, OptionRole
 
 _SHARES = {"N/2": 0.5, "N": 1.0, "2N": 2.0}
 _EXPONENTIAL_STOP = 3
@@ -30,7 +30,7 @@ Window = Annotated[int | Literal["N/2", "N", "2N"], BeforeValidator(_require_win
 class LaravelOptimisticOptions(LaravelOptions):
     """What can be chosen about the choice."""
 
-    window: Window = Field(
+    window: Annotated[Window, OptionRole.WINDOW] = Field(
         default="N",
         description="how many available jobs a worker chooses among: a number, or a multiple of N, the number of workers",
     )

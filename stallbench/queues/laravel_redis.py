@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import redis
 from pydantic import Field
 
-from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Promise, Queue, QueueOptions
+from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, OptionRole, Promise, Queue, QueueOptions
 from stallbench.queues.redis_ids import RedisIds
 
 _WAITING = "queues:default"
@@ -68,7 +68,9 @@ return {count, firsts}
 class LaravelRedisOptions(QueueOptions):
     """What can be chosen about the reservation."""
 
-    retry_after_s: int = Field(default=90, ge=1, alias="retry_after", description="seconds after which a reservation has expired")
+    retry_after_s: Annotated[int, OptionRole.EXPIRY] = Field(
+        default=90, ge=1, alias="retry_after", description="seconds after which a reservation has expired"
+    )
 
 
 class StoredJob(NamedTuple):
@@ -107,7 +109,6 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
     indexes = ()
     outlives_connection = True
     puts_off_failed = False
-    expiry_option = "retry_after_s"
 
     def __init__(self, connection: Any, options: LaravelRedisOptions) -> None:
         """Make the scripts known; each is sent to the server when it first says that it does not have it."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
-from stallbench.queues.queue import Backlog, Claim, NewJob, Promise, Queue, QueueOptions
+from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Promise, Queue, QueueOptions
 from stallbench.queues.sql_session import open_session
 from stallbench.queues.statements import read_statements
 
@@ -25,7 +25,9 @@ class LaravelOptions(QueueOptions):
     index: Literal["queue", "queue_reserved_at", "none"] = Field(
         default="queue", description="index besides the primary key: Laravel 5.5's, the one before 5.4, or none"
     )
-    retry_after_s: int = Field(default=90, ge=1, alias="retry_after", description="seconds after which a reservation has expired")
+    retry_after_s: Annotated[int, OptionRole.EXPIRY] = Field(
+        default=90, ge=1, alias="retry_after", description="seconds after which a reservation has expired"
+    )
     hint: Literal["none", "queue_index", "primary"] = Field(
         default="none",
         description="index that the claim is made to read, on MariaDB and MySQL; none leaves the choice to the optimizer",
@@ -50,7 +52,6 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
     tables = ("jobs",)
     indexes = ("jobs_queue_index", "jobs_queue_reserved_at_index")
     outlives_connection = True
-    expiry_option = "retry_after_s"
     puts_off_failed = False
     queue_name: ClassVar[str] = "default"
     extra_column: str = ""

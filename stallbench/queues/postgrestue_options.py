@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stallbench.queues.queue import QueueOptions
+from stallbench.queues.queue import OptionRole, QueueOptions
 
 
 class PostgrestueOptions(QueueOptions):
@@ -30,7 +30,9 @@ class PostgrestueOptions(QueueOptions):
     state_index: bool = Field(default=False, description="whether running_job has an index on its state, which updates change")
     owner: str = Field(default="stallbench", description="whom the jobs are attributed to")
     job_kind: str = Field(default="sleep", description="name of the function that the jobs execute")
-    max_attempts: int = Field(default=3, ge=1, le=32767, description="attempts at a job before it is given up")
+    max_attempts: Annotated[int, OptionRole.ATTEMPT_LIMIT] = Field(
+        default=3, ge=1, le=32767, description="attempts at a job before it is given up"
+    )
     time_limit_s: float = Field(default=60, gt=0, alias="time_limit", description="seconds that an attempt may take")
     scheduler_every_s: float = Field(
         default=1.0, gt=0, le=60, alias="scheduler_every", description="pause of the scheduler in seconds; the prototype's is 5"

@@ -1,4 +1,4 @@
-"""What every queue under test offers, and what it says of itself."""
+"""What every queue under test offers, and what it declares about itself."""
 
 from __future__ import annotations
 
@@ -22,10 +22,42 @@ class Promise(StrEnum):
     """Never executed again; lost with the worker that had it."""
 
 
+class OptionRole(StrEnum):
+    """What an option of a queue means to the rest of the bench, which never recognises an option by its name.
+
+    A queue declares it beside the type: ``tries: Annotated[int, OptionRole.ATTEMPT_LIMIT] = Field(default=0)``.
+    """
+
+    ATTEMPT_LIMIT = "attempt_limit"
+    """Attempts after which a job is not offered again; 0: no limit."""
+    EXPIRY = "expiry"
+    """Seconds after which a claim ends by itself."""
+    WINDOW = "window"
+    """Number of available jobs that a worker chooses from; 1: it takes the first."""
+
+
+_WITHOUT_EFFECT = {OptionRole.ATTEMPT_LIMIT: 0, OptionRole.WINDOW: 1}
+"""The value of an option with which it has no effect, by its role."""
+
+
 class QueueOptions(BaseModel):
     """Options of a queue, reachable as ``queue.<option>`` in a scenario. Subclass, with a description on every field."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+
+    @classmethod
+    def find_option(cls, role: OptionRole) -> str | None:
+        """Return the name of the field that declares ``role``; none if no option has it."""
+        return next((name for name, field in cls.model_fields.items() if role in field.metadata), None)
+
+    def value_of(self, role: OptionRole) -> int | None:
+        """Return the value of the option that declares ``role``; none if no option has it, or if its value has no effect.
+
+        A window may be a multiple of the workers: read it after `Queue.resolve_options`.
+        """
+        name = self.find_option(role)
+        value: int | None = getattr(self, name) if name else None
+        return None if value == _WITHOUT_EFFECT.get(role) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +150,6 @@ class Queue(ABC, Generic[OptionsT]):
     """Whether jobs of one priority are claimed in the order of their enqueueing (but for concurrency)."""
     outlives_connection: ClassVar[bool] = False
     """Whether a claim goes on after its worker's connection has ended, and only time ends it; else the job is free again at once."""
-    expiry_option: ClassVar[str | None] = None
-    """The option that says after how many seconds a claim ends by itself; none if it does not."""
     gives_back: ClassVar[bool] = True
     """Whether a job whose worker is gone is ever given to another; if not, it is lost, although the store may still have its record."""
     puts_off_failed: ClassVar[bool] = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import redis
 from psycopg.pq import TransactionStatus
@@ -17,7 +17,7 @@ from pydantic import Field
 
 from stallbench.queues.laravel_redis import LaravelRedis, LaravelRedisOptions, StoredJob
 from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_row
-from stallbench.queues.queue import Backlog, Claim, NewJob, Promise, QueueOptions
+from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Promise, QueueOptions
 from stallbench.queues.statements import read_statements
 
 _NOTHING_TO_MOVE_S = 0.02
@@ -32,7 +32,7 @@ class RedisBatchesOptions(QueueOptions):
         default="push_first",
         description="whether the mover pushes a batch before it commits that it has taken it from the table, or after",
     )
-    retry_after_s: int = Field(
+    retry_after_s: Annotated[int, OptionRole.EXPIRY] = Field(
         default=90, ge=1, alias="retry_after", description="seconds after which a worker's reservation has expired"
     )
 
@@ -49,7 +49,6 @@ class RedisBatches(PostgresQueue[RedisBatchesOptions]):
     ordered = True
     outlives_connection = True
     puts_off_failed = False
-    expiry_option = "retry_after_s"
     needs_scheduler = True
     claims_after_schedule = True
     second_engine = "redis"

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_row
-from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Promise, QueueOptions
+from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, OptionRole, Promise, QueueOptions
 from stallbench.queues.statements import fill_places, read_statements
 
 _STATEMENTS = read_statements(Path(__file__).with_suffix(".sql"))
@@ -30,7 +30,7 @@ class StatusColumnOptions(QueueOptions):
         description="index on ready jobs, or only the primary key: no index on what changes, so that updates can be HOT",
     )
     fillfactor: int = Field(default=100, ge=10, le=100, description="percent of a page that INSERT fills")
-    expire_after_s: int = Field(
+    expire_after_s: Annotated[int, OptionRole.EXPIRY] = Field(
         default=60,
         ge=1,
         alias="expire_after",
@@ -51,7 +51,6 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
     promise = Promise.AT_LEAST_ONCE
     ordered = True
     outlives_connection = True
-    expiry_option = "expire_after_s"
     tables = ("status_column_jobs",)
     indexes = ("status_column_jobs_pkey", "status_column_jobs_ready", "status_column_jobs_claimed")
 

@@ -69,8 +69,8 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
 
 def _find_expected_round(run: RunTables) -> float | None:
     """Return the article's expected round for the queue's window; none if it has none."""
-    window = run.record["queue"]["options"].get("window")
-    return expected_round(window) if isinstance(window, int) and window > 1 else None
+    window = run.record["queue"].get("window")
+    return expected_round(window) if window else None
 
 
 def _command(record: Mapping[str, Any]) -> str:

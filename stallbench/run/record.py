@@ -15,6 +15,7 @@ from pydantic import BaseModel
 import stallbench
 from stallbench.atomic_file import replace_file
 from stallbench.queues import find_queue
+from stallbench.queues.queue import OptionRole
 from stallbench.run.host_facts import read_host_facts, read_library_versions
 from stallbench.scenario.model import Phase, Scenario
 
@@ -43,7 +44,9 @@ class RunRecord:
                 "ordered": queue.ordered,
                 "advisory_locks": queue.count_advisory_locks(options),
                 "outlives_connection": queue.outlives_connection,
-                "expiry_s": getattr(options, queue.expiry_option) if queue.expiry_option else None,
+                "expiry_s": options.value_of(OptionRole.EXPIRY),
+                "attempt_limit": options.value_of(OptionRole.ATTEMPT_LIMIT),
+                "window": options.value_of(OptionRole.WINDOW),
                 "gives_back": queue.gives_back,
                 "tables": queue.tables,
                 "indexes": queue.indexes,

@@ -14,6 +14,7 @@ from stallbench.engines.postgres import connect
 from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import Claim, LostRaceError, NewJob, Queue, find_queues
 from stallbench.queues.que import Que, QueOptions
+from stallbench.queues.queue import OptionRole
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 
@@ -48,7 +49,7 @@ PUT_OFF_S = 1.0
 only = pytest.mark.parametrize
 ORDERED = queues(lambda queue: queue.ordered)
 FREED_BY_CONNECTION = queues(lambda queue: not queue.outlives_connection)
-EXPIRING = queues(lambda queue: queue.expiry_option is not None)
+EXPIRING = queues(lambda queue: queue.options_type.find_option(OptionRole.EXPIRY) is not None)
 PUTTING_OFF = queues(lambda queue: queue.puts_off_failed)
 OFFERING_AGAIN = queues(lambda queue: not queue.puts_off_failed)
 
@@ -93,7 +94,7 @@ def take_turns(queue: Queue[Any]) -> None:
 
 def expiring_after_1_s(open_one: OpenQueue) -> Queue[Any]:
     """Open the queue with claims of one second."""
-    option = type(open_one()).expiry_option
+    option = type(open_one()).options_type.find_option(OptionRole.EXPIRY)
     assert option is not None
     return open_one(**{option: 1})
 

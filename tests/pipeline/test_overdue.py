@@ -112,12 +112,12 @@ def test_a_job_of_a_dead_worker_that_was_re_executed_is_not_left_behind(overdue:
     assert overdue(run, {3: "queued"}) == {}
 
 
-@pytest.mark.parametrize(("tries", "is_left_behind"), [(0, True), (1, False), (2, True)])
-def test_a_job_that_has_used_up_its_tries_is_put_aside_and_not_left_behind(
-    overdue: Overdue, tmp_path: Path, tries: int, is_left_behind: bool
+@pytest.mark.parametrize(("attempt_limit", "is_left_behind"), [(None, True), (1, False), (2, True)])
+def test_a_job_that_has_reached_the_attempt_limit_is_not_left_behind(
+    overdue: Overdue, tmp_path: Path, attempt_limit: int | None, is_left_behind: bool
 ) -> None:
     run = with_a_death(tmp_path)
-    run.record["queue"]["options"] = {"tries": tries}
+    run.record["queue"]["attempt_limit"] = attempt_limit
     assert ("left_behind" in overdue(run, {1: "queued", 3: "queued"})) == is_left_behind
 
 

@@ -1,0 +1,68 @@
+"""A queue declares which of its options limits attempts, ends a claim after a time, or sets the window of a claim."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pytest
+from pydantic import Field
+
+from stallbench.queues import find_queues
+from stallbench.queues.queue import OptionRole, QueueOptions
+
+
+class Options(QueueOptions):
+    """Options with names of their own, as in a queue that nobody has seen yet."""
+
+    patience: Annotated[int, OptionRole.EXPIRY] = Field(default=30, description="seconds")
+    lives: Annotated[int, OptionRole.ATTEMPT_LIMIT] = Field(default=0, ge=0, description="attempts")
+    choice: Annotated[int, OptionRole.WINDOW] = Field(default=1, ge=1, description="jobs")
+
+
+def test_an_option_is_recognised_by_its_role_and_not_by_its_name() -> None:
+    assert [Options.find_option(role) for role in OptionRole] == ["lives", "patience", "choice"]
+    options = Options(patience=5, lives=3, choice=10)
+    assert [options.value_of(role) for role in OptionRole] == [3, 5, 10]
+
+
+def test_a_value_without_effect_counts_as_none() -> None:
+    options = Options(lives=0, choice=1)
+    assert options.value_of(OptionRole.ATTEMPT_LIMIT) is None
+    assert options.value_of(OptionRole.WINDOW) is None
+
+
+def test_options_without_a_role_have_no_value_for_it() -> None:
+    assert QueueOptions.find_option(OptionRole.EXPIRY) is None
+    assert QueueOptions().value_of(OptionRole.EXPIRY) is None
+
+
+@pytest.mark.parametrize("kind", find_queues())
+def test_no_two_options_of_a_queue_declare_the_same_role(kind: str) -> None:
+    fields = find_queues()[kind].options_type.model_fields.values()
+    declared = [role for field in fields for role in field.metadata if isinstance(role, OptionRole)]
+    assert len(declared) == len(set(declared))
+
+
+@pytest.mark.parametrize(
+    ("kind", "role", "option"),
+    [
+        ("laravel", OptionRole.ATTEMPT_LIMIT, "tries"),
+        ("postgrestue", OptionRole.ATTEMPT_LIMIT, "max_attempts"),
+        ("laravel", OptionRole.EXPIRY, "retry_after_s"),
+        ("laravel_optimistic", OptionRole.EXPIRY, "retry_after_s"),
+        ("laravel_redis", OptionRole.EXPIRY, "retry_after_s"),
+        ("redis_batches", OptionRole.EXPIRY, "retry_after_s"),
+        ("status_column", OptionRole.EXPIRY, "expire_after_s"),
+        ("beanstalkd", OptionRole.EXPIRY, None),
+        ("laravel_optimistic", OptionRole.WINDOW, "window"),
+        ("que", OptionRole.WINDOW, None),
+    ],
+)
+def test_the_options_of_the_queues_have_their_roles(kind: str, role: OptionRole, option: str | None) -> None:
+    assert find_queues()[kind].options_type.find_option(role) == option
+
+
+def test_a_window_in_workers_is_read_after_it_was_resolved() -> None:
+    queue = find_queues()["laravel_optimistic"]
+    options = queue.resolve_options(queue.options_type.model_validate({"window": "2N"}), workers=5)
+    assert options.value_of(OptionRole.WINDOW) == 10
