@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.workers import MEASURED_S, SETTLE_S, run_workers
 from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob
 from stallbench.scenario.model import Database
 from stallbench.servers.cluster import Cluster, start_cluster
@@ -38,7 +38,7 @@ class LaravelRig:
     """A MariaDB with the queue installed."""
 
     cluster: Cluster
-    processes: Processes
+    processes: Supervisor
     folder: Path
 
     def fill(self) -> None:
@@ -87,7 +87,7 @@ def open_laravel_rig() -> Iterator[LaravelRig]:
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as folder:
-        processes = Processes(token)
+        processes = Supervisor(token)
         try:
             logs = Path(folder)
             database = Database(engine="mariadb")

@@ -16,11 +16,11 @@ from pathlib import Path
 from stallbench.engines import ENGINES, Engine
 from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queue, find_queues
 from stallbench.scenario.model import Database, Producers
 from stallbench.servers.cluster import start_cluster
-from stallbench.setup.components import MissingPartError
+from stallbench.setup.components import MissingComponentError
 
 _LONGEST_S = 600.0
 
@@ -33,7 +33,7 @@ def main() -> None:
     for kind, engine in (name.split("@") for name in chosen):
         try:
             took_s = load(kind, engine, jobs)  # type: ignore[arg-type] # what is not an engine is refused by the model
-        except MissingPartError as error:
+        except MissingComponentError as error:
             print(f"  {kind} on {engine}: not run: {error}")
             continue
         print(f"  {kind} on {engine}: {took_s:.1f} s, {jobs / took_s:,.0f} jobs/s", flush=True)
@@ -43,7 +43,7 @@ def load(kind: str, engine: Engine, jobs: int) -> float:
     """Start a server, install the queue, load it; returns seconds from the producer's start until it says that it is ready."""
     token, scratch = secrets.token_hex(8), Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as logs:
-        processes = Processes(token)
+        processes = Supervisor(token)
         try:
             cluster = start_cluster(
                 Database(engine=engine),

@@ -28,7 +28,7 @@ from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 from stallbench.engines.postgres import connect
 from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob, Queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.model import Database
@@ -193,7 +193,7 @@ def _server() -> Iterator[Endpoint]:
     with ExitStack() as stack:
         stack.enter_context(start_reaper(token, record=scratch / "run.json", scratch=scratch))
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        processes = Processes(token)
+        processes = Supervisor(token)
         stack.callback(processes.stop_all)
         database = Database(settings={"synchronous_commit": "off"})
         cluster = start_cluster(database, scratch=scratch, logs=logs, processes=processes, progress=lambda _: None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.workers import MEASURED_S, Reached, run_workers
 from stallbench.engines.postgres import connect
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queues
 from stallbench.scenario.model import Database
 from stallbench.servers.cluster import Cluster, start_cluster
@@ -37,7 +37,7 @@ class Rig:
     """A server with an installed queue."""
 
     cluster: Cluster
-    processes: Processes
+    processes: Supervisor
     folder: Path
 
     def fill(self) -> None:
@@ -100,7 +100,7 @@ def open_rig() -> Iterator[Rig]:
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as folder:
-        processes = Processes(token)
+        processes = Supervisor(token)
         try:
             logs = Path(folder)
             cluster = start_cluster(Database(), scratch=scratch, logs=logs, processes=processes, progress=lambda _: None)

@@ -16,7 +16,7 @@ from typing import Any
 from stallbench.engines import driver_of
 from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob, Queue
 from stallbench.scenario.model import Database, Producers
 from stallbench.servers.cluster import start_cluster
@@ -34,7 +34,7 @@ def main() -> None:
     for kind in _QUEUES:
         token, scratch = secrets.token_hex(8), Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
         with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as logs:
-            processes = Processes(token)
+            processes = Supervisor(token)
             try:
                 cluster = start_cluster(
                     Database(engine="postgres"), scratch=scratch, logs=Path(logs), processes=processes, progress=lambda _: None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 
 MEASURED_S = 10.0
@@ -26,7 +26,7 @@ class Reached:
 
 
 def run_workers(
-    processes: Processes,
+    processes: Supervisor,
     count: int,
     endpoint: Endpoint,
     run: Path,

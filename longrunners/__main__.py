@@ -20,7 +20,7 @@ from longrunners.validation import Choice, Choices, describe_issue, find_issues
 from stallbench.engines import driver_of
 from stallbench.exposition import serve
 from stallbench.external.role_document import role_document
-from stallbench.processes.role import EXIT_BAD_DOCUMENT, CannotGoOnError, Stop, read_document, run_role, say
+from stallbench.processes.role import EXIT_BAD_DOCUMENT, CannotGoOnError, Stop, read_document, run_role, send_message
 
 
 def main() -> None:
@@ -44,10 +44,10 @@ def main() -> None:
         run_role(partial(run_one, where, {"kind": arguments.kind, "on": arguments.on}))
 
 
-def run_one(where: list[str], particulars: dict[str, object]) -> None:
-    """Hold until asked to stop, or clean up after one that was killed; ``particulars`` are of one that joins a run."""
+def run_one(where: list[str], own_fields: dict[str, object]) -> None:
+    """Hold until asked to stop, or clean up after one that was killed; ``own_fields`` are of one that joins a run."""
     stop = Stop()
-    with role_document(LongrunnerDocument, "longrunner", where, stop, **particulars) as document:
+    with role_document(LongrunnerDocument, "longrunner", where, stop, **own_fields) as document:
         if document is not None:
             hold(document, stop)
 
@@ -61,13 +61,13 @@ def hold(document: LongrunnerDocument, stop: Stop) -> None:
     kind = find_longrunners(engine)[document.kind]
     longrunner = kind(document, kind.options_type.model_validate(document.options))
     if document.release:
-        say(released=True, removed=longrunner.release())
+        send_message(released=True, removed=longrunner.release())
         return
     driver = driver_of(engine)
     holder = longrunner.hold(stop)
     holding = Gauge("stallbench_longrunner_holding", "1 while it holds the horizon.", ["kind", "server"], registry=None)
     holding.labels(document.kind, document.on).set(1)
-    say(ready={"holder": holder, **serve(document.expose, holding)})
+    send_message(ready={"holder": holder, **serve(document.expose, holding)})
     try:
         longrunner.keep(stop)
         longrunner.let_go()
@@ -75,9 +75,9 @@ def hold(document: LongrunnerDocument, stop: Stop) -> None:
         if not isinstance(error, (LostError, CannotGoOnError, *driver.errors)):
             raise
         why = f"{driver.code(error)}: {driver.describe(error)}" if isinstance(error, driver.errors) else str(error)
-        say(lost=why)
+        send_message(lost=why)
         raise CannotGoOnError(f"{document.name} holds no longer: {why}") from error
-    say(released=True)
+    send_message(released=True)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pydantic import Field
 from longrunners.longrunner import LongrunnerOptions, LostError
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner, describe
 from stallbench.processes.reconnection import reconnect
-from stallbench.processes.role import CannotGoOnError, Stop, say
+from stallbench.processes.role import CannotGoOnError, Stop, send_message
 from stallbench.scenario.duration import Duration
 
 _LOOK_EVERY_S = 0.2
@@ -127,4 +127,4 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
 
     def _say(self, **message: object) -> None:
         with self._say_lock:
-            say(**message)
+            send_message(**message)

@@ -10,14 +10,14 @@ import sys
 from producers.producer import Producer, ProducerDocument
 from stallbench.exposition import EventFigures, offered_rate, serve
 from stallbench.external.role_document import role_document
-from stallbench.processes.role import Rest, Stop, run_role, say
+from stallbench.processes.role import Stop, Suspension, run_role, send_message
 from stallbench.records.events import EventLog
 
 
 def main() -> None:
     """Run one producer until it is asked to stop."""
     stop = Stop()
-    rest = Rest(stop)
+    suspension = Suspension(stop)
     with role_document(ProducerDocument, "producer", sys.argv[1:], stop) as document:
         if document is None:
             return
@@ -27,11 +27,11 @@ def main() -> None:
             producer.fill()
             offered = offered_rate()
             offered.set(document.rate)
-            say(ready=serve(document.expose, figures, offered))
+            send_message(ready=serve(document.expose, figures, offered))
             producer.run()
-            while rest.asked:
+            while suspension.asked:
                 log.close()
-                if not rest.take():
+                if not suspension.wait_for_resume():
                     return
                 log.open()
                 producer.run()

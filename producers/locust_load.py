@@ -21,7 +21,7 @@ from producers.locust_target import GivenDocument, Target, require_queue
 from stallbench.engines import driver_of
 from stallbench.exposition import EventFigures, offered_rate, serve
 from stallbench.processes.reconnection import reconnect
-from stallbench.processes.role import EXIT_CANNOT_GO_ON, CannotGoOnError, Stop, say
+from stallbench.processes.role import EXIT_CANNOT_GO_ON, CannotGoOnError, Stop, send_message
 from stallbench.records.events import Event, EventLog
 
 _SPREAD = 0.618034
@@ -162,7 +162,7 @@ class LocustLoad:
         if self._all_spawned and not self._begin.is_set() and runner and self._waiting >= runner.user_count:
             self._begin.set()
             if isinstance(self.target, GivenDocument):
-                say(ready=self._exposed)
+                send_message(ready=self._exposed)
 
     def _record_refusal(self, error: Exception) -> None:
         driver = driver_of(self.document.endpoint.engine)

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import Field
 
 from producers.enqueuer import EnqueuerDocument
-from stallbench.external.registration import follow, joined_folder, read_join_instructions
+from stallbench.external.registration import join_run_folder, read_join_instructions, watch_for_stop
 from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.role import Stop
 from stallbench.queues import find_queue
@@ -85,13 +85,13 @@ class JoinedRun(Target):
     @contextmanager
     def taken_part(self, stop: Stop) -> Iterator[EnqueuerDocument]:
         """Sit down as a producer."""
-        with joined_folder("producer", self._folder, stop) as told:
+        with join_run_folder("producer", self._folder, stop) as told:
             self.result = self._folder.parent / "locust" / f"{told['name']}.json"
             yield EnqueuerDocument.model_validate({key: value for key, value in told.items() if key not in ("rate", "max_batch")})
 
     def lead(self, stop: Stop) -> None:
         """Let ``stop`` be asked when the run ends the load; those that enqueue sit down by themselves."""
-        follow("producer", self._folder, stop)
+        watch_for_stop("producer", self._folder, stop)
 
 
 class ScenarioAlone(Target):

@@ -100,7 +100,7 @@ class EnqueueingUser(User):
         )
         if failure is not None and not isinstance(failure, RefusedError):
             try:
-                client.make_fit_again(failure)
+                client.recover_connection(failure)
             except CannotGoOnError as error:
                 _load.give_up(error)
 
@@ -130,7 +130,7 @@ class PhasesShape(LoadTestShape):
 
 def _call(move: Move, jobs: Sequence[NewJob]) -> Sequence[int]:
     """Make a call so that other users have their turn meanwhile."""
-    if driver_of(_load.document.endpoint.engine).gives_way:
+    if driver_of(_load.document.endpoint.engine).yields_to_greenlets:
         return move(jobs)
     ids: Sequence[int] = gevent.get_hub().threadpool.apply(move, (jobs,))
     return ids

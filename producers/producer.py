@@ -83,4 +83,4 @@ class Producer:
             except RefusedError:
                 continue
             except self._enqueuer.client.errors as error:
-                self._enqueuer.client.make_fit_again(error)
+                self._enqueuer.client.recover_connection(error)

@@ -6,7 +6,7 @@ import sys
 
 from schedulers.scheduler import Scheduler, SchedulerDocument
 from stallbench.exposition import EventFigures, serve
-from stallbench.processes.role import Stop, read_document, run_role, say
+from stallbench.processes.role import Stop, read_document, run_role, send_message
 from stallbench.records.events import EventLog
 
 
@@ -17,7 +17,7 @@ def main() -> None:
     figures = EventFigures()
     with EventLog(document.events, document.name, figures.observe if document.expose else None) as log:
         scheduler = Scheduler(document, log, stop)
-        say(ready=serve(document.expose, figures))
+        send_message(ready=serve(document.expose, figures))
         scheduler.run()
 
 

@@ -31,6 +31,6 @@ class Scheduler:
                 pause_s = self._client.queue.schedule()
             except self._client.errors as error:
                 self._client.record_error(error, "schedule", duration_ns=time.monotonic_ns() - began_ns)
-                self._client.make_fit_again(error)
+                self._client.recover_connection(error)
                 pause_s = _PAUSE_AFTER_ERROR_S
             self._stop.wait(pause_s)

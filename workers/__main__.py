@@ -9,7 +9,7 @@ import sys
 
 from stallbench.exposition import EventFigures, serve
 from stallbench.external.role_document import role_document
-from stallbench.processes.role import Rest, Stop, run_role, say
+from stallbench.processes.role import Stop, Suspension, run_role, send_message
 from stallbench.records.events import EventLog
 from workers.worker import Worker, WorkerDocument
 
@@ -17,20 +17,20 @@ from workers.worker import Worker, WorkerDocument
 def main() -> None:
     """Run one worker until it is asked to stop."""
     stop = Stop()
-    rest = Rest(stop)
+    suspension = Suspension(stop)
     with role_document(WorkerDocument, "worker", sys.argv[1:], stop) as document:
         if document is None:
             return
         figures = EventFigures()
         with EventLog(document.events, document.name, figures.observe if document.expose else None) as log:
             worker = Worker(document, log, stop)
-            say(ready=serve(document.expose, figures))
+            send_message(ready=serve(document.expose, figures))
             if document.wait_for_go:
-                rest.wait_for_go()
+                suspension.wait_for_go()
             worker.run()
-            while rest.asked:
+            while suspension.asked:
                 log.close()
-                if not rest.take():
+                if not suspension.wait_for_resume():
                     return
                 log.open()
                 worker.run()

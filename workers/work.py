@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 
 from stallbench.injection.job_faults import JobFault, JobFaults
-from stallbench.processes.role import say
+from stallbench.processes.role import send_message
 from stallbench.queues import Claim
 
 
@@ -45,7 +45,7 @@ class Work:
         """Say of each job_fault, once, that it has been met: by that the bench knows that it works."""
         for name in met.keys() - self._met:
             self._met.add(name)
-            say(met=name)
+            send_message(met=name)
 
     def _is_struck(self, claim: Claim, job_fault: JobFault) -> bool:
         if not (job_fault.kills or job_fault.fails or job_fault.takes_s is not None):

@@ -55,7 +55,7 @@ class Worker:
     def run(self) -> None:
         """Work until asked to stop; the job in hand is finished first.
 
-        After an error of the driver it goes on as `QueueClient.make_fit_again` says. Raises `CannotGoOnError` when the server stays away.
+        After an error of the driver it goes on as `QueueClient.recover_connection` says. Raises `CannotGoOnError` when the server stays away.
         """
         failures = 0
         while not self._stop.asked:
@@ -66,7 +66,7 @@ class Worker:
                     self._finish(self._in_hand)
                 failures = 0
             except self._client.errors as error:
-                self._client.make_fit_again(error)
+                self._client.recover_connection(error)
                 failures += 1
                 if failures > _FAILURES_WITHOUT_PAUSE:
                     self._pause()

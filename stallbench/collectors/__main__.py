@@ -11,7 +11,7 @@ from stallbench.collectors.document import CollectorsDocument
 from stallbench.collectors.own_cost import OwnCost
 from stallbench.collectors.sampler import Sampler
 from stallbench.exposition import SampleFigures, serve
-from stallbench.processes.role import CannotGoOnError, Stop, read_document, run_role, say
+from stallbench.processes.role import CannotGoOnError, Stop, read_document, run_role, send_message
 
 _FIRST_SAMPLES_S = 20.0
 _LAST_SAMPLES_S = 5.0
@@ -52,7 +52,7 @@ def main() -> None:
             sampler.start()
         try:
             _wait_for_first_samples(samplers, stop)
-            say(ready=serve(document.expose, figures))
+            send_message(ready=serve(document.expose, figures))
             while not stop.wait(_LOOK_EVERY_S):
                 for sampler in samplers:
                     sampler.break_off_if_hanging(time.monotonic())

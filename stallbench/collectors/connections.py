@@ -76,7 +76,7 @@ class Connections:
             raise NotMeasuredError(line.why_not)
         driver = driver_of(line.engine)
         try:
-            line.connection = driver.connect_to_watch(server.endpoint, f"collector:{self._collector}")
+            line.connection = driver.connect_for_sampling(server.endpoint, f"collector:{self._collector}")
             line.pause_s = 0.0
         except driver.errors as error:
             line.why_not = f"{server.name} cannot be reached: {driver.describe(error)}"

@@ -21,11 +21,11 @@ from stallbench.collectors.collector import Collector
 from stallbench.collectors.connections import NotMeasuredError
 from stallbench.collectors.own_cost import OwnCost
 from stallbench.engines import loaded_errors
-from stallbench.engines.driver import WATCH_TIMEOUT_S
+from stallbench.engines.driver import SAMPLING_TIMEOUT_S
 from stallbench.processes.role import Stop
 from stallbench.records.samples import Sample, SampleLog
 
-HANGING_S = WATCH_TIMEOUT_S + 3.0
+HANGING_S = SAMPLING_TIMEOUT_S + 3.0
 """A sample that takes longer waits for a server that keeps none of its own time-outs."""
 
 

@@ -45,9 +45,9 @@ class AutovacuumLog:
             self._offset = file.tell()
         *lines, self._rest = text.split("\n")
         for line in lines:
-            self._take_in(line)
+            self._add_server(line)
 
-    def _take_in(self, line: str) -> None:
+    def _add_server(self, line: str) -> None:
         if begin := _BEGIN.search(line):
             self._table = begin["table"].rpartition(".")[2]
             self.last[self._table] = {}

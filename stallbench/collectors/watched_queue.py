@@ -25,6 +25,8 @@ class QueueOnConnection:
             queue_type = find_queue(self._watched.kind)
             self._queue = queue_type(connection, queue_type.options_type.model_validate(self._watched.options))
             if queue_type.second_engine is not None and endpoint.second is not None:
-                self._second = self._second or driver_of(queue_type.second_engine).connect_to_watch(endpoint.second, "collector")
+                self._second = self._second or driver_of(queue_type.second_engine).connect_for_sampling(
+                    endpoint.second, "collector"
+                )
                 self._queue.attach(self._second)
         return self._queue

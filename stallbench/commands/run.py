@@ -100,7 +100,7 @@ def run(
             raise BadInputError(
                 "--keep-servers is for servers that the bench starts; those of --dsn stay up anyway: leave it out"
             )
-    watching = read_observer_options(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
+    observer_options = read_observer_options(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
     folder: RunFolder | None = None
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
@@ -108,7 +108,7 @@ def run(
             chosen = with_measured_load(chosen, view.say, runs, joined)
             at_most = "at most " if any(phase.until for phase in chosen.phases) else ""
             view.say(f"{at_most}{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
-            with open_run(chosen, runs, view, joined, watching) as started:
+            with open_run(chosen, runs, view, joined, observer_options) as started:
                 folder = started.folder
                 view.say(f"records are in {shorten(folder.path)}")
                 started.carry_out()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from stallbench.engines.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
+from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
 from stallbench.records.endpoint import Endpoint
 
 try:
@@ -40,9 +40,9 @@ class AerospikeDriver(Driver):
         """Connect; a call that fails is not tried again behind the queue's back."""
         return self._connect(endpoint, timeout_s=0)
 
-    def connect_to_watch(self, endpoint: Endpoint, name: str) -> AerospikeConnection:
+    def connect_for_sampling(self, endpoint: Endpoint, name: str) -> AerospikeConnection:
         """Connect with a time limit on every answer."""
-        return self._connect(endpoint, timeout_s=WATCH_TIMEOUT_S)
+        return self._connect(endpoint, timeout_s=SAMPLING_TIMEOUT_S)
 
     def is_closed(self, connection: AerospikeConnection) -> bool:
         """Whether the client has given its cluster up."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import greenstalk
 
-from stallbench.engines.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
+from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
 from stallbench.records.endpoint import Endpoint
 
 _SENT_AHEAD = 200
@@ -108,9 +108,9 @@ class BeanstalkdDriver(Driver):
         """Connect; raises `ConnectionLostError` when the server cannot be reached."""
         return self._connect(endpoint, None)
 
-    def connect_to_watch(self, endpoint: Endpoint, name: str) -> BeanstalkdClient:
+    def connect_for_sampling(self, endpoint: Endpoint, name: str) -> BeanstalkdClient:
         """Connect with a time limit on every answer."""
-        return self._connect(endpoint, WATCH_TIMEOUT_S)
+        return self._connect(endpoint, SAMPLING_TIMEOUT_S)
 
     def is_closed(self, connection: BeanstalkdClient) -> bool:
         """Whether its socket is closed, which the client sees to when it breaks."""

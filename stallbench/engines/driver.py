@@ -11,7 +11,7 @@ from stallbench.records.endpoint import Endpoint
 
 CONNECT_TIMEOUT_S = 10
 """How long a connection may take to be opened."""
-WATCH_TIMEOUT_S = 5.0
+SAMPLING_TIMEOUT_S = 5.0
 """How long a statement of a connection that only watches may take."""
 
 
@@ -20,7 +20,7 @@ class Driver(ABC):
 
     errors: ClassVar[tuple[type[Exception], ...]]
     """Everything that its library raises when the server refuses or is gone."""
-    gives_way: ClassVar[bool] = True
+    yields_to_greenlets: ClassVar[bool] = True
     """Whether greenlets of the same thread (gevent's) have their turn while one waits for the server: its library waits in Python."""
 
     @abstractmethod
@@ -30,8 +30,8 @@ class Driver(ABC):
         Raises one of `errors` when the server cannot be reached within `CONNECT_TIMEOUT_S`.
         """
 
-    def connect_to_watch(self, endpoint: Endpoint, name: str) -> Any:
-        """Open a connection that only looks: its statements end after `WATCH_TIMEOUT_S` and weigh as little as they can."""
+    def connect_for_sampling(self, endpoint: Endpoint, name: str) -> Any:
+        """Open a connection that only looks: its statements end after `SAMPLING_TIMEOUT_S` and weigh as little as they can."""
         return self.connect(endpoint, name)
 
     @abstractmethod

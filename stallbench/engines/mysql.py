@@ -8,7 +8,7 @@ from typing import Any
 
 import pymysql
 
-from stallbench.engines.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
+from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
 from stallbench.records.endpoint import Endpoint
 
 ANY_USER = ""
@@ -29,9 +29,9 @@ class MySQLDriver(Driver):
         """Connect; raises `pymysql.OperationalError` when the server cannot be reached."""
         return self._connect(endpoint, name)
 
-    def connect_to_watch(self, endpoint: Endpoint, name: str) -> pymysql.Connection:
+    def connect_for_sampling(self, endpoint: Endpoint, name: str) -> pymysql.Connection:
         """Connect with a time limit on every answer, and without waiting for anybody's locks."""
-        connection = self._connect(endpoint, name, read_timeout=WATCH_TIMEOUT_S)
+        connection = self._connect(endpoint, name, read_timeout=SAMPLING_TIMEOUT_S)
         try:
             with connection.cursor() as cursor:
                 cursor.execute("SET lock_wait_timeout = 1, innodb_lock_wait_timeout = 1")

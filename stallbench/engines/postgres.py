@@ -12,13 +12,13 @@ import psycopg
 from psycopg import sql
 from psycopg.types.string import TextLoader
 
-from stallbench.engines.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
+from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
 from stallbench.records.endpoint import Endpoint
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _TO_WATCH = f"""
-SET statement_timeout = '{WATCH_TIMEOUT_S:.0f}s';
+SET statement_timeout = '{SAMPLING_TIMEOUT_S:.0f}s';
 SET lock_timeout = '100ms';
 SET idle_session_timeout = 0;
 SET default_transaction_read_only = on;
@@ -59,7 +59,7 @@ class PostgresDriver(Driver):
         """Connect as `connect` does."""
         return connect(endpoint, name)
 
-    def connect_to_watch(self, endpoint: Endpoint, name: str) -> Connection:
+    def connect_for_sampling(self, endpoint: Endpoint, name: str) -> Connection:
         """Connect for reading only: no statement is spread over processors or compiled, for the servers need both themselves."""
         connection = connect(endpoint, name)
         try:

@@ -6,7 +6,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from stallbench.engines.driver import CONNECT_TIMEOUT_S, WATCH_TIMEOUT_S, Driver
+from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
 from stallbench.records.endpoint import Endpoint
 
 
@@ -19,9 +19,9 @@ class RedisDriver(Driver):
         """Connect and ask for a sign of life; raises `redis.ConnectionError` when the server cannot be reached."""
         return self._connect(endpoint, name, None)
 
-    def connect_to_watch(self, endpoint: Endpoint, name: str) -> redis.Redis:
+    def connect_for_sampling(self, endpoint: Endpoint, name: str) -> redis.Redis:
         """Connect with a time limit on every answer."""
-        return self._connect(endpoint, name, WATCH_TIMEOUT_S)
+        return self._connect(endpoint, name, SAMPLING_TIMEOUT_S)
 
     def is_closed(self, connection: redis.Redis) -> bool:
         """Whether the client has let its connection go."""

@@ -15,7 +15,7 @@ class SQLiteDriver(Driver):
     """Connections to one file, in autocommit; transactions begin and end where the queue says so."""
 
     errors = (sqlite3.Error,)
-    gives_way = False
+    yields_to_greenlets = False
 
     def connect(self, endpoint: Endpoint, name: str) -> sqlite3.Connection:
         """Open the file, which exists; raises `sqlite3.OperationalError` if it cannot be read."""

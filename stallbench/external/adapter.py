@@ -17,13 +17,13 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.model import SettingValue
 
-MARK = "stallbench_guest"
+MARK = "stallbench_objects"
 """The table that names what the bench has made in a database that is not its own."""
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class MadeObject:
+class DatabaseObject:
     """A table, a function, or whatever else stands in a database's catalogue."""
 
     kind: str
@@ -72,13 +72,13 @@ class ServerAdapter(ABC):
     def change_setting(self, name: str, value: SettingValue) -> None:
         """Put a setting into force for everybody on the server; raises `NotCarriedOutError` if that takes a restart."""
 
-    def is_altered(self, name: str) -> bool:
+    def is_overridden(self, name: str) -> bool:
         """Whether its owner has put a setting where `change_setting` would put another, which undoing must not take away."""
         return False
 
     @abstractmethod
-    def reset_setting(self, name: str, before: str, *, was_altered: bool) -> None:
-        """Undo `change_setting`: ``before`` and ``was_altered`` are what was in force and what `is_altered` said before it.
+    def reset_setting(self, name: str, before: str, *, was_overridden: bool) -> None:
+        """Undo `change_setting`: ``before`` and ``was_overridden`` are what was in force and what `is_overridden` said before it.
 
         Raises `NotCarriedOutError`, or one of the driver's errors, if the server does not have it as it was.
         """
@@ -88,11 +88,11 @@ class ServerAdapter(ABC):
         """Return how many other sessions there are in the database."""
 
     @abstractmethod
-    def find_objects(self) -> set[MadeObject]:
+    def find_objects(self) -> set[DatabaseObject]:
         """Return all that users have made in the database, but for the mark."""
 
     @abstractmethod
-    def read_mark(self) -> set[MadeObject] | None:
+    def read_created_objects(self) -> set[DatabaseObject] | None:
         """Return what the mark names; none if there is no mark."""
 
     @abstractmethod
@@ -100,7 +100,7 @@ class ServerAdapter(ABC):
         """Execute a statement and return its rows; raises one of the driver's errors."""
 
     @abstractmethod
-    def drop(self, objects: set[MadeObject]) -> None:
+    def drop(self, objects: set[DatabaseObject]) -> None:
         """Drop what is named, in an order in which that can be done."""
 
     def adapt(self) -> None:
@@ -108,7 +108,7 @@ class ServerAdapter(ABC):
 
         Raises `NotCarriedOutError` if there is anything that the bench has not made.
         """
-        left = self.read_mark()
+        left = self.read_created_objects()
         if left is not None and (others := self.count_others()):
             raise NotCarriedOutError(
                 f"database {self.endpoint.database} on {self.name} is in use by another run of the bench, or by what one has left: "
@@ -128,14 +128,14 @@ class ServerAdapter(ABC):
             self.drop(there)
             self.execute(f"DELETE FROM {MARK}")
 
-    def note_what_was_made(self) -> None:
+    def record_created_objects(self) -> None:
         """Write into the mark all that is there now."""
         for made in self.find_objects():
             self.execute(f"INSERT INTO {MARK} (kind, name) VALUES (%s, %s)", (made.kind, made.name))
 
     def revert(self) -> None:
         """Drop what the mark names, and the mark; what is not named there stays."""
-        named = self.read_mark()
+        named = self.read_created_objects()
         if named is not None:
             self.drop(named & self.find_objects())
             self.execute(f"DROP TABLE {MARK}")

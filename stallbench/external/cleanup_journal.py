@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from stallbench.errors import StallbenchError
-from stallbench.processes.reaper import DEBTS_FILE
+from stallbench.processes.reaper import CLEANUP_JOURNAL
 from stallbench.records.endpoint import Endpoint
 
 
@@ -23,7 +23,7 @@ class ChangedSetting(BaseModel):
     endpoint: Endpoint
     name: str
     before: str
-    was_altered: bool = False
+    was_overridden: bool = False
     """Whether its owner had put it where the bench has put another."""
 
 
@@ -42,13 +42,13 @@ class CleanupJournal:
 
     def __init__(self, scratch: Path) -> None:
         """Begin with none; nothing is written before there is one."""
-        self._path = scratch / DEBTS_FILE
+        self._path = scratch / CLEANUP_JOURNAL
         self._owed = CleanupEntries()
 
-    def record_setting(self, server: str, endpoint: Endpoint, name: str, before: str, *, was_altered: bool = False) -> None:
+    def record_setting(self, server: str, endpoint: Endpoint, name: str, before: str, *, was_overridden: bool = False) -> None:
         """Note a setting that is about to be changed."""
         self._owed.settings.append(
-            ChangedSetting(server=server, endpoint=endpoint, name=name, before=before, was_altered=was_altered)
+            ChangedSetting(server=server, endpoint=endpoint, name=name, before=before, was_overridden=was_overridden)
         )
         self._write()
 
@@ -133,7 +133,7 @@ def clean_up(path: Path) -> list[str]:
         try:
             adapter = find_adapters()[change.endpoint.engine](change.server, change.endpoint)
             try:
-                adapter.reset_setting(change.name, change.before, was_altered=change.was_altered)
+                adapter.reset_setting(change.name, change.before, was_overridden=change.was_overridden)
             finally:
                 adapter.close()
         except Exception as error:  # noqa: BLE001 - as above

@@ -16,7 +16,7 @@ from stallbench.external.adapter import ServerAdapter
 from stallbench.external.addresses import ExternalServers
 from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.model import Database, SettingValue
 from stallbench.servers.cluster import Cluster, Server
@@ -32,7 +32,7 @@ def find_adapters() -> dict[str, type[ServerAdapter]]:
 
 
 @dataclass(slots=True)
-class ExternalDaemon:
+class ExternalServerControl:
     """What stands for a server that the bench neither starts nor stops."""
 
     name: str
@@ -61,7 +61,7 @@ def join_cluster(
     *,
     journal: CleanupJournal,
     logs: Path,
-    processes: Processes,
+    processes: Supervisor,
     progress: Callable[[str], None],
 ) -> Cluster:
     """Return the servers, proven to let the bench in, to have the roles and settings that ``database`` asks for, and empty.
@@ -84,7 +84,7 @@ def join_cluster(
                 adapter.adapt()
                 journal.record_database(name, endpoint)
             _require_settings(adapter, _wanted_settings(database, role), journal if joined.may_change_servers else None)
-            daemon = ExternalDaemon(name, endpoint, adapter.read_version(), adapter.read_settings())
+            control = ExternalServerControl(name, endpoint, adapter.read_version(), adapter.read_settings())
         finally:
             adapter.close()
         proxied = _put_behind_proxy(toxiproxy, name, endpoint, journal)
@@ -95,20 +95,20 @@ def join_cluster(
                 role=role,
                 direct=endpoint,
                 proxied=proxied,
-                daemon=daemon,
+                control=control,
                 start_ns=time.time_ns(),
             )
         )
         title = ENGINES[database.engine].title
-        progress(f"{name} is joined: {title} {daemon.version} on {endpoint.host}, behind Toxiproxy {toxiproxy.version}")
+        progress(f"{name} is joined: {title} {control.version} on {endpoint.host}, behind Toxiproxy {toxiproxy.version}")
     return cluster
 
 
-def note_what_was_made(endpoint: Endpoint) -> None:
+def record_created_objects(endpoint: Endpoint) -> None:
     """Write into the primary's database what the queue has just made there."""
     adapter = find_adapters()[endpoint.engine]("primary", endpoint)
     try:
-        adapter.note_what_was_made()
+        adapter.record_created_objects()
     finally:
         adapter.close()
 
@@ -132,7 +132,7 @@ def _require_settings(adapter: ServerAdapter, wanted: Mapping[str, SettingValue]
         )
     for name, (before, _) in differing.items():
         assert journal is not None
-        journal.record_setting(adapter.name, adapter.endpoint, name, before, was_altered=adapter.is_altered(name))
+        journal.record_setting(adapter.name, adapter.endpoint, name, before, was_overridden=adapter.is_overridden(name))
         adapter.change_setting(name, wanted[name])
     if still := adapter.find_differing({name: wanted[name] for name in differing}):
         told = ", ".join(f"{name} is {is_!r}, not {want!r}" for name, (is_, want) in still.items())

@@ -9,7 +9,7 @@ import pymysql
 
 from stallbench.engines.mysql import read_replica_status
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import MARK, MadeObject, ServerAdapter
+from stallbench.external.adapter import MARK, DatabaseObject, ServerAdapter
 from stallbench.scenario.model import SettingValue
 from stallbench.servers.mysql import read_changed_settings
 
@@ -74,7 +74,7 @@ class MySQLAdapter(ServerAdapter):
                 f"{self.name} does not let the bench set {name} = {value!r}: {self.driver.describe(error)}; start the server with it"
             ) from error
 
-    def reset_setting(self, name: str, before: str, *, was_altered: bool) -> None:
+    def reset_setting(self, name: str, before: str, *, was_overridden: bool) -> None:
         """Set what was there before."""
         value = int(before) if before.lstrip("-").isdigit() else before
         self.execute(f"SET GLOBAL {name} = %s", (value,))
@@ -84,18 +84,18 @@ class MySQLAdapter(ServerAdapter):
         others = "SELECT count(*) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
         return int(self.execute(others)[0][0])
 
-    def find_objects(self) -> set[MadeObject]:
+    def find_objects(self) -> set[DatabaseObject]:
         """From the database's own part of the information schema."""
-        return {MadeObject(kind, f"`{name}`") for kind, name in self.execute(_OBJECTS, (MARK,))}
+        return {DatabaseObject(kind, f"`{name}`") for kind, name in self.execute(_OBJECTS, (MARK,))}
 
-    def read_mark(self) -> set[MadeObject] | None:
+    def read_created_objects(self) -> set[DatabaseObject] | None:
         """From the database itself."""
         there = "SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name = %s"
         if self.execute(there, (MARK,)) == [(0,)]:
             return None
-        return {MadeObject(*row) for row in self.execute(f"SELECT kind, name FROM {MARK}")}
+        return {DatabaseObject(*row) for row in self.execute(f"SELECT kind, name FROM {MARK}")}
 
-    def drop(self, objects: set[MadeObject]) -> None:
+    def drop(self, objects: set[DatabaseObject]) -> None:
         """Whatever refers to whatever."""
         self.execute("SET foreign_key_checks = 0")
         for made in objects:

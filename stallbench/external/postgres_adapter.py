@@ -10,7 +10,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier, Literal
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import MARK, MadeObject, ServerAdapter
+from stallbench.external.adapter import MARK, DatabaseObject, ServerAdapter
 from stallbench.scenario.model import SettingValue
 from stallbench.servers.postgres import read_changed_settings, setting_text
 
@@ -82,23 +82,23 @@ class PostgresAdapter(ServerAdapter):
 
     def change_setting(self, name: str, value: SettingValue) -> None:
         """Alter the system, reload, and see that it took."""
-        before, was_altered = self._show(name), self.is_altered(name)
+        before, was_overridden = self._show(name), self.is_overridden(name)
         self._alter(SQL("ALTER SYSTEM SET {} = {}").format(Identifier(name), Literal(setting_text(value))), name)
         if self.execute("SELECT pending_restart FROM pg_settings WHERE name = %s", (name,)) == [(True,)]:
-            self.reset_setting(name, before, was_altered=was_altered)
+            self.reset_setting(name, before, was_overridden=was_overridden)
             raise NotCarriedOutError(
                 f"{self.name}: {name} = {setting_text(value)!r} takes a restart, and the bench restarts no server that it joined; "
                 "start the server with it"
             )
 
-    def is_altered(self, name: str) -> bool:
+    def is_overridden(self, name: str) -> bool:
         """Whether it comes from ``ALTER SYSTEM``."""
         rows = self.execute("SELECT sourcefile FROM pg_settings WHERE name = %s", (name,))
         return bool(rows) and str(rows[0][0]).endswith("/postgresql.auto.conf")
 
-    def reset_setting(self, name: str, before: str, *, was_altered: bool) -> None:
+    def reset_setting(self, name: str, before: str, *, was_overridden: bool) -> None:
         """Forget what was altered, or alter it back."""
-        if was_altered:
+        if was_overridden:
             self._alter(SQL("ALTER SYSTEM SET {} = {}").format(Identifier(name), Literal(before)), name)
         else:
             self._alter(SQL("ALTER SYSTEM RESET {}").format(Identifier(name)), name)
@@ -128,17 +128,17 @@ class PostgresAdapter(ServerAdapter):
         others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         return int(self.execute(f"{others} AND backend_type = 'client backend'")[0][0])
 
-    def find_objects(self) -> set[MadeObject]:
+    def find_objects(self) -> set[DatabaseObject]:
         """From the catalogue, in all schemas but PostgreSQL's own; what belongs to an extension is the extension's."""
-        return {MadeObject(*row) for row in self.connection.execute(_OBJECTS, {"mark": MARK}).fetchall()}
+        return {DatabaseObject(*row) for row in self.connection.execute(_OBJECTS, {"mark": MARK}).fetchall()}
 
-    def read_mark(self) -> set[MadeObject] | None:
+    def read_created_objects(self) -> set[DatabaseObject] | None:
         """From the schema ``public``."""
         if self.execute("SELECT to_regclass(%s)", (f"public.{MARK}",)) == [(None,)]:
             return None
-        return {MadeObject(*row) for row in self.execute(f"SELECT kind, name FROM public.{MARK}")}
+        return {DatabaseObject(*row) for row in self.execute(f"SELECT kind, name FROM public.{MARK}")}
 
-    def drop(self, objects: set[MadeObject]) -> None:
+    def drop(self, objects: set[DatabaseObject]) -> None:
         """With what hangs on each."""
         for made in sorted(objects, key=lambda made: _LAST.index(made.kind)):
             self.execute(f"DROP {made.kind} IF EXISTS {made.name} CASCADE")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.atomic_file import replace_file
-from stallbench.external.registration import FOLDER, INSTRUCTIONS, JoinInstructions, Registration, read_registrations
+from stallbench.external.registration import FOLDER, INSTRUCTIONS_FILE, JoinInstructions, Registration, read_registrations
 from stallbench.processes.clock_offset import measure_clock_offset
 from stallbench.processes.record import ProcessRecord
 from stallbench.records.endpoint import Endpoint
@@ -31,7 +31,7 @@ class ExternalProcesses:
         """Leave the invitation; whoever finds it may take part until `end`."""
         password_file = None
         primary = cluster.server("primary")
-        if primary.daemon.process is not None:
+        if primary.control.process is not None:
             password_file = scratch / "password-for-outside"
             password_file.touch(mode=0o600)
             password_file.write_text(primary.direct.password.get_secret_value())
@@ -57,13 +57,13 @@ class ExternalProcesses:
         # Whoever comes may be another user of the same host, or of a container.
         for folder in (self._folder, locust, self._folder.parent / "events"):
             folder.chmod(0o777)
-        replace_file(self._folder / INSTRUCTIONS, instructions.model_dump_json(indent=1))
+        replace_file(self._folder / INSTRUCTIONS_FILE, instructions.model_dump_json(indent=1))
 
     def end(self, role: str, grace_s: float) -> None:
         """Ask all of a role to end, and wait until each has said that it did, or ``grace_s`` have passed."""
-        if not (self._folder / INSTRUCTIONS).exists():
+        if not (self._folder / INSTRUCTIONS_FILE).exists():
             return
-        (self._folder / f"over-{role}").touch()
+        (self._folder / f"stop-{role}").touch()
         until_s = time.monotonic() + grace_s
         while time.monotonic() < until_s and any(registration.end_ns is None for registration in self._registrations(role)):
             time.sleep(_LOOK_EVERY_S)
@@ -91,7 +91,7 @@ class ExternalProcesses:
     def _intended(self, registration: Registration) -> str:
         """Whether it was asked to end; whoever has started a process may also end it, which is not uninvited."""
         return (
-            "stopped" if registration.end_ns is not None or (self._folder / f"over-{registration.role}").exists() else "running"
+            "stopped" if registration.end_ns is not None or (self._folder / f"stop-{registration.role}").exists() else "running"
         )
 
 

@@ -2,7 +2,7 @@
 
 Everything goes by files in ``external/`` of the run's folder, which a container, or another host by a shared folder, sees as the bench
 does: ``instructions.json`` says what the load is and where the servers are; each process that comes writes ``<name>.json``, and corrects it
-when it ends; ``over-<role>`` asks all of a role to end. No password stands there: it comes by the environment, as for the bench itself.
+when it ends; ``stop-<role>`` asks all of a role to end. No password stands there: it comes by the environment, as for the bench itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stallbench.processes.role import CannotGoOnError, Stop
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 
 FOLDER = "external"
-INSTRUCTIONS = "invitation.json"
+INSTRUCTIONS_FILE = "join.json"
 _LOOK_EVERY_S = 0.2
 _EXIT_CANNOT_GO_ON = 3
 
@@ -69,31 +69,31 @@ class Registration(BaseModel):
 
 
 @contextmanager
-def joined_run(role: str, place: Path, stop: Stop, **particulars: object) -> Iterator[dict[str, Any] | None]:
+def join_run(role: str, place: Path, stop: Stop, **own_fields: object) -> Iterator[dict[str, Any] | None]:
     """Wait for a run that invites, take part in it as a process of ``role``, and report the end when the block is left.
 
     ``place``: a run's folder, or the folder of all runs, of which the newest that invites is taken. The block is given the process's
-    document, with ``particulars`` in it, or none if it was asked to stop before there was a run. Raises `CannotGoOnError` if the
+    document, with ``own_fields`` in it, or none if it was asked to stop before there was a run. Raises `CannotGoOnError` if the
     invitation cannot be read.
     """
     folder = wait_for_run(place, stop)
     if folder is None:
         yield None
         return
-    with joined_folder(role, folder, stop, **particulars) as document:
+    with join_run_folder(role, folder, stop, **own_fields) as document:
         yield document
 
 
 @contextmanager
-def joined_folder(role: str, folder: Path, stop: Stop, **particulars: object) -> Iterator[dict[str, Any]]:
-    """Take part, as `joined_run` does, in the run whose invitation is in ``folder``."""
+def join_run_folder(role: str, folder: Path, stop: Stop, **own_fields: object) -> Iterator[dict[str, Any]]:
+    """Take part, as `join_run` does, in the run whose invitation is in ``folder``."""
     instructions = read_join_instructions(folder)
     registration, path = _register(folder, role, _find_free_port() if instructions.expose else None)
     print(f"{registration.name} takes part in {folder.parent.name}", file=sys.stderr, flush=True)
-    follow(role, folder, stop)
+    watch_for_stop(role, folder, stop)
     exit_code = _EXIT_CANNOT_GO_ON
     try:
-        document = _document(instructions, registration, folder.parent, particulars)
+        document = _document(instructions, registration, folder.parent, own_fields)
         primary = instructions.endpoints["primary"].model_copy(update={"password": SecretStr(_read_password(instructions))})
         clock = measure_clock_offset(primary, registration.name)
         registration = registration.model_copy(update={"clock": clock, "bench_clock": instructions.bench_clock})
@@ -107,14 +107,14 @@ def joined_folder(role: str, folder: Path, stop: Stop, **particulars: object) ->
 def read_join_instructions(folder: Path) -> JoinInstructions:
     """Return the invitation in ``folder``; raises `CannotGoOnError` if it cannot be read."""
     try:
-        return JoinInstructions.model_validate_json((folder / INSTRUCTIONS).read_text())
+        return JoinInstructions.model_validate_json((folder / INSTRUCTIONS_FILE).read_text())
     except (OSError, ValidationError) as error:
-        raise CannotGoOnError(f"{folder / INSTRUCTIONS} cannot be read: {error}") from error
+        raise CannotGoOnError(f"{folder / INSTRUCTIONS_FILE} cannot be read: {error}") from error
 
 
-def follow(role: str, folder: Path, stop: Stop) -> None:
+def watch_for_stop(role: str, folder: Path, stop: Stop) -> None:
     """Ask this process to stop as soon as the run asks all of ``role`` to."""
-    threading.Thread(target=_watch, args=(folder / f"over-{role}", stop), daemon=True).start()
+    threading.Thread(target=_watch, args=(folder / f"stop-{role}", stop), daemon=True).start()
 
 
 def wait_for_run(place: Path, stop: Stop) -> Path | None:
@@ -123,7 +123,7 @@ def wait_for_run(place: Path, stop: Stop) -> Path | None:
     while not stop.asked:
         for run in (place, place / "latest"):
             folder = run.resolve() / FOLDER
-            if (folder / INSTRUCTIONS).exists() and not any(folder.glob("over-*")):
+            if (folder / INSTRUCTIONS_FILE).exists() and not any(folder.glob("stop-*")):
                 return folder
         if not said:
             said = True
@@ -170,17 +170,17 @@ def _read_password(instructions: JoinInstructions) -> str:
 
 
 def _document(
-    instructions: JoinInstructions, registration: Registration, run: Path, particulars: Mapping[str, object]
+    instructions: JoinInstructions, registration: Registration, run: Path, own_fields: Mapping[str, object]
 ) -> dict[str, Any]:
     password = _read_password(instructions)
     endpoints = {name: {**endpoint.with_password(), "password": password} for name, endpoint in instructions.endpoints.items()}
     if registration.metrics_port is not None:
-        particulars = {**particulars, "expose": {"host": "0.0.0.0", "port": registration.metrics_port}}  # noqa: S104 - as asked
+        own_fields = {**own_fields, "expose": {"host": "0.0.0.0", "port": registration.metrics_port}}  # noqa: S104 - as asked
     if registration.role == "longrunner":
-        on = str(particulars.get("on", "primary"))
+        on = str(own_fields.get("on", "primary"))
         if on not in endpoints:
             raise CannotGoOnError(f"there is no server {on!r}; there are {', '.join(endpoints)}")
-        return {"name": registration.name, "endpoint": endpoints[on], **particulars}
+        return {"name": registration.name, "endpoint": endpoints[on], **own_fields}
     return {
         "name": registration.name,
         "endpoint": endpoints["primary"],
@@ -188,7 +188,7 @@ def _document(
         "queue_options": instructions.queue_options,
         "events": str(run / "events" / f"{registration.name}.csv"),
         **(instructions.worker if registration.role == "worker" else instructions.producer),
-        **particulars,
+        **own_fields,
     }
 
 
@@ -202,7 +202,7 @@ def read_registrations(folder: Path) -> list[Registration]:
     """Return who takes or took part; a file that is being written is left out."""
     registrations = []
     for path in sorted(folder.glob("*.json")):
-        if path.name == INSTRUCTIONS or path.name.startswith("."):
+        if path.name == INSTRUCTIONS_FILE or path.name.startswith("."):
             continue
         try:
             registrations.append(Registration.model_validate(json.loads(path.read_text())))

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from stallbench.external.registration import joined_run
+from stallbench.external.registration import join_run
 from stallbench.processes.role import EXIT_BAD_DOCUMENT, Stop, read_document
 
 DocumentT = TypeVar("DocumentT", bound=BaseModel)
@@ -18,11 +18,11 @@ DocumentT = TypeVar("DocumentT", bound=BaseModel)
 
 @contextmanager
 def role_document(
-    model: type[DocumentT], role: str, argv: list[str], stop: Stop, **particulars: object
+    model: type[DocumentT], role: str, argv: list[str], stop: Stop, **own_fields: object
 ) -> Iterator[DocumentT | None]:
     """Give the block the document of a process of ``role``; none if it is asked to stop before there is one.
 
-    ``argv``: ``--join DIR``, or as `read_document` wants it. ``particulars``: what a process that joins adds to what the run says.
+    ``argv``: ``--join DIR``, or as `read_document` wants it. ``own_fields``: what a process that joins adds to what the run says.
     """
     if argv[:1] != ["--join"]:
         yield read_document(model, argv)
@@ -30,5 +30,5 @@ def role_document(
     if len(argv) != 2 or not Path(argv[1]).is_dir():
         print("--join: expected one folder: a run's, or that of all runs", file=sys.stderr)
         sys.exit(EXIT_BAD_DOCUMENT)
-    with joined_run(role, Path(argv[1]), stop, **particulars) as document:
+    with join_run(role, Path(argv[1]), stop, **own_fields) as document:
         yield None if document is None else model.model_validate(document)

@@ -69,7 +69,7 @@ class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
         One worker comes each ``autovacuum_naptime``; raises `NotCarriedOutError` if that is too long to be waited for.
         """
         self._look_at_s = time.monotonic()
-        if self.context.cluster.server(self.on).daemon.process is None:
+        if self.context.cluster.server(self.on).control.process is None:
             raise NotCarriedOutError(f"{self.on} was joined, and its other databases would be left without a worker too")
         with self._connect() as connection:
             row = connection.execute(_SETTINGS).fetchone()

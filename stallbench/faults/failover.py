@@ -53,7 +53,7 @@ class Promote(Fault[PromoteOptions]):
         if replica is self._dead:
             raise NotCarriedOutError(f"{self.on} is the primary already")
         behind_bytes = find_bytes_behind(self._dead.direct, replica.direct, self.on)
-        self._dead.daemon.kill()
+        self._dead.control.kill()
         cluster.toxiproxy.set_enabled(f"replication-{self.on}", enabled=False)
         self._died_s = time.monotonic()
         if answers(self._dead.direct):
@@ -66,7 +66,7 @@ class Promote(Fault[PromoteOptions]):
             return
         began_s = time.monotonic()
         self._evidence = promote(self.context.cluster.server(self.on).direct)
-        self.context.cluster.take_over(self.on)
+        self.context.cluster.set_primary(self.on)
         self._evidence |= {
             "promoted": self.on,
             "promotion_s": round(time.monotonic() - began_s, 3),

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from stallbench.engines import ENGINES, Engine
 from stallbench.engines.error_kinds import ErrorKind
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.run.load import Load
 from stallbench.servers.cluster import Cluster
@@ -36,7 +36,7 @@ class FaultContext:
 
     cluster: Cluster
     load: Load
-    processes: Processes
+    processes: Supervisor
     queue: Mapping[str, Any]
     """The queue's part of ``run.json``: its ``kind``, ``options``, ``tables``, ``indexes``."""
     folder: RunFolder

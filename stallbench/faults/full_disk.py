@@ -39,11 +39,11 @@ class FullDisk(Fault[FaultOptions]):
     def inject(self) -> dict[str, Any]:
         """Fill it up."""
         self._server = self.context.cluster.server(self.on)
-        daemon = self._server.daemon
-        if not isinstance(daemon, PostgresServer) or daemon.disk is None or daemon.process is None:
+        control = self._server.control
+        if not isinstance(control, PostgresServer) or control.disk is None or control.process is None:
             raise NotCarriedOutError(f'{self.on} has no small disk; give it one by database.small_disk = "wal" or "tables"')
-        self._disk, self._process = daemon.disk, daemon.process
-        self._log: Path = daemon.log
+        self._disk, self._process = control.disk, control.process
+        self._log: Path = control.log
         self._log_begins = self._log.stat().st_size
         self._process.intended = "killed"  # by this: its end is what a full disk is about
         ballast_bytes = self._disk.fill()
@@ -67,10 +67,10 @@ class FullDisk(Fault[FaultOptions]):
         while not answers(self._server.direct):
             if time.monotonic() > began_s + _RETURN_S:
                 raise NotCarriedOutError(f"{self.on} has room again, but did not answer within {_RETURN_S:.0f} s")
-            if self._server.daemon.process is not self._process:
-                self._server.daemon.check()
+            if self._server.control.process is not self._process:
+                self._server.control.check()
             elif self._process.poll() is not None:
-                self._server.daemon.start_again()
+                self._server.control.start_again()
             time.sleep(_LOOK_EVERY_S)
         ended = self._process.poll() is not None
         if not ended:

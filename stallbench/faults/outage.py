@@ -58,7 +58,7 @@ class Outage(Fault[OutageOptions]):
     def inject(self) -> dict[str, Any]:
         """Take it down."""
         self._server = self.context.cluster.server(self.on)
-        process = self._server.daemon.process
+        process = self._server.control.process
         if process is None or process.poll() is not None:
             raise NotCarriedOutError(f"{self.on} does not run")
         self._process = process
@@ -114,12 +114,12 @@ class Outage(Fault[OutageOptions]):
             self._ended_s = now_s
 
     def _start(self) -> None:
-        self._server.daemon.start_again()
+        self._server.control.start_again()
         self._started_s = time.monotonic()
 
     def _see_answer(self) -> None:
         assert self._started_s is not None
-        self._server.daemon.check()
+        self._server.control.check()
         if answers(self._server.direct):
             self._answered_s = time.monotonic()
         elif time.monotonic() > self._started_s + _RETURN_S:
@@ -135,7 +135,7 @@ class Crash(Outage):
 
     def take_down(self, server: Server, process: Process) -> None:
         """Kill it."""
-        server.daemon.kill()
+        server.control.kill()
 
 
 class RestartOptions(OutageOptions):

@@ -122,11 +122,11 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         for process in self.context.load.named(self.on):
             if process not in self._doomed:
                 self._doomed.append(process)
-                process.poisoned_by.add(self.name)
+                process.may_be_killed_by.add(self.name)
 
     def _spare(self, process: Process) -> None:
         self._doomed.remove(process)
-        process.poisoned_by.discard(self.name)
+        process.may_be_killed_by.discard(self.name)
 
     def _is_dying(self, process: Process) -> bool:
         return has_announced_death(self.context.folder.job_faults, self.name, process.name)

@@ -15,7 +15,7 @@ from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.longrunner_verification import find_on_innodb, find_on_postgres
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.model import LongrunnerChoice
 from stallbench.servers.cluster import Cluster
@@ -64,7 +64,7 @@ class Longrunner:
 class Longrunners:
     """All longrunners of a run."""
 
-    def __init__(self, cluster: Cluster, processes: Processes, folder: RunFolder) -> None:
+    def __init__(self, cluster: Cluster, processes: Supervisor, folder: RunFolder) -> None:
         """Prepare for the servers of ``cluster``; nothing is started."""
         self._cluster = cluster
         self._processes = processes
@@ -159,7 +159,7 @@ class Longrunners:
         driver = driver_of(server.direct.engine)
         find = find_on_postgres if server.direct.engine == "postgres" else find_on_innodb
         try:
-            return find(self._cluster.living_by_part, longrunner.choice.on, longrunner.name, longrunner.evidence or {})
+            return find(self._cluster.running_by_role, longrunner.choice.on, longrunner.name, longrunner.evidence or {})
         except driver.errors as error:
             raise NotCarriedOutError(
                 f"the servers could not be asked for longrunner {longrunner.name}: {driver.describe(error)}"

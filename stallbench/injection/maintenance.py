@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.model import MaintenanceChoice
 from stallbench.servers.cluster import Cluster
@@ -61,7 +61,7 @@ class _Kept:
 class Upkeep:
     """All maintenance of a run; it goes on for as long as there is load."""
 
-    def __init__(self, cluster: Cluster, queue: Mapping[str, Any], *, processes: Processes, folder: RunFolder) -> None:
+    def __init__(self, cluster: Cluster, queue: Mapping[str, Any], *, processes: Supervisor, folder: RunFolder) -> None:
         """Prepare; nothing is started. ``queue``: its part of ``run.json``."""
         self._cluster = cluster
         self._queue = queue

@@ -12,7 +12,7 @@ from typing import Any
 from stallbench.engines import driver_of
 from stallbench.maintenance import TaskDocument, find_maintenance_kinds
 from stallbench.processes.reconnection import reconnect
-from stallbench.processes.role import Stop, read_document, run_role, say
+from stallbench.processes.role import Stop, read_document, run_role, send_message
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
         return driver.connect(document.endpoint, f"maintenance:{document.name}")
 
     connection = open_connection()
-    say(ready={})
+    send_message(ready={})
     while not stop.asked:
         began_s, began_ns = time.monotonic(), time.time_ns()
         did: list[str] = []
@@ -39,7 +39,7 @@ def main() -> None:
             error_told = f"{driver.code(error)}: {driver.describe(error)}"
             driver.close(connection)
             connection = reconnect(open_connection, stop)
-        say(turn={"t_ns": began_ns, "took_s": round(time.monotonic() - began_s, 3), "did": did, "error": error_told})
+        send_message(turn={"t_ns": began_ns, "took_s": round(time.monotonic() - began_s, 3), "did": did, "error": error_told})
         stop.wait(options.every_s)
     driver.close(connection)
 

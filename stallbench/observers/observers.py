@@ -14,7 +14,7 @@ from stallbench.exposition.targets import Targets, name_targets
 from stallbench.observers.annotations import Annotations
 from stallbench.observers.grafana import GrafanaAddress, read_grafana
 from stallbench.observers.prometheus import DEFAULT_PORT, PrometheusServer
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.servers.ports import LOOPBACK
 
@@ -50,27 +50,27 @@ class Observers:
     """Those of one run."""
 
     def __init__(
-        self, watching: ObserverOptions, folder: RunFolder, labels: Mapping[str, str], say: Callable[[str], None]
+        self, observer_options: ObserverOptions, folder: RunFolder, labels: Mapping[str, str], say: Callable[[str], None]
     ) -> None:
         """Make the file of the run's targets; nothing is started. ``labels``: those of all series. ``say``: tells the user."""
         labels = {**labels, "run": folder.path.name}
-        self._watching = watching
+        self._observer_options = observer_options
         self._folder = folder
         self._say = say
         self._figures = RunFigures()
         self._ports: dict[str, int] = {}
-        self._targets = Targets(folder.path, labels, watching.exposure.host) if watching.exposure else None
-        self._annotations = Annotations(watching.grafana, labels, say) if watching.grafana else None
+        self._targets = Targets(folder.path, labels, observer_options.exposure.host) if observer_options.exposure else None
+        self._annotations = Annotations(observer_options.grafana, labels, say) if observer_options.grafana else None
 
-    def begin(self, processes: Processes, scratch: Path) -> None:
+    def begin(self, processes: Supervisor, scratch: Path) -> None:
         """Let them come. Who cannot come is told to the user, once, and does without."""
-        if self._watching.exposure is None:
+        if self._observer_options.exposure is None:
             return
-        self._ports = {_OWN_NAME: serve(self._watching.exposure, self._figures)["metrics_port"]}
-        if self._watching.prometheus_port is not None:
-            self._begin_prometheus(processes, scratch, self._watching.prometheus_port)
+        self._ports = {_OWN_NAME: serve(self._observer_options.exposure, self._figures)["metrics_port"]}
+        if self._observer_options.prometheus_port is not None:
+            self._begin_prometheus(processes, scratch, self._observer_options.prometheus_port)
 
-    def _begin_prometheus(self, processes: Processes, scratch: Path, port: int) -> None:
+    def _begin_prometheus(self, processes: Supervisor, scratch: Path, port: int) -> None:
         prometheus = None
         try:
             prometheus = PrometheusServer(

@@ -10,7 +10,7 @@ import requests
 from stallbench.errors import NotCarriedOutError
 from stallbench.observers.curves import curves_page
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.servers.ports import LOOPBACK, is_free
 from stallbench.setup.components import require_prometheus
 
@@ -39,7 +39,7 @@ def _options_of_debian(program: Path) -> list[str]:
 class PrometheusServer:
     """One Prometheus that watches one run."""
 
-    def __init__(self, processes: Processes, *, targets: Path, scratch: Path, logs: Path, port: int) -> None:
+    def __init__(self, processes: Supervisor, *, targets: Path, scratch: Path, logs: Path, port: int) -> None:
         """Start it; `wait_ready` waits until it answers.
 
         ``targets``: the file of its file discovery. ``scratch``: the run's temporary folder. ``port``: on loopback.
@@ -59,7 +59,7 @@ class PrometheusServer:
         (pages / "index.html").write_text(curves_page())
         self.process: Process = processes.start(
             "prometheus",
-            "watch",
+            "observer",
             [
                 str(part.path),
                 f"--config.file={settings}",

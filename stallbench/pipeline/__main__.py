@@ -14,7 +14,7 @@ from stallbench.pipeline.failures import PipelineError
 from stallbench.pipeline.make import make_tables, write_tables
 from stallbench.pipeline.session import LOCAL, is_small, open_session
 from stallbench.pipeline.training import prepare
-from stallbench.setup.components import MissingPartError
+from stallbench.setup.components import MissingComponentError
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
             _make_one_after_the_other()
         else:
             make_tables(options.run, master=options.master)
-    except (PipelineError, MissingPartError) as error:
+    except (PipelineError, MissingComponentError) as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pyspark
 
-from stallbench.setup.components import CACHE, JavaPart
+from stallbench.setup.components import CACHE, JavaRuntime
 
 
-def use_archive(java: JavaPart) -> list[str]:
+def use_archive(java: JavaRuntime) -> list[str]:
     """Return the options by which Java uses the archive, if there is one for this Java and this Spark."""
     archive = archive_path(java)
     if not os.access(archive, os.R_OK):
@@ -24,7 +24,7 @@ def use_archive(java: JavaPart) -> list[str]:
     return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr"]
 
 
-def archive_path(java: JavaPart) -> Path:
+def archive_path(java: JavaRuntime) -> Path:
     """Where the archive for this Java and this Spark is: Java takes an archive only with the very files that it was built from."""
     jars = Path(pyspark.__file__).parent / "jars"
     parts = [java.home.resolve(), java.version, pyspark.__version__, jars, jars.stat().st_mtime_ns]

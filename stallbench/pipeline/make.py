@@ -60,7 +60,7 @@ def make_tables(run_folder: str | Path, *, master: str = LOCAL) -> None:
     """Make all tables of a run from its records, in ``tables/`` of its folder, in place of those that are there.
 
     ``run_folder``: a local path, or an address on any file system that Spark reads. ``master``: Spark's master. Raises `RunFolderError` if
-    the folder is not a run's, `PipelineError` if Spark cannot do it, `stallbench.setup.components.MissingPartError` without Java.
+    the folder is not a run's, `PipelineError` if Spark cannot do it, `stallbench.setup.components.MissingComponentError` without Java.
     """
     with open_session(master, small=is_small(run_folder)) as spark:
         try:

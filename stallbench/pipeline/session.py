@@ -72,7 +72,7 @@ def open_session(master: str = LOCAL, *, small: bool = True, java_options: Seque
     ``small``: whether to set a local Spark for runs whose cost is its start (see `is_small`).
     ``java_options`` are added to the driver's.
 
-    Raises `MasterError` if ``master`` is none, `stallbench.setup.components.MissingPartError` without Java, `PipelineError` if Spark does not start.
+    Raises `MasterError` if ``master`` is none, `stallbench.setup.components.MissingComponentError` without Java, `PipelineError` if Spark does not start.
     """
     if not _MASTER.fullmatch(master):
         raise MasterError(f'master is "{master}"; expected local[*], local[4], spark://HOST:PORT, k8s://HOST:PORT or yarn')

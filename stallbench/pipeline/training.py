@@ -37,7 +37,7 @@ _SAMPLES = (
 def prepare() -> str:
     """Build the archive if there is none; returns one sentence on what is there now.
 
-    Raises `stallbench.setup.components.MissingPartError` without Java. When the archive cannot be kept, the sentence says why.
+    Raises `stallbench.setup.components.MissingComponentError` without Java. When the archive cannot be kept, the sentence says why.
     """
     java = require_java()
     archive = archive_path(java)

@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 0.02
 
 
 class Process:
-    """One process of the run; made by `Processes.start`."""
+    """One process of the run; made by `Supervisor.start`."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class Process:
         self.start_ns = time.time_ns()
         self.end_ns: int | None = None
         self.intended: Intended = "running"
-        self.said_ready = False
+        self.is_ready = False
         """Whether it has said that it is."""
-        self.poisoned_by: set[str] = set()
+        self.may_be_killed_by: set[str] = set()
         """Names of faults that may be the death of it: killed (SIGKILL) while there is one, it has not ended uninvited."""
         self.metrics_port: int | None = None
         """Where it answers Prometheus, once it has said so."""
@@ -74,17 +74,17 @@ class Process:
         ready = self._wait_for("ready", deadline_s, "ready")
         return ready if isinstance(ready, dict) else {}
 
-    def wait_listening(self, deadline_s: float) -> None:
+    def require_ready(self, deadline_s: float) -> None:
         """Wait until it has said, now or before, that it is ready: an earlier signal would end it. Raises as `wait_ready` does, but for its end."""
         until_s = time.monotonic() + deadline_s
-        while not self.said_ready and self.poll() is None and time.monotonic() < until_s:
+        while not self.is_ready and self.poll() is None and time.monotonic() < until_s:
             time.sleep(_LOOK_EVERY_S)
-        if not self.said_ready and self.poll() is None:
+        if not self.is_ready and self.poll() is None:
             raise NotCarriedOutError(f"{self.name} was not ready within {deadline_s:.0f} s{self.tail_log()}")
 
-    def wait_rest(self, deadline_s: float) -> None:
+    def wait_suspended(self, deadline_s: float) -> None:
         """Wait until it says that it rests, as it was asked to; raises as `wait_ready` does."""
-        self._wait_for("resting", deadline_s, "at rest")
+        self._wait_for("suspended", deadline_s, "suspended")
 
     def _wait_for(self, key: str, deadline_s: float, state: str) -> Any:
         until_s = time.monotonic() + deadline_s
@@ -150,7 +150,7 @@ class Process:
     def exited_unexpectedly(self) -> bool:
         """Whether it has ended although it was meant to run, or otherwise than it was asked to."""
         code = self.poll()
-        if code is None or (self.poisoned_by and code == -signal.SIGKILL):
+        if code is None or (self.may_be_killed_by and code == -signal.SIGKILL):
             return False
         return self.intended == "running" or (self.intended == "stopped" and not is_orderly_end(self.role, code, self._orderly))
 
@@ -194,7 +194,7 @@ class Process:
                     message = None
                 if isinstance(message, dict):
                     if isinstance(ready := message.get("ready"), dict):
-                        self.said_ready = True
+                        self.is_ready = True
                         self.metrics_port = ready.get("metrics_port")
                     self._messages.put(message)
                 else:

@@ -54,7 +54,7 @@ class QueueClient:
         """What a move raises when a server of the queue refuses or is gone."""
         return loaded_errors()
 
-    def make_fit_again(self, error: Exception) -> None:
+    def recover_connection(self, error: Exception) -> None:
         """After one of `errors`, let the queue's own policy make the connection fit again; else give it up and open another.
 
         So no transaction and no lock of the broken move lives on. Raises `CannotGoOnError` when the server stays away.

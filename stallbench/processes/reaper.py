@@ -34,7 +34,7 @@ OWNER_FILE = "owner.json"
 _GRACE_S = 2.0
 _GIVE_UP_S = 20.0
 _PAY_S = 60.0
-DEBTS_FILE = "debts.json"
+CLEANUP_JOURNAL = "cleanup-journal.json"
 """See `stallbench.external.cleanup_journal`."""
 _SHARED_MEMORY_LINE = 6
 """Of ``postmaster.pid``, counted from 0: the segment's key and id."""
@@ -117,14 +117,14 @@ def _is_below(word: bytes, scratch: Path) -> bool:
     return f"{scratch}/".encode() in word
 
 
-def run_cleanup_journals(scratch: Path) -> list[str]:
+def run_cleanup_journal(scratch: Path) -> list[str]:
     """Set right on servers that a dead run had joined what it owes them; returns a sentence for each thing that could not be.
 
     In a process of its own: it needs the engines' drivers, and their time-outs.
     """
-    if not (scratch / DEBTS_FILE).exists():
+    if not (scratch / CLEANUP_JOURNAL).exists():
         return []
-    command = [sys.executable, "-m", "stallbench.external.cleanup_journal", str(scratch / DEBTS_FILE)]
+    command = [sys.executable, "-m", "stallbench.external.cleanup_journal", str(scratch / CLEANUP_JOURNAL)]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_PAY_S, check=False)
     except subprocess.TimeoutExpired:
@@ -178,7 +178,7 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
             continue
         marked = find_marked(owner["token"], scratch)
         reap(owner["token"], scratch)
-        if unpaid := run_cleanup_journals(scratch):
+        if unpaid := run_cleanup_journal(scratch):
             done += [*unpaid, f"kept {scratch}, in which that stands: `stallbench clean` tries again"]
             continue
         remove_scratch(scratch)
@@ -248,7 +248,7 @@ def main() -> None:
     while os.read(0, 4096):
         pass
     reap(token, scratch)
-    unpaid = run_cleanup_journals(scratch)
+    unpaid = run_cleanup_journal(scratch)
     mark_aborted(record, "; ".join(["the bench was killed", *unpaid]))
     name_targets(record.parent).unlink(missing_ok=True)
     if not unpaid:

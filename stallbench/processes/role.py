@@ -56,13 +56,13 @@ def _end(message: str) -> NoReturn:
     sys.exit(EXIT_BAD_DOCUMENT)
 
 
-def say(**message: object) -> None:
+def send_message(**message: object) -> None:
     """Tell the bench something: one JSON object on one line of standard output."""
     print(json.dumps(message), flush=True)
 
 
 class Stop:
-    """Whether the role has been asked to end; set by SIGTERM and SIGINT. Also by `Rest`, for a while."""
+    """Whether the role has been asked to end; set by SIGTERM and SIGINT. Also by `Suspension`, for a while."""
 
     def __init__(self, *, by: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
         """Take over the signals ``by`` which it is asked, for the main thread; none if somebody else takes them."""
@@ -99,7 +99,7 @@ class Stop:
         return self._event.wait(timeout_s)
 
 
-class Rest:
+class Suspension:
     """Whether the role is to pause: from SIGUSR2, after the move that it is making, to SIGUSR1.
 
     In a rest it has no job in hand and no file open, so that its records can be moved on to another folder; the process and its
@@ -116,12 +116,12 @@ class Rest:
 
     @property
     def asked(self) -> bool:
-        """Whether it is time to rest, and not to end."""
+        """Whether it is time to suspend, and not to end."""
         return self._asked.is_set() and not self._stop.for_good.is_set()
 
-    def take(self) -> bool:
+    def wait_for_resume(self) -> bool:
         """Tell the bench, and rest until it is over; returns whether the role goes on then, and is not to end."""
-        say(resting=True)
+        send_message(suspended=True)
         while not self._stop.for_good.is_set() and not self._over.wait(_LOOK_FOR_STOP_S):
             pass
         self._asked.clear()

@@ -30,7 +30,7 @@ _KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "PYTHONP
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-class Processes:
+class Supervisor:
     """All processes of a run. Use it from the main thread: the parent-death signal follows the thread that started a child."""
 
     def __init__(self, token: str, expose: Mapping[str, object] | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from stallbench import PROJECT
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.folder import RunFolder
@@ -38,7 +38,7 @@ class Load:
     """What puts jobs into the queue and takes them out; every process of it is a client, and so goes through the proxy."""
 
     def __init__(
-        self, scenario: Scenario, queue: Mapping[str, Any], endpoint: Endpoint, *, processes: Processes, folder: RunFolder
+        self, scenario: Scenario, queue: Mapping[str, Any], endpoint: Endpoint, *, processes: Supervisor, folder: RunFolder
     ) -> None:
         """Prepare; nothing is started. ``queue``: its part of ``run.json``. ``endpoint``: the primary, as clients reach it."""
         self._scenario = scenario
@@ -177,7 +177,7 @@ class Load:
         return [
             process
             for process in self.named(on)
-            if process.said_ready and (process.role == "scheduler" or self._has_recorded(process))
+            if process.is_ready and (process.role == "scheduler" or self._has_recorded(process))
         ]
 
     def _has_recorded(self, process: Process) -> bool:
@@ -207,7 +207,7 @@ class Load:
         for role in ("producer", "worker", "scheduler"):
             self._processes.stop(self._processes.of_role(role), _STOP_S)
 
-    def rest(self) -> None:
+    def suspend(self) -> None:
         """Let the producers, then the workers, finish the move that they are making, close their logs and wait; stop the scheduler.
 
         Raises `NotCarriedOutError` if one does not come to rest: its records could not be told from later ones.
@@ -215,13 +215,13 @@ class Load:
         for role in ("producer", "worker"):
             resting = self.running(role)
             for process in resting:
-                process.wait_listening(_READY_S)
+                process.require_ready(_READY_S)
                 process.signal(signal.SIGUSR2)
             for process in resting:
-                process.wait_rest(_REST_S + self._scenario.workers.work_s)
+                process.wait_suspended(_REST_S + self._scenario.workers.work_s)
         self._processes.stop(self.running("scheduler"), _STOP_S)
 
-    def go_on(self) -> list[str]:
+    def resume(self) -> list[str]:
         """End the rest: workers, then producers, begin as they did at the start. Returns the names of those that were started for lost ones."""
         producers = self._scenario.producers
         planned = {f"worker-{number}": "worker" for number in range(1, self._scenario.workers.count + 1)}

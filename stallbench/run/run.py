@@ -18,7 +18,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.exposition.intervals import Interval, read_intervals
 from stallbench.external.addresses import ExternalServers
 from stallbench.external.cleanup_journal import CleanupJournal
-from stallbench.external.join import join_cluster, note_what_was_made
+from stallbench.external.join import join_cluster, record_created_objects
 from stallbench.external.processes import ExternalProcesses
 from stallbench.faults import FaultContext
 from stallbench.injection.faults import Faults
@@ -29,7 +29,7 @@ from stallbench.processes.process import Process
 from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.reaper import start_reaper
 from stallbench.processes.record import ProcessRecord
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import Queue, find_queue
 from stallbench.run.backlog import CAUGHT_UP_FOR_S, BacklogLook, take_final_snapshot
 from stallbench.run.ending import ending_recorded
@@ -59,15 +59,15 @@ class Run:
         scenario: Scenario,
         folder: RunFolder,
         record: RunRecord,
-        processes: Processes,
+        processes: Supervisor,
         scratch: Path,
         view: RunView,
         joined: ExternalServers | None = None,
-        watching: ObserverOptions | None = None,
+        observer_options: ObserverOptions | None = None,
     ) -> None:
         """Hold the parts together; nothing is started.
 
-        ``joined``: servers to run on; the bench starts some if none. ``watching``: who looks on, if anybody.
+        ``joined``: servers to run on; the bench starts some if none. ``observer_options``: who looks on, if anybody.
         """
         self.scenario = scenario
         self.folder = folder
@@ -85,8 +85,8 @@ class Run:
         self._fault_numbers: Counter[str] = Counter()
         self._external_processes = ExternalProcesses(folder)
         self._joined = joined
-        self._watching = watching or ObserverOptions()
-        self._observers = Observers(self._watching, folder, scenario.labels, view.say)
+        self._observer_options = observer_options or ObserverOptions()
+        self._observers = Observers(self._observer_options, folder, scenario.labels, view.say)
         self._journal = CleanupJournal(scratch)
 
     def carry_out(self) -> None:
@@ -153,7 +153,7 @@ class Run:
         with self._opened_queue("install") as queue:
             queue.install()
         if self._joined:
-            note_what_was_made(self.cluster.server("primary").direct)
+            record_created_objects(self.cluster.server("primary").direct)
 
     def _opened_queue(self, name: str) -> AbstractContextManager[Queue[Any]]:
         """Open the queue on the primary, past the proxy."""
@@ -178,7 +178,11 @@ class Run:
         backlog = self._fill_and_start()
         if self.scenario.external_processes:
             self._external_processes.publish(
-                self.scenario, self.record["queue"], self.cluster, self._scratch, expose=self._watching.exposure is not None
+                self.scenario,
+                self.record["queue"],
+                self.cluster,
+                self._scratch,
+                expose=self._observer_options.exposure is not None,
             )
             self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
         if not backlog and self.scenario.producers.rate == 0:
@@ -359,7 +363,7 @@ def open_run(
     runs: Path,
     view: RunView,
     joined: ExternalServers | None = None,
-    watching: ObserverOptions | None = None,
+    observer_options: ObserverOptions | None = None,
     *,
     is_latest: bool = True,
 ) -> Iterator[Run]:
@@ -373,9 +377,9 @@ def open_run(
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
     with start_reaper(token, record=folder.record, scratch=scratch):
-        exposure = watching.exposure if watching else None
-        processes = Processes(token, exposure.model_dump() if exposure else None)
-        run = Run(scenario, folder, record, processes, scratch, view, joined, watching)
+        exposure = observer_options.exposure if observer_options else None
+        processes = Supervisor(token, exposure.model_dump() if exposure else None)
+        run = Run(scenario, folder, record, processes, scratch, view, joined, observer_options)
         record.follow("processes", run.process_records)
         try:
             with ending_recorded(record, run.take_down, also_if_whole=True):

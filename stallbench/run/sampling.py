@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.servers.cluster import Cluster
 
@@ -20,7 +20,7 @@ class Sampling:
     """Starts the collectors, and starts them anew when the servers have changed their parts."""
 
     def __init__(
-        self, cluster: Cluster, queue: Mapping[str, Any], *, interval_s: float, processes: Processes, folder: RunFolder
+        self, cluster: Cluster, queue: Mapping[str, Any], *, interval_s: float, processes: Supervisor, folder: RunFolder
     ) -> None:
         """Prepare; nothing is started. ``queue``: its part of ``run.json``."""
         self._cluster = cluster
@@ -49,7 +49,7 @@ class Sampling:
         self._processes.stop(self._processes.of_role(_NAME), _STOP_S)
 
     def _parts(self) -> list[tuple[str, str]]:
-        return [(server.name, server.role) for server in self._cluster.living]
+        return [(server.name, server.role) for server in self._cluster.running]
 
     def _start(self) -> Process:
         self._watched = self._parts()
@@ -68,7 +68,7 @@ class Sampling:
                         "endpoint": server.direct.with_password(),
                         "log": str(server.log) if server.log else None,
                     }
-                    for server in self._cluster.living
+                    for server in self._cluster.running
                 ],
                 "queue": {key: self._queue[key] for key in ("kind", "options", "tables", "indexes")},
             },

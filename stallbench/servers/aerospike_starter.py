@@ -18,7 +18,7 @@ from stallbench.processes.process import Process
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.scenario.model import Database
 from stallbench.servers.starter import StartContext, Starter
-from stallbench.setup.components import MissingPartError
+from stallbench.setup.components import MissingComponentError
 
 ADDRESS_VARIABLE = "STALLBENCH_AEROSPIKE"
 _FORM = "[USER@]HOST:PORT/NAMESPACE"
@@ -73,10 +73,10 @@ class AerospikeStarter(Starter):
     has_network = False
 
     def __init__(self, context: StartContext, database: Database) -> None:
-        """Raise `MissingPartError` if there is no server, or no client."""
+        """Raise `MissingComponentError` if there is no server, or no client."""
         super().__init__(context, database)
         if obstacle := self.find_obstacle(database):
-            raise MissingPartError(
+            raise MissingComponentError(
                 f"{obstacle}; set {ADDRESS_VARIABLE} to {_FORM}, and install the client: "
                 ".venv/bin/pip install --require-hashes -r requirements/aerospike.lock"
             )

@@ -12,13 +12,13 @@ from pydantic import SecretStr
 
 from stallbench.engines import ENGINES
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.model import Database
 from stallbench.servers.find_starters import find_starters
 from stallbench.servers.ports import require_free
 from stallbench.servers.record import Role, ServerRecord
-from stallbench.servers.starter import Daemon, StartContext, Starter
+from stallbench.servers.starter import ServerControl, StartContext, Starter
 from stallbench.servers.toxiproxy import ToxiproxyServer, start_toxiproxy
 
 
@@ -32,25 +32,25 @@ class Server:
     """For collectors and proofs."""
     proxied: Endpoint
     """For clients."""
-    daemon: Daemon
+    control: ServerControl
     start_ns: int
 
     @property
     def log(self) -> Path | None:
         """What it logs, as text; none if it does not."""
-        return self.daemon.log
+        return self.control.log
 
     def record(self) -> ServerRecord:
         """Return its part of ``run.json``."""
-        process = self.daemon.process
+        process = self.control.process
         return ServerRecord(
             name=self.name,
             role=self.role,
             engine=self.direct.engine,
-            version=self.daemon.version,
+            version=self.control.version,
             port=self.direct.port or None,
             proxy_port=self.proxied.port or None,
-            settings=self.daemon.settings_in_force,
+            settings=self.control.settings_in_force,
             start_ns=self.start_ns,
             end_ns=process.end_ns if process else None,
         )
@@ -89,16 +89,16 @@ class Cluster:
         raise NotCarriedOutError(f"there is no server {name!r}; there are {', '.join(s.name for s in self.servers)}")
 
     @property
-    def living(self) -> list[Server]:
+    def running(self) -> list[Server]:
         """The servers that are not fenced."""
         return [server for server in self.servers if server.role != "fenced"]
 
     @property
-    def living_by_part(self) -> list[Server]:
+    def running_by_role(self) -> list[Server]:
         """The same, with the primary called ``primary`` also if it was a replica once."""
-        return [replace(server, name="primary") if server.role == "primary" else server for server in self.living]
+        return [replace(server, name="primary") if server.role == "primary" else server for server in self.running]
 
-    def take_over(self, name: str) -> None:
+    def set_primary(self, name: str) -> None:
         """Let the promoted replica ``name`` be the primary: clients that come to the dead one's proxy reach it.
 
         Another replica is left without anybody to follow.
@@ -119,7 +119,7 @@ class Cluster:
     def check(self) -> None:
         """Raise `NotCarriedOutError` if a server, or the proxy before it, has died uninvited."""
         for server in self._all:
-            server.daemon.check()
+            server.control.check()
         proxy = self._toxiproxy.process if self._toxiproxy else None
         if proxy and proxy.exited_unexpectedly():
             raise NotCarriedOutError(f"Toxiproxy {proxy.describe_end()}{proxy.tail_log()}")
@@ -138,7 +138,7 @@ def start_cluster(
     *,
     scratch: Path,
     logs: Path,
-    processes: Processes,
+    processes: Supervisor,
     progress: Callable[[str], None],
     second_engine: str | None = None,
 ) -> Cluster:
@@ -155,43 +155,43 @@ def start_cluster(
     starter = find_starters()[database.engine](context, database)
     cluster = Cluster(start_toxiproxy(processes, logs) if starter.has_network else None)
     primary = starter.primary()
-    _take_in(cluster, primary, "primary", starter, progress)
+    _add_server(cluster, primary, "primary", starter, progress)
     for number in range(1, database.replicas + 1):
         name = f"replica-{number}"
         proxy_port = cluster.toxiproxy.add_proxy(f"replication-{name}", primary.endpoint.port)
-        _take_in(cluster, starter.replica(name, primary, proxy_port), "replica", starter, progress)
+        _add_server(cluster, starter.replica(name, primary, proxy_port), "replica", starter, progress)
     if second_engine is not None:
-        _put_beside(cluster, second_engine, context, progress)
+        _start_second_server(cluster, second_engine, context, progress)
     if database.synchronous:
         starter.wait_for_replicas(primary, [server.name for server in cluster.servers[1:]])
         progress("a commit waits until a replica has it")
     return cluster
 
 
-def _take_in(cluster: Cluster, daemon: Daemon, role: Role, starter: Starter, progress: Callable[[str], None]) -> None:
+def _add_server(cluster: Cluster, control: ServerControl, role: Role, starter: Starter, progress: Callable[[str], None]) -> None:
     """Put a server that has come up behind its proxy."""
-    direct = proxied = daemon.endpoint.model_copy(update={"prepared_statements": starter.database.prepared_statements})
+    direct = proxied = control.endpoint.model_copy(update={"prepared_statements": starter.database.prepared_statements})
     behind = ""
     if cluster.has_proxy:
-        proxied = direct.model_copy(update={"port": cluster.toxiproxy.add_proxy(daemon.name, direct.port)})
+        proxied = direct.model_copy(update={"port": cluster.toxiproxy.add_proxy(control.name, direct.port)})
         behind = f", behind Toxiproxy {cluster.toxiproxy.version}"
     cluster.servers.append(
-        Server(name=daemon.name, role=role, direct=direct, proxied=proxied, daemon=daemon, start_ns=time.time_ns())
+        Server(name=control.name, role=role, direct=direct, proxied=proxied, control=control, start_ns=time.time_ns())
     )
-    progress(f"{daemon.name} is up: {ENGINES[starter.database.engine].title} {daemon.version}{behind}")
+    progress(f"{control.name} is up: {ENGINES[starter.database.engine].title} {control.version}{behind}")
 
 
-def _put_beside(cluster: Cluster, engine: str, context: StartContext, progress: Callable[[str], None]) -> None:
+def _start_second_server(cluster: Cluster, engine: str, context: StartContext, progress: Callable[[str], None]) -> None:
     """Start another engine's server behind a proxy of its own, and let the primary's endpoints lead to it."""
     starter = find_starters()[engine](context, Database.model_validate({"engine": engine}))
-    daemon = starter.beside(engine)
-    direct = daemon.endpoint
+    control = starter.second_server(engine)
+    direct = control.endpoint
     proxied = direct.model_copy(update={"port": cluster.toxiproxy.add_proxy(engine, direct.port)})
-    cluster.second = Server(name=engine, role="second", direct=direct, proxied=proxied, daemon=daemon, start_ns=time.time_ns())
+    cluster.second = Server(name=engine, role="second", direct=direct, proxied=proxied, control=control, start_ns=time.time_ns())
     primary = cluster.servers[0]
     cluster.servers[0] = replace(
         primary,
         direct=primary.direct.model_copy(update={"second": direct}),
         proxied=primary.proxied.model_copy(update={"second": proxied}),
     )
-    progress(f"{ENGINES[starter.database.engine].title} {daemon.version} is up beside it")
+    progress(f"{ENGINES[starter.database.engine].title} {control.version} is up beside it")

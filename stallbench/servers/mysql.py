@@ -18,8 +18,8 @@ from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.model import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
-from stallbench.servers.starter import StartContext, check_daemon, wait_until_it_answers
-from stallbench.setup.components import ServerPart
+from stallbench.servers.starter import StartContext, check_process, wait_until_answering
+from stallbench.setup.components import ServerProgram
 
 DATABASE = "stallbench"
 _START_S = 60.0
@@ -57,7 +57,7 @@ class MySQLServer:
         self,
         name: str,
         engine: Engine,
-        part: ServerPart,
+        part: ServerProgram,
         context: StartContext,
         *,
         settings: Mapping[str, SettingValue],
@@ -109,7 +109,7 @@ class MySQLServer:
                     self.port = find_free_port()
                 self.process = self._launch(first_statements)
                 try:
-                    wait_until_it_answers(self.name, self.process, self.endpoint, _START_S)
+                    wait_until_answering(self.name, self.process, self.endpoint, _START_S)
                 except NotCarriedOutError as error:
                     if self._fixed_port is None and attempt < _PORT_TRIES and "Address already in use" in str(error):
                         continue
@@ -135,7 +135,7 @@ class MySQLServer:
 
     def check(self) -> None:
         """Raise `NotCarriedOutError` if it has died uninvited."""
-        check_daemon(self.name, self.process)
+        check_process(self.name, self.process)
 
     def _command(self, *arguments: str) -> list[str]:
         base = self._part.path.parent.parent

@@ -12,7 +12,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.scenario.model import Database, SettingValue
 from stallbench.servers.mysql import MySQLServer
 from stallbench.servers.ports import LOOPBACK
-from stallbench.servers.starter import Daemon, StartContext, Starter
+from stallbench.servers.starter import ServerControl, StartContext, Starter
 from stallbench.setup.components import require_server
 
 _FOLLOWING_S = 20.0
@@ -54,7 +54,7 @@ class MySQLStarter(Starter):
         log = _LOG_FOR_REPLICAS[self.database.engine] if self.database.replicas else {}
         return self._serve("primary", {**log, **self.database.settings}, self.database.port)
 
-    def replica(self, name: str, primary: Daemon, proxy_port: int) -> MySQLServer:
+    def replica(self, name: str, primary: ServerControl, proxy_port: int) -> MySQLServer:
         """Start an empty server that applies everything the primary has ever done."""
         semi_synchronous = {"rpl_semi_sync_slave_enabled": True} if self.database.synchronous else {}
         settings = {"read_only": True, **semi_synchronous, **self.database.settings, **self.database.replica_settings}
@@ -67,7 +67,7 @@ class MySQLStarter(Starter):
             _wait_until_following(cursor, name)
         return server
 
-    def wait_for_replicas(self, primary: Daemon, names: Sequence[str]) -> None:
+    def wait_for_replicas(self, primary: ServerControl, names: Sequence[str]) -> None:
         """Switch semi-synchronous replication on, by which a commit is final nowhere before a replica has it in its relay log."""
         with driver_of("mariadb").connect(primary.endpoint, "start") as connection, connection.cursor() as cursor:
             for name, value in _SEMI_SYNCHRONOUS.items():

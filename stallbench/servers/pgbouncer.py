@@ -11,10 +11,10 @@ import psycopg
 from psycopg.rows import dict_row
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes.supervisor import Processes, unprivileged_user
+from stallbench.processes.supervisor import Supervisor, unprivileged_user
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import LOOPBACK, find_free_port
-from stallbench.servers.starter import wait_until_it_answers
+from stallbench.servers.starter import wait_until_answering
 from stallbench.setup.components import require_pgbouncer
 
 _START_S = 20.0
@@ -43,7 +43,7 @@ class Pgbouncer:
     """One pgbouncer, and its folder with the configuration and the users' passwords."""
 
     def __init__(
-        self, name: str, server: Endpoint, *, mode: str, pool_size: int, processes: Processes, logs: Path, scratch: Path
+        self, name: str, server: Endpoint, *, mode: str, pool_size: int, processes: Supervisor, logs: Path, scratch: Path
     ) -> None:
         """Start it before ``server`` and wait until a client gets through; raises `NotCarriedOutError` if none does."""
         part = require_pgbouncer()
@@ -81,7 +81,7 @@ class Pgbouncer:
             stop_signal=signal.SIGINT,  # it takes SIGTERM for an emergency, and says so by its exit code
         )
         try:
-            wait_until_it_answers(name, self.process, self.endpoint, _START_S)
+            wait_until_answering(name, self.process, self.endpoint, _START_S)
         except NotCarriedOutError:
             self.stop()
             raise

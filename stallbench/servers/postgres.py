@@ -19,13 +19,13 @@ from pydantic import SecretStr
 from stallbench.engines.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes, unprivileged_user
+from stallbench.processes.supervisor import Supervisor, unprivileged_user
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.model import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.small_disk import SmallDisk
-from stallbench.servers.starter import check_daemon, wait_until_it_answers
-from stallbench.setup.components import PostgresPart
+from stallbench.servers.starter import check_process, wait_until_answering
+from stallbench.setup.components import PostgresPrograms
 
 USER = "stallbench"
 DATABASE = "stallbench"
@@ -51,7 +51,7 @@ PostgreSQL's own defaults unless the scenario says otherwise."""
 class PostgresInstallation:
     """The programs to start servers with, and who runs them."""
 
-    part: PostgresPart
+    part: PostgresPrograms
     user: str | None
     """Unprivileged user that servers run as; none if the bench is not root."""
     disk: SmallDisk | None = None
@@ -101,7 +101,7 @@ class PostgresServer:
         data: Path,
         password: SecretStr,
         *,
-        processes: Processes,
+        processes: Supervisor,
         logs: Path,
         settings: Mapping[str, SettingValue],
         port: int | None,
@@ -142,7 +142,7 @@ class PostgresServer:
                 self.port = find_free_port()
             self.process = self._launch()
             try:
-                wait_until_it_answers(self.name, self.process, self.endpoint.model_copy(update=endpoint_of), _START_S)
+                wait_until_answering(self.name, self.process, self.endpoint.model_copy(update=endpoint_of), _START_S)
             except NotCarriedOutError as error:
                 if self._fixed_port is None and attempt < _PORT_TRIES and "Address already in use" in str(error):
                     continue
@@ -175,7 +175,7 @@ class PostgresServer:
 
     def check(self) -> None:
         """Raise `NotCarriedOutError` if it has died uninvited."""
-        check_daemon(self.name, self.process)
+        check_process(self.name, self.process)
 
     def _launch(self) -> Process:
         sockets = self._installation.own(_make(self._data.parent / f"{self.name}-socket"), 0o700)
@@ -243,7 +243,7 @@ def keep_tables_on(disk: SmallDisk, endpoint: Endpoint) -> None:
         connection.execute(f'ALTER DATABASE "{DATABASE}" SET default_tablespace = {_SMALL_TABLESPACE}')
 
 
-def choose_installation(part: PostgresPart) -> PostgresInstallation:
+def choose_installation(part: PostgresPrograms) -> PostgresInstallation:
     """Pair the programs with the user that runs them."""
     return PostgresInstallation(part=part, user=unprivileged_user())
 

@@ -11,7 +11,7 @@ from stallbench.scenario.model import Database, SettingValue
 from stallbench.servers.postgres import PostgresServer, choose_installation, create_data_folder, create_database, keep_tables_on
 from stallbench.servers.replica import copy_primary, make_synchronous, replica_settings, standby_names, wait_until_streaming
 from stallbench.servers.small_disk import SmallDisk
-from stallbench.servers.starter import Daemon, StartContext, Starter
+from stallbench.servers.starter import ServerControl, StartContext, Starter
 from stallbench.setup.components import find_postgres, require_postgres
 
 _SINCE = {"transaction_timeout": 17}
@@ -65,7 +65,7 @@ class PostgresStarter(Starter):
         self._installation = replace(self._installation, disk=disk)
         return disk
 
-    def replica(self, name: str, primary: Daemon, proxy_port: int) -> PostgresServer:
+    def replica(self, name: str, primary: ServerControl, proxy_port: int) -> PostgresServer:
         """Copy the primary and stream from it."""
         data = self.context.scratch / name
         copy_primary(
@@ -80,7 +80,7 @@ class PostgresStarter(Starter):
         wait_until_streaming(primary.endpoint, name)
         return server
 
-    def wait_for_replicas(self, primary: Daemon, names: Sequence[str]) -> None:
+    def wait_for_replicas(self, primary: ServerControl, names: Sequence[str]) -> None:
         """Name them as synchronous, on the primary alone: a replica that is promoted later waits for nobody."""
         make_synchronous(primary.endpoint, names)
         primary.settings_in_force |= {"synchronous_standby_names": standby_names(names)}

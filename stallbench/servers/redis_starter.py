@@ -22,9 +22,9 @@ class RedisStarter(Starter):
 
     def primary(self) -> SingleServer:
         """Start it as the server that the queue lives on."""
-        return self.beside("primary")
+        return self.second_server("primary")
 
-    def beside(self, name: str) -> SingleServer:
+    def second_server(self, name: str) -> SingleServer:
         """Start it on an empty folder; its password is in a file of its own, not on its command line."""
         data = self.context.scratch / name
         data.mkdir()

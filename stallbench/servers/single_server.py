@@ -13,8 +13,8 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import LOOPBACK, find_free_port
-from stallbench.servers.starter import StartContext, check_daemon, wait_until_it_answers
-from stallbench.setup.components import ServerPart
+from stallbench.servers.starter import StartContext, check_process, wait_until_answering
+from stallbench.setup.components import ServerProgram
 
 _START_S = 20.0
 _PORT_TRIES = 5
@@ -24,7 +24,14 @@ class SingleServer:
     """One program that serves one port."""
 
     def __init__(
-        self, name: str, engine: Engine, part: ServerPart, context: StartContext, *, port: int | None, password: SecretStr | None
+        self,
+        name: str,
+        engine: Engine,
+        part: ServerProgram,
+        context: StartContext,
+        *,
+        port: int | None,
+        password: SecretStr | None,
     ) -> None:
         """Describe it; nothing is started. ``port``: a free one if none. ``password``: none if the engine knows none."""
         self.name = name
@@ -53,7 +60,7 @@ class SingleServer:
     def start(self, arguments: Callable[[int], Sequence[str]], *, stop_signal: signal.Signals = signal.SIGTERM) -> None:
         """Start it with ``arguments`` for a port and wait until it answers; raises `NotCarriedOutError` if it does not.
 
-        ``stop_signal``: as for `Processes.start`.
+        ``stop_signal``: as for `Supervisor.start`.
         """
         self._arguments, self._stop_signal = arguments, stop_signal
         for attempt in range(1, _PORT_TRIES + 1):
@@ -61,7 +68,7 @@ class SingleServer:
                 self._port = find_free_port()
             self.process = self._launch()
             try:
-                wait_until_it_answers(self.name, self.process, self.endpoint, _START_S)
+                wait_until_answering(self.name, self.process, self.endpoint, _START_S)
             except NotCarriedOutError as error:
                 if self._fixed_port is None and attempt < _PORT_TRIES and "in use" in str(error):
                     continue
@@ -84,7 +91,7 @@ class SingleServer:
 
     def check(self) -> None:
         """Raise `NotCarriedOutError` if it has died uninvited."""
-        check_daemon(self.name, self.process)
+        check_process(self.name, self.process)
 
     def _launch(self) -> Process:
         return self._context.processes.start(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 
 _READY_S = 10.0
 _CHUNK_BYTES = 1 << 16
@@ -30,7 +30,7 @@ exec setpriv --pdeathsig KILL sleep infinity
 class SmallDisk:
     """The file system, from when it is made until its process is ended."""
 
-    def __init__(self, path: Path, *, megabytes: int, user: str | None, logs: Path, processes: Processes) -> None:
+    def __init__(self, path: Path, *, megabytes: int, user: str | None, logs: Path, processes: Supervisor) -> None:
         """Make it, to be seen at ``path`` by whoever enters; ``user``: who owns it, none if the bench is not root.
 
         Raises `NotCarriedOutError` if this machine does not let the bench make any.

@@ -14,14 +14,14 @@ from pydantic import SecretStr
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.model import Database
 
 _ASK_AGAIN_S = 0.05
 
 
-class Daemon(Protocol):
+class ServerControl(Protocol):
     """A server that the bench has started, or what stands for one."""
 
     name: str
@@ -59,7 +59,7 @@ class StartContext:
     scratch: Path
     """Folder for their data, gone with the run."""
     logs: Path
-    processes: Processes
+    processes: Supervisor
     password: SecretStr
 
 
@@ -71,7 +71,7 @@ class Starter(ABC):
     """Whether clients reach it over a network, and so through a proxy."""
 
     def __init__(self, context: StartContext, database: Database) -> None:
-        """Look for the engine's programs; raises `MissingPartError` if they are not there."""
+        """Look for the engine's programs; raises `MissingComponentError` if they are not there."""
         self.context = context
         self.database = database
 
@@ -81,23 +81,23 @@ class Starter(ABC):
         return None
 
     @abstractmethod
-    def primary(self) -> Daemon:
+    def primary(self) -> ServerControl:
         """Start the server that the queue will live on, with an empty database; raises `NotCarriedOutError` if it does not come up."""
 
-    def beside(self, name: str) -> Daemon:
+    def second_server(self, name: str) -> ServerControl:
         """Start a server that stands beside another engine's primary, and is called ``name``."""
         raise NotCarriedOutError(f"{self.database.engine} stands beside no other server")
 
-    def replica(self, name: str, primary: Daemon, proxy_port: int) -> Daemon:
+    def replica(self, name: str, primary: ServerControl, proxy_port: int) -> ServerControl:
         """Start a replica that follows ``primary`` through the proxy on ``proxy_port``, and return it proven to follow."""
         raise NotCarriedOutError(f"{self.database.engine} has no replicas")
 
-    def wait_for_replicas(self, primary: Daemon, names: Sequence[str]) -> None:
+    def wait_for_replicas(self, primary: ServerControl, names: Sequence[str]) -> None:
         """Let every commit on ``primary`` wait, from now on, until one of its replicas ``names`` has it; return when that is in force."""
         raise NotCarriedOutError(f"{self.database.engine} has no synchronous replication")
 
 
-def check_daemon(name: str, process: Process | None) -> None:
+def check_process(name: str, process: Process | None) -> None:
     """Raise `NotCarriedOutError` if a server's process has died uninvited."""
     if process and process.exited_unexpectedly():
         raise NotCarriedOutError(f"server {name} {process.describe_end()}{process.tail_log()}")
@@ -113,7 +113,7 @@ def answers(endpoint: Endpoint) -> bool:
     return True
 
 
-def wait_until_it_answers(name: str, process: Process, endpoint: Endpoint, within_s: float) -> None:
+def wait_until_answering(name: str, process: Process, endpoint: Endpoint, within_s: float) -> None:
     """Wait until a server that has just been started lets a client in.
 
     Raises `NotCarriedOutError` with the end of its log if it ends before, or takes longer than ``within_s``.

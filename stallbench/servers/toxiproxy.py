@@ -18,7 +18,7 @@ from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.setup.components import require_toxiproxy
 
@@ -27,7 +27,7 @@ _TRIES = 5
 _REFUSED = (requests.RequestException, InvalidToxic, NotFound, ProxyExists, ValueError, KeyError)
 
 
-def start_toxiproxy(processes: Processes, logs: Path) -> ToxiproxyServer:
+def start_toxiproxy(processes: Supervisor, logs: Path) -> ToxiproxyServer:
     """Start one on a free control port and wait until it answers; raises `NotCarriedOutError` if it does not."""
     part = require_toxiproxy()
     for _ in range(_TRIES):

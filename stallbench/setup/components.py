@@ -30,12 +30,12 @@ _POSTGRES_PROGRAMS = ("postgres", "initdb", "pg_basebackup", "pgbench")
 _RUN_TIMEOUT_S = 20
 
 
-class MissingPartError(NotCarriedOutError):
+class MissingComponentError(NotCarriedOutError):
     """A part that the run needs is not there; the message names the command that installs it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PostgresPart:
+class PostgresPrograms:
     """PostgreSQL's programs."""
 
     bin_dir: Path
@@ -48,7 +48,7 @@ class PostgresPart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JavaPart:
+class JavaRuntime:
     """A Java runtime for Spark."""
 
     home: Path
@@ -56,7 +56,7 @@ class JavaPart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToxiproxyPart:
+class ToxiproxyProgram:
     """Toxiproxy's server."""
 
     path: Path
@@ -64,7 +64,7 @@ class ToxiproxyPart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerPart:
+class ServerProgram:
     """The program of a server of one of the other engines."""
 
     path: Path
@@ -88,20 +88,20 @@ BEANSTALKD_COMMAND = "apt-get install beanstalkd   (as root)"
 PROMETHEUS_COMMAND = "apt-get install prometheus   (as root), or put a release's folder on PATH"
 
 
-def find_postgres(major: int | None = None) -> PostgresPart | None:
+def find_postgres(major: int | None = None) -> PostgresPrograms | None:
     """Return the newest PostgreSQL from `POSTGRES_MINIMUM` on, or the newest of version ``major``; none if there is none."""
     found = [part for folder in _postgres_folders() if (part := _look_at_postgres(folder)) is not None]
     fitting = [part for part in found if part.major >= POSTGRES_MINIMUM and major in (None, part.major)]
     return max(fitting, key=lambda part: [int(number) for number in re.findall(r"\d+", part.version)], default=None)
 
 
-def require_postgres(major: int | None = None) -> PostgresPart:
-    """Return `find_postgres`'s finding; raises `MissingPartError` if there is none."""
+def require_postgres(major: int | None = None) -> PostgresPrograms:
+    """Return `find_postgres`'s finding; raises `MissingComponentError` if there is none."""
     part = find_postgres(major)
     if part is None:
         wanted = f"PostgreSQL {major}" if major else f"PostgreSQL {POSTGRES_MINIMUM} or later"
         given = os.environ.get(_POSTGRES_OVERRIDE)
-        raise MissingPartError(
+        raise MissingComponentError(
             f"{_POSTGRES_OVERRIDE} is {given!r}; expected a folder with the programs of {wanted}: {', '.join(_POSTGRES_PROGRAMS)}"
             if given
             else f"{wanted} was not found; install it by `make setup`, or by: {POSTGRES_COMMAND}"
@@ -109,86 +109,86 @@ def require_postgres(major: int | None = None) -> PostgresPart:
     return part
 
 
-def find_java() -> JavaPart | None:
+def find_java() -> JavaRuntime | None:
     """Return the first Java runtime from `JAVA_MINIMUM` on: JAVA_HOME's, the PATH's, the system's, the cache's."""
     for home in _java_homes():
         java = home / "bin" / "java"
         match = re.search(r'version "(\d+)([^"]*)"', _output_of(java, "-version")) if java.is_file() else None
         if match and int(match[1]) >= JAVA_MINIMUM:
-            return JavaPart(home=home, version=match[1] + match[2])
+            return JavaRuntime(home=home, version=match[1] + match[2])
     return None
 
 
-def require_java() -> JavaPart:
-    """Return `find_java`'s finding; raises `MissingPartError` if there is none."""
+def require_java() -> JavaRuntime:
+    """Return `find_java`'s finding; raises `MissingComponentError` if there is none."""
     part = find_java()
     if part is None:
-        raise MissingPartError(
+        raise MissingComponentError(
             f"a Java runtime, version {JAVA_MINIMUM} or later, was not found; install it by `make setup`, or by: {JAVA_COMMAND}"
         )
     return part
 
 
-def find_toxiproxy() -> ToxiproxyPart | None:
+def find_toxiproxy() -> ToxiproxyProgram | None:
     """Return Toxiproxy `TOXIPROXY_VERSION` from PATH or from the project's cache; none if there is none."""
     on_path = shutil.which("toxiproxy-server")
     for path in (*([Path(on_path)] if on_path else []), CACHE / "bin" / "toxiproxy-server"):
         if os.access(path, os.X_OK) and _is_toxiproxy(path):
-            return ToxiproxyPart(path=path, version=TOXIPROXY_VERSION)
+            return ToxiproxyProgram(path=path, version=TOXIPROXY_VERSION)
     return None
 
 
-def require_toxiproxy() -> ToxiproxyPart:
-    """Return `find_toxiproxy`'s finding; raises `MissingPartError` if there is none."""
+def require_toxiproxy() -> ToxiproxyProgram:
+    """Return `find_toxiproxy`'s finding; raises `MissingComponentError` if there is none."""
     part = find_toxiproxy()
     if part is None:
-        raise MissingPartError(f"Toxiproxy {TOXIPROXY_VERSION} was not found; install it by: make setup")
+        raise MissingComponentError(f"Toxiproxy {TOXIPROXY_VERSION} was not found; install it by: make setup")
     return part
 
 
-def find_mariadb() -> ServerPart | None:
+def find_mariadb() -> ServerProgram | None:
     """Return the first MariaDB from `MARIADB_MINIMUM` on: STALLBENCH_MARIADB_BIN's, the PATH's, the system's, the cache's."""
     return _find_server(("mariadbd", "mysqld"), "STALLBENCH_MARIADB_BIN", "mariadb", r"([\d.]+)-MariaDB", MARIADB_MINIMUM)
 
 
-def find_mysql() -> ServerPart | None:
+def find_mysql() -> ServerProgram | None:
     """Return the first MySQL from `MYSQL_MINIMUM` on: STALLBENCH_MYSQL_BIN's, the PATH's, the system's."""
     return _find_server(("mysqld",), "STALLBENCH_MYSQL_BIN", "mysql", r"Ver ([\d.]+)(?!\S*MariaDB)", MYSQL_MINIMUM)
 
 
-def find_redis() -> ServerPart | None:
+def find_redis() -> ServerProgram | None:
     """Return the first Redis: STALLBENCH_REDIS_BIN's, the PATH's, the system's, the cache's."""
     return _find_server(("redis-server",), "STALLBENCH_REDIS_BIN", "redis", r"v=([\d.]+)", (6,))
 
 
-def find_beanstalkd() -> ServerPart | None:
+def find_beanstalkd() -> ServerProgram | None:
     """Return the first Beanstalkd: STALLBENCH_BEANSTALKD_BIN's, the PATH's, the system's, the cache's."""
     return _find_server(("beanstalkd",), "STALLBENCH_BEANSTALKD_BIN", "beanstalkd", r"beanstalkd ([\d.]+)", (1,), "-v")
 
 
-def find_pgbouncer() -> ServerPart | None:
+def find_pgbouncer() -> ServerProgram | None:
     """Return the first pgbouncer: STALLBENCH_PGBOUNCER_BIN's, the PATH's, the system's, the cache's."""
     return _find_server(("pgbouncer",), "STALLBENCH_PGBOUNCER_BIN", "pgbouncer", r"PgBouncer ([\d.]+)", (1,))
 
 
-def require_pgbouncer() -> ServerPart:
-    """Return `find_pgbouncer`'s finding; raises `MissingPartError` if there is none."""
+def require_pgbouncer() -> ServerProgram:
+    """Return `find_pgbouncer`'s finding; raises `MissingComponentError` if there is none."""
     part = find_pgbouncer()
     if part is None:
-        raise MissingPartError(f"pgbouncer was not found; install it by `make setup`, or by: {PGBOUNCER_COMMAND}")
+        raise MissingComponentError(f"pgbouncer was not found; install it by `make setup`, or by: {PGBOUNCER_COMMAND}")
     return part
 
 
-def find_prometheus() -> ServerPart | None:
+def find_prometheus() -> ServerProgram | None:
     """Return the first Prometheus: STALLBENCH_PROMETHEUS_BIN's, the PATH's, the system's, the cache's."""
     return _find_server(("prometheus",), "STALLBENCH_PROMETHEUS_BIN", "prometheus", r"prometheus, version ([\d.]+)", (2, 30))
 
 
-def require_prometheus() -> ServerPart:
-    """Return `find_prometheus`'s finding; raises `MissingPartError` if there is none."""
+def require_prometheus() -> ServerProgram:
+    """Return `find_prometheus`'s finding; raises `MissingComponentError` if there is none."""
     part = find_prometheus()
     if part is None:
-        raise MissingPartError(f"Prometheus was not found; install it by `make setup`, or by: {PROMETHEUS_COMMAND}")
+        raise MissingComponentError(f"Prometheus was not found; install it by `make setup`, or by: {PROMETHEUS_COMMAND}")
     return part
 
 
@@ -200,26 +200,26 @@ _FINDERS = {
 }
 
 
-def require_server(engine: str, title: str) -> ServerPart:
-    """Return the program of an engine's server; raises `MissingPartError` if it is not there."""
+def require_server(engine: str, title: str) -> ServerProgram:
+    """Return the program of an engine's server; raises `MissingComponentError` if it is not there."""
     find, command = _FINDERS[engine]
     part = find()
     if part is None:
         how = f"install it by `make setup`, or by: {command}" if engine != "mysql" else command
-        raise MissingPartError(f"{title} was not found; {how}")
+        raise MissingComponentError(f"{title} was not found; {how}")
     return part
 
 
 def _find_server(
     names: tuple[str, ...], override: str, cached: str, pattern: str, minimum: tuple[int, ...], ask: str = "--version"
-) -> ServerPart | None:
+) -> ServerProgram | None:
     for path, libraries in _server_programs(names, override, cached):
         if not os.access(path, os.X_OK):
             continue
-        environment = {**os.environ, **ServerPart(path=path, version="", libraries=libraries).environment}
+        environment = {**os.environ, **ServerProgram(path=path, version="", libraries=libraries).environment}
         match = re.search(pattern, _output_of(path, ask, environment=environment))
         if match and tuple(int(number) for number in match[1].strip(".").split(".")) >= minimum:
-            return ServerPart(path=path, version=match[1].strip("."), libraries=libraries)
+            return ServerProgram(path=path, version=match[1].strip("."), libraries=libraries)
     return None
 
 
@@ -248,11 +248,11 @@ def _postgres_folders() -> Iterator[Path]:
     yield from CACHE.glob("postgres/**/bin")
 
 
-def _look_at_postgres(folder: Path) -> PostgresPart | None:
+def _look_at_postgres(folder: Path) -> PostgresPrograms | None:
     if not all(os.access(folder / program, os.X_OK) for program in _POSTGRES_PROGRAMS):
         return None
     match = re.search(r"(\d+(?:\.\d+)?)", _output_of(folder / "postgres", "--version"))
-    return PostgresPart(bin_dir=folder, version=match[1]) if match else None
+    return PostgresPrograms(bin_dir=folder, version=match[1]) if match else None
 
 
 def _is_toxiproxy(program: Path) -> bool:

@@ -18,8 +18,8 @@ from stallbench.engines import ENGINES, Engine
 from stallbench.processes.supervisor import unprivileged_user
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.setup.components import (
-    MissingPartError,
-    ServerPart,
+    MissingComponentError,
+    ServerProgram,
     find_postgres,
     require_java,
     require_pgbouncer,
@@ -40,21 +40,21 @@ _PROGRAM_TIMEOUT_S = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckUp:
+class MachineCheck:
     """One thing that was looked at."""
 
     name: str
     ok: bool
-    told: str
+    description: str
     """What was found, or what would mend it."""
     is_needed: bool = True
     """Whether nothing works without it."""
 
 
-def check() -> list[CheckUp]:
+def check() -> list[MachineCheck]:
     """Look at every part, and at what the machine must allow."""
     return [
-        CheckUp(name="Python", ok=sys.version_info >= (3, 11), told=f"{platform.python_version()} in {sys.prefix}"),
+        MachineCheck(name="Python", ok=sys.version_info >= (3, 11), description=f"{platform.python_version()} in {sys.prefix}"),
         _check_packages(),
         _look("PostgreSQL", lambda: f"{require_postgres().version} in {require_postgres().bin_dir}"),
         _look("Java", lambda: f"{require_java().version} in {require_java().home}"),
@@ -70,56 +70,60 @@ def check() -> list[CheckUp]:
     ]
 
 
-def render(check_ups: list[CheckUp]) -> str:
+def render(machine_checks: list[MachineCheck]) -> str:
     """Return one line for each, and a last one that sums up."""
-    lines = [f"{'ok     ' if c.ok else 'MISSING' if c.is_needed else 'absent '}  {c.name:<13} {c.told}" for c in check_ups]
-    missing = sum(not c.ok and c.is_needed for c in check_ups)
+    lines = [
+        f"{'ok     ' if c.ok else 'MISSING' if c.is_needed else 'absent '}  {c.name:<13} {c.description}" for c in machine_checks
+    ]
+    missing = sum(not c.ok and c.is_needed for c in machine_checks)
     return "\n".join([*lines, f"{missing} missing; `make setup` installs what it can" if missing else "everything is there"])
 
 
-def _look(name: str, find: Callable[[], str]) -> CheckUp:
+def _look(name: str, find: Callable[[], str]) -> MachineCheck:
     try:
-        return CheckUp(name=name, ok=True, told=find())
-    except MissingPartError as error:
-        return CheckUp(name=name, ok=False, told=str(error))
+        return MachineCheck(name=name, ok=True, description=find())
+    except MissingComponentError as error:
+        return MachineCheck(name=name, ok=False, description=str(error))
 
 
-def _look_for_server(engine: Engine) -> CheckUp:
+def _look_for_server(engine: Engine) -> MachineCheck:
     """Look for an engine that only scenarios on it need."""
     title = ENGINES[engine].title
     try:
         part = require_server(engine, title)
-    except MissingPartError as error:
-        return CheckUp(name=title, ok=False, told=f"{error}; only scenarios on it need it", is_needed=False)
-    return CheckUp(name=title, ok=True, told=f"{part.version}: {part.path}")
+    except MissingComponentError as error:
+        return MachineCheck(name=title, ok=False, description=f"{error}; only scenarios on it need it", is_needed=False)
+    return MachineCheck(name=title, ok=True, description=f"{part.version}: {part.path}")
 
 
-def _look_for_extra(name: str, require: Callable[[], ServerPart], purpose: str) -> CheckUp:
+def _look_for_extra(name: str, require: Callable[[], ServerProgram], purpose: str) -> MachineCheck:
     """Look for a program without which most works."""
     try:
         part = require()
-    except MissingPartError as error:
-        return CheckUp(name=name, ok=False, told=f"{error}; only {purpose}", is_needed=False)
-    return CheckUp(name=name, ok=True, told=f"{part.version}: {part.path}")
+    except MissingComponentError as error:
+        return MachineCheck(name=name, ok=False, description=f"{error}; only {purpose}", is_needed=False)
+    return MachineCheck(name=name, ok=True, description=f"{part.version}: {part.path}")
 
 
-def _check_packages() -> CheckUp:
+def _check_packages() -> MachineCheck:
     ok = is_environment_there()
-    told = (
+    description = (
         "as requirements/python.lock has them" if ok else "not as requirements/python.lock has them; install them by: make setup"
     )
-    return CheckUp(name="packages", ok=ok, told=told)
+    return MachineCheck(name="packages", ok=ok, description=description)
 
 
-def _check_user() -> CheckUp:
+def _check_user() -> MachineCheck:
     user = unprivileged_user()
     if user is None:
-        return CheckUp(name="user", ok=True, told=f"not root (uid {os.geteuid()}): servers run as you")
+        return MachineCheck(name="user", ok=True, description=f"not root (uid {os.geteuid()}): servers run as you")
     postgres = find_postgres()
     refusal = _refusal(str(postgres.bin_dir / "postgres"), user) if postgres else None
     if refusal is not None:
-        return CheckUp(name="user", ok=False, told=f"root: servers run as {user}, who cannot run PostgreSQL: {refusal}")
-    return CheckUp(name="user", ok=True, told=f"root: servers run as {user}")
+        return MachineCheck(
+            name="user", ok=False, description=f"root: servers run as {user}, who cannot run PostgreSQL: {refusal}"
+        )
+    return MachineCheck(name="user", ok=True, description=f"root: servers run as {user}")
 
 
 def _refusal(program: str, user: str) -> str | None:
@@ -143,42 +147,46 @@ def _refusal(program: str, user: str) -> str | None:
     return None
 
 
-def _check_disk() -> CheckUp:
+def _check_disk() -> MachineCheck:
     folder = tempfile.gettempdir()
     return _check_space("disk", Path(folder), _SPARE_BYTES, "where servers keep their data")
 
 
-def _check_shared_memory() -> CheckUp:
+def _check_shared_memory() -> MachineCheck:
     if not _SHARED_MEMORY.is_dir():
-        return CheckUp(name="shared memory", ok=False, told=f"{_SHARED_MEMORY} is not there; mount a tmpfs on it")
+        return MachineCheck(name="shared memory", ok=False, description=f"{_SHARED_MEMORY} is not there; mount a tmpfs on it")
     return _check_space("shared memory", _SHARED_MEMORY, _SPARE_SHARED_BYTES, "what queries that run in parallel share")
 
 
-def _check_space(name: str, folder: Path, needed_bytes: int, purpose: str) -> CheckUp:
+def _check_space(name: str, folder: Path, needed_bytes: int, purpose: str) -> MachineCheck:
     free_bytes = shutil.disk_usage(folder).free
-    told = f"{_size(free_bytes)} free in {folder}, {purpose}"
+    description = f"{_size(free_bytes)} free in {folder}, {purpose}"
     ok = free_bytes >= needed_bytes
-    return CheckUp(name=name, ok=ok, told=told if ok else f"only {told}; {_size(needed_bytes)} are needed")
+    return MachineCheck(
+        name=name, ok=ok, description=description if ok else f"only {description}; {_size(needed_bytes)} are needed"
+    )
 
 
 def _size(count_bytes: int) -> str:
     return f"{count_bytes / 1024**3:.1f} GiB" if count_bytes >= 1024**3 else f"{count_bytes / 1024**2:.0f} MiB"
 
 
-def _check_loopback() -> CheckUp:
+def _check_loopback() -> MachineCheck:
     try:
-        return CheckUp(name="loopback", ok=True, told=f"a port can be had, like {find_free_port()}")
+        return MachineCheck(name="loopback", ok=True, description=f"a port can be had, like {find_free_port()}")
     except OSError as error:
-        return CheckUp(name="loopback", ok=False, told=f"no port can be had on {LOOPBACK}: {error.strerror}")
+        return MachineCheck(name="loopback", ok=False, description=f"no port can be had on {LOOPBACK}: {error.strerror}")
 
 
-def _check_limits() -> CheckUp:
+def _check_limits() -> MachineCheck:
     files, processes = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
-    told = f"{_count(files)} open files, {_count(processes)} processes"
+    description = f"{_count(files)} open files, {_count(processes)} processes"
     if _allows(files, _FILES) and _allows(processes, _PROCESSES):
-        return CheckUp(name="limits", ok=True, told=told)
-    return CheckUp(
-        name="limits", ok=False, told=f"only {told}; allow {_FILES} and {_PROCESSES} by: ulimit -n {_FILES} -u {_PROCESSES}"
+        return MachineCheck(name="limits", ok=True, description=description)
+    return MachineCheck(
+        name="limits",
+        ok=False,
+        description=f"only {description}; allow {_FILES} and {_PROCESSES} by: ulimit -n {_FILES} -u {_PROCESSES}",
     )
 
 

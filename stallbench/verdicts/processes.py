@@ -20,7 +20,7 @@ class ProcessEnds(Check):
         died = [
             f"{process['name']} ({_describe(process['exit_code'])})"
             for process in run.record["processes"]
-            if process["role"] not in ("longrunner", "watch") and _exited_unexpectedly(process, run.record["status"])
+            if process["role"] not in ("longrunner", "observer") and _exited_unexpectedly(process, run.record["status"])
         ]
         reason = f"ended uninvited: {', '.join(died)}" if died else "every process ended as it was asked to"
         return [

@@ -17,7 +17,7 @@ import pytest
 from stallbench.engines import Engine
 from stallbench.engines.postgres import connect
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.model import Database
 from stallbench.servers.cluster import Cluster, Server, start_cluster
@@ -33,7 +33,7 @@ class StartedCluster:
     """A cluster with the processes that it consists of."""
 
     cluster: Cluster
-    processes: Processes
+    processes: Supervisor
     scratch: Path
 
 
@@ -58,7 +58,7 @@ def running_cluster(database: Database, logs: Path, second_engine: str | None = 
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=logs / "run.json", scratch=scratch):
-        processes = Processes(token)
+        processes = Supervisor(token)
         try:
             cluster = start_cluster(
                 database,

@@ -15,12 +15,12 @@ from pydantic import SecretStr
 from stallbench.engines import Engine, driver_of
 from stallbench.processes.process import Process
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.model import Database, SettingValue
 from stallbench.servers.find_starters import find_starters
-from stallbench.servers.starter import Daemon, StartContext
-from stallbench.setup.components import MissingPartError
+from stallbench.servers.starter import ServerControl, StartContext
+from stallbench.setup.components import MissingComponentError
 
 _FAST_INNODB: Mapping[str, SettingValue] = {
     "innodb_flush_log_at_trx_commit": 0,
@@ -42,26 +42,26 @@ class PrivateServers:
     def __init__(self, token: str, scratch: Path, logs: Path) -> None:
         """Begin with none; processes are marked with ``token``."""
         self.token = token
-        self.processes = Processes(token)
+        self.processes = Supervisor(token)
         self._scratch = scratch
         self._logs = logs
-        self._shared: dict[Engine, Daemon] = {}
+        self._shared: dict[Engine, ServerControl] = {}
         self._missing: dict[Engine, str] = {}
 
-    def shared(self, engine: Engine) -> Daemon:
+    def shared(self, engine: Engine) -> ServerControl:
         """Return the server that all tests have in common; skips the test if the machine has no such program."""
         if engine in self._missing:
             pytest.skip(self._missing[engine])
         if engine not in self._shared:
             try:
                 self._shared[engine] = self.start(engine, FAST.get(engine, {}))
-            except MissingPartError as error:
+            except MissingComponentError as error:
                 self._missing[engine] = str(error)
                 pytest.skip(str(error))
         return self._shared[engine]
 
-    def start(self, engine: Engine, settings: Mapping[str, SettingValue]) -> Daemon:
-        """Start another server; raises `MissingPartError` if the machine has no such program."""
+    def start(self, engine: Engine, settings: Mapping[str, SettingValue]) -> ServerControl:
+        """Start another server; raises `MissingComponentError` if the machine has no such program."""
         name = f"{engine}-{secrets.token_hex(4)}"
         context = StartContext(
             scratch=self._scratch / name,
@@ -127,7 +127,7 @@ class PrivateServers:
         """For what starts in no time, and cannot be emptied as quickly: Beanstalkd, SQLite."""
         try:
             server = self.start(engine, {})
-        except MissingPartError as error:
+        except MissingComponentError as error:
             pytest.skip(str(error))
         yield server.endpoint
         server.stop()

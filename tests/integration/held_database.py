@@ -20,7 +20,7 @@ from psycopg.errors import Diagnostic
 from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.engines.postgres import connect
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.servers.cluster import Cluster, Server
 
 _NOT_REMOVABLE = re.compile(r"(\d+) are dead but not yet removable")
@@ -45,7 +45,7 @@ class HeldDatabase:
     """Use as a context; whatever was started ends with it."""
 
     cluster: Cluster
-    processes: Processes
+    processes: Supervisor
     logs: Path
     name: str
     """Of the database."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import EVENT_COLUMNS, Event
 
@@ -80,7 +80,7 @@ class RecordingProcess:
 
 
 def start_recording(
-    processes: Processes, role: str, name: str, endpoint: Endpoint, queue: str, folder: Path, **document: object
+    processes: Supervisor, role: str, name: str, endpoint: Endpoint, queue: str, folder: Path, **document: object
 ) -> RecordingProcess:
     """Start a ``worker`` or ``producer`` and wait until it is ready; ``document``: what else it is told."""
     events = folder / f"{name}.csv"

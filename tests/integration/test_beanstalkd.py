@@ -17,7 +17,7 @@ from stallbench.processes.queue_client import open_queue, opened_queue
 from stallbench.queues import Claim, NewJob, Queue
 from stallbench.queues.beanstalkd import BeanstalkdOptions
 from stallbench.records.endpoint import Endpoint
-from stallbench.setup.components import MissingPartError
+from stallbench.setup.components import MissingComponentError
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
 
@@ -110,7 +110,7 @@ def test_a_census_finds_the_last_ids_although_puts_that_came_to_nothing_took_som
 def test_a_server_that_is_stopped_has_ended_as_it_was_asked_to(servers: PrivateServers) -> None:
     try:
         server = servers.start("beanstalkd", {})
-    except MissingPartError as error:
+    except MissingComponentError as error:
         pytest.skip(str(error))
     server.check()
     server.stop()
@@ -121,7 +121,7 @@ def test_a_server_that_is_stopped_has_ended_as_it_was_asked_to(servers: PrivateS
 def test_a_server_that_forgot_everything_gives_no_id_again(servers: PrivateServers) -> None:
     try:
         server = servers.start("beanstalkd", {})
-    except MissingPartError as error:
+    except MissingComponentError as error:
         pytest.skip(str(error))
     open_new = partial(open_queue, "beanstalkd", {}, server.endpoint, "test")
     queue = open_new()

@@ -13,7 +13,7 @@ from stallbench.processes.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
 from stallbench.scenario.model import SettingValue
-from stallbench.setup.components import MissingPartError
+from stallbench.setup.components import MissingComponentError
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
 from tests.integration.real_processes import RecordingProcess, start_recording
@@ -59,7 +59,7 @@ def crash_under_load(
     """
     try:
         server = servers.start(engine, settings)
-    except MissingPartError as error:
+    except MissingComponentError as error:
         pytest.skip(str(error))
     with opened_queue(kind, {}, server.endpoint, "install") as queue:
         queue.install()

@@ -15,7 +15,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.faults.side_session import SideSession
 from stallbench.queues import find_queues
 from stallbench.records.events import Event
-from stallbench.setup.components import MissingPartError
+from stallbench.setup.components import MissingComponentError
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
@@ -41,7 +41,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         try:
             path = tmp_path_factory.mktemp(request.param)
             yield stack.enter_context(faulty_run(path, engine=request.param, queue=queue, settings=settings))
-        except MissingPartError as error:
+        except MissingComponentError as error:
             pytest.skip(str(error))
 
 

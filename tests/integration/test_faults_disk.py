@@ -16,7 +16,7 @@ import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.records.events import Event
 from stallbench.servers.small_disk import SmallDisk
 from tests.integration.faulty_run import PATIENCE_S, faulty_run
@@ -26,10 +26,10 @@ pytestmark = pytest.mark.integration
 _HOLD = """
 import sys, time
 from pathlib import Path
-from stallbench.processes.supervisor import Processes, unprivileged_user
+from stallbench.processes.supervisor import Supervisor, unprivileged_user
 from stallbench.servers.small_disk import SmallDisk
 folder = Path(sys.argv[1])
-disk = SmallDisk(folder / "disk", megabytes=16, user=unprivileged_user(), logs=folder, processes=Processes("test"))
+disk = SmallDisk(folder / "disk", megabytes=16, user=unprivileged_user(), logs=folder, processes=Supervisor("test"))
 print(disk._holder.pid, flush=True)
 time.sleep(600)
 """
@@ -38,7 +38,7 @@ time.sleep(600)
 @pytest.fixture(autouse=True)
 def _disk_can_be_had(tmp_path: Path) -> None:
     """Leave the tests out, with the machine's reason, where it lets nobody make a mount namespace."""
-    processes = Processes("look")
+    processes = Supervisor("look")
     try:
         SmallDisk(tmp_path / "look", megabytes=16, user=None if os.geteuid() else "nobody", logs=tmp_path, processes=processes)
     except NotCarriedOutError as error:

@@ -14,7 +14,7 @@ from stallbench.processes.queue_client import opened_queue
 from stallbench.records.events import Event
 from stallbench.run.sampling import Sampling
 from stallbench.servers.starter import answers
-from stallbench.setup.components import MissingPartError
+from stallbench.setup.components import MissingComponentError
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
@@ -64,7 +64,7 @@ def test_clients_find_the_promoted_replica_by_the_address_that_they_know(tmp_pat
                     settings=settings,
                 )
             )
-        except MissingPartError as error:
+        except MissingComponentError as error:
             pytest.skip(str(error))
         old = run.cluster.server("primary")
         fail_over(run, BEHIND_EACH_COMMIT if synchronous else BEHIND, detect_after="0.5s")

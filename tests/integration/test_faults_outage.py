@@ -13,7 +13,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.processes.queue_client import opened_queue
 from stallbench.records.events import Event
 from stallbench.servers.starter import answers
-from stallbench.setup.components import MissingPartError
+from stallbench.setup.components import MissingComponentError
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
@@ -57,11 +57,11 @@ def test_clients_come_back_to_the_same_server_and_nothing_is_lost(tmp_path: Path
     with ExitStack() as stack:
         try:
             run = stack.enter_context(faulty_run(tmp_path, engine=engine, queue=queue, settings=settings))
-        except MissingPartError as error:
+        except MissingComponentError as error:
             pytest.skip(str(error))
         run.wait_until_jobs_complete()
         server = run.cluster.server("primary")
-        before, began_ns = server.daemon.process, time.time_ns()
+        before, began_ns = server.control.process, time.time_ns()
         assert before is not None
         run.strike(kind, down_for="0.5s")
         run.wait_until(lambda: before.poll() is not None and not answers(server.direct), "its end")
@@ -71,7 +71,7 @@ def test_clients_come_back_to_the_same_server_and_nothing_is_lost(tmp_path: Path
         assert record["held"] is True
         assert record["evidence"]["exit_code"] == (-9 if kind == "crash" else 0)
         assert record["evidence"]["down_s"] >= 0.5
-        assert server.daemon.process is not before
+        assert server.control.process is not before
         run.wait_until(lambda: run.events(Event.ERROR, began_ns), "a client that saw it")
         run.wait_until_jobs_complete()
         assert find_lost(run) == set()
@@ -99,12 +99,12 @@ def test_its_end_brings_it_back_before_its_time(tmp_path: Path) -> None:
 def test_a_server_that_dies_once_more_while_it_starts_is_an_accident(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.strike("crash", down_for="0s")
-        daemon = run.cluster.server("primary").daemon
-        first = daemon.process
+        control = run.cluster.server("primary").control
+        first = control.process
         run.faults.go_on()  # once: the next time it might answer already
-        assert daemon.process is not None
-        assert daemon.process is not first
-        daemon.process.signal(signal.SIGKILL)
+        assert control.process is not None
+        assert control.process is not first
+        control.process.signal(signal.SIGKILL)
         with pytest.raises(NotCarriedOutError, match="server primary was ended by SIGKILL"):
             run.wait_until(lambda: is_over(run), "its return")
         run.faults.undo_all()

@@ -308,7 +308,7 @@ class TestAUserWithoutPrivileges:
 
     def test_is_refused_what_needs_the_process_privilege_by_an_error_of_the_driver(self, poor: Endpoint) -> None:
         with (
-            DRIVER.connect_to_watch(poor, "collector:x") as connection,
+            DRIVER.connect_for_sampling(poor, "collector:x") as connection,
             connection.cursor() as cursor,
             pytest.raises(DRIVER.errors) as refused,
         ):

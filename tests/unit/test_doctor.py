@@ -10,18 +10,18 @@ from types import SimpleNamespace
 import pytest
 
 from stallbench.setup import doctor
-from stallbench.setup.components import PostgresPart
-from stallbench.setup.doctor import CheckUp, check, render
+from stallbench.setup.components import PostgresPrograms
+from stallbench.setup.doctor import MachineCheck, check, render
 from tests.unit.fake_machine import make_machine
 
 
-def the(name: str) -> CheckUp:
-    return next(check_up for check_up in check() if check_up.name == name)
+def the(name: str) -> MachineCheck:
+    return next(machine_check for machine_check in check() if machine_check.name == name)
 
 
 def test_every_part_that_is_missing_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_machine(tmp_path, monkeypatch)
-    missing = {check_up.name: check_up.told for check_up in check() if not check_up.ok}
+    missing = {machine_check.name: machine_check.description for machine_check in check() if not machine_check.ok}
     assert {"PostgreSQL", "Java", "Toxiproxy"} <= missing.keys()
     assert "apt-get install postgresql-15" in missing["PostgreSQL"]
     assert "apt-get install openjdk-17-jre-headless" in missing["Java"]
@@ -31,39 +31,44 @@ def test_every_part_that_is_missing_is_named_with_its_command(tmp_path: Path, mo
 def test_what_was_found_is_told_with_version_and_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = make_machine(tmp_path, monkeypatch)
     folder = machine.add_postgres(machine.system_postgres / "17" / "bin", "17.2")
-    assert the("PostgreSQL") == CheckUp(name="PostgreSQL", ok=True, told=f"17.2 in {folder}")
+    assert the("PostgreSQL") == MachineCheck(name="PostgreSQL", ok=True, description=f"17.2 in {folder}")
 
 
 def test_packages_other_than_the_locked_ones_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "is_environment_there", lambda: False)
     assert not the("packages").ok
-    assert "make setup" in the("packages").told
+    assert "make setup" in the("packages").description
 
 
 def test_a_postgresql_that_the_servers_user_cannot_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "unprivileged_user", lambda: "nobody")
-    monkeypatch.setattr(doctor, "find_postgres", lambda: PostgresPart(bin_dir=tmp_path / "gone", version="17.2"))
+    monkeypatch.setattr(doctor, "find_postgres", lambda: PostgresPrograms(bin_dir=tmp_path / "gone", version="17.2"))
     assert not the("user").ok
-    assert "nobody, who cannot run PostgreSQL" in the("user").told
+    assert "nobody, who cannot run PostgreSQL" in the("user").description
 
 
 @pytest.mark.parametrize("name", ["disk", "shared memory"])
 def test_too_little_space_is_told_with_what_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 1024**2))
     assert not the(name).ok
-    assert the(name).told.startswith("only 5 MiB free in ")
-    assert the(name).told.endswith("are needed")
+    assert the(name).description.startswith("only 5 MiB free in ")
+    assert the(name).description.endswith("are needed")
 
 
 def test_a_limit_that_is_too_low_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (64 if kind == resource.RLIMIT_NOFILE else -1, -1))
-    assert the("limits") == CheckUp(
-        name="limits", ok=False, told="only 64 open files, any number of processes; allow 1024 and 512 by: ulimit -n 1024 -u 512"
+    assert the("limits") == MachineCheck(
+        name="limits",
+        ok=False,
+        description="only 64 open files, any number of processes; allow 1024 and 512 by: ulimit -n 1024 -u 512",
     )
 
 
 def test_the_last_line_sums_up() -> None:
-    fine, broken = CheckUp(name="Java", ok=True, told="17"), CheckUp(name="disk", ok=False, told="only 1 MiB")
+    fine, broken = (
+        MachineCheck(name="Java", ok=True, description="17"),
+        MachineCheck(name="disk", ok=False, description="only 1 MiB"),
+    )
     assert render([fine]).splitlines()[-1] == "everything is there"
     assert render([fine, broken]).splitlines()[-1].startswith("1 missing; `make setup`")
     assert "MISSING  disk" in render([fine, broken])

@@ -9,7 +9,7 @@ import pytest
 from stallbench.scenario.model import Database
 from stallbench.servers import postgres_starter
 from stallbench.servers.postgres_starter import PostgresStarter
-from stallbench.setup.components import PostgresPart
+from stallbench.setup.components import PostgresPrograms
 
 NEW = Database(replica_settings={"transaction_timeout": "10s"})
 
@@ -23,10 +23,14 @@ NEW = Database(replica_settings={"transaction_timeout": "10s"})
     ],
 )
 def test_a_setting_that_is_too_new_is_told(version: str, told: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_starter, "find_postgres", lambda major: PostgresPart(bin_dir=Path("/nowhere"), version=version))
+    monkeypatch.setattr(
+        postgres_starter, "find_postgres", lambda major: PostgresPrograms(bin_dir=Path("/nowhere"), version=version)
+    )
     assert PostgresStarter.find_obstacle(NEW) == told
 
 
 def test_any_version_has_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_starter, "find_postgres", lambda major: PostgresPart(bin_dir=Path("/nowhere"), version="15.18"))
+    monkeypatch.setattr(
+        postgres_starter, "find_postgres", lambda major: PostgresPrograms(bin_dir=Path("/nowhere"), version="15.18")
+    )
     assert PostgresStarter.find_obstacle(Database(settings={"statement_timeout": "10s"})) is None

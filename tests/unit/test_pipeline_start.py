@@ -10,9 +10,9 @@ from stallbench.pipeline import __main__ as command
 from stallbench.pipeline import session, training
 from stallbench.pipeline.class_archive import archive_path, use_archive
 from stallbench.pipeline.session import is_small
-from stallbench.setup.components import JavaPart, MissingPartError
+from stallbench.setup.components import JavaRuntime, MissingComponentError
 
-JAVA = JavaPart(home=Path("/nowhere/java"), version="17.0.1")
+JAVA = JavaRuntime(home=Path("/nowhere/java"), version="17.0.1")
 
 
 def end_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
@@ -35,8 +35,8 @@ def test_a_master_that_is_none_is_refused_before_java_starts(
 def test_without_java_the_message_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def miss() -> JavaPart:
-        raise MissingPartError("a Java runtime was not found; install it by: make setup")
+    def miss() -> JavaRuntime:
+        raise MissingComponentError("a Java runtime was not found; install it by: make setup")
 
     monkeypatch.setattr(session, "require_java", miss)
     assert end_of(monkeypatch, str(tmp_path)) == 3
@@ -67,7 +67,7 @@ def test_java_is_told_of_an_archive_only_if_there_is_one() -> None:
 
 
 def test_another_java_has_another_archive() -> None:
-    other = JavaPart(home=JAVA.home, version="21.0.1")
+    other = JavaRuntime(home=JAVA.home, version="21.0.1")
     assert archive_path(JAVA) != archive_path(other)
     assert archive_path(JAVA).suffix == ".jsa"
 

@@ -230,7 +230,7 @@ def test_what_the_queue_tried_again_is_told(tmp_path: Path) -> None:
         ("worker", "stopped", 3, "fail"),
         ("worker", "running", -9, "fail"),
         ("worker", "killed", -9, "pass"),
-        ("watch", "running", -9, "pass"),  # who looks on has no part in the run
+        ("observer", "running", -9, "pass"),  # who looks on has no part in the run
     ],
 )
 def test_a_process_must_end_as_intended(tmp_path: Path, role: str, intended: str, exit_code: int, result: str) -> None:

@@ -40,13 +40,13 @@ def change_and_undo(adapter: PostgresAdapter) -> list[tuple[str, bool]]:
 
     def look() -> tuple[str, bool]:
         ((value,),) = adapter.execute(f"SHOW {NAME}")
-        seen.append((str(value), adapter.is_altered(NAME)))
+        seen.append((str(value), adapter.is_overridden(NAME)))
         return seen[-1]
 
-    before, was_altered = look()
+    before, was_overridden = look()
     adapter.change_setting(NAME, "5s")
     look()
-    adapter.reset_setting(NAME, before, was_altered=was_altered)
+    adapter.reset_setting(NAME, before, was_overridden=was_overridden)
     look()
     return seen
 

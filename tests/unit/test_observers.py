@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from stallbench.observers import Observers, read_observer_options
-from stallbench.processes.supervisor import Processes
+from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.servers.ports import find_free_port
 
 LABELS = {"scenario": "longtx", "variant": "control", "queue": "que", "engine": "postgres"}
 
 
-def begin(tmp_path: Path, port: int) -> tuple[list[str], Processes]:
+def begin(tmp_path: Path, port: int) -> tuple[list[str], Supervisor]:
     """Begin a run of which nothing is there but its onlookers; returns what the user was told."""
     folder = RunFolder(tmp_path / "runs" / "a-run")
     folder.logs.mkdir(parents=True)
     (tmp_path / "scratch").mkdir()
     said: list[str] = []
-    watching = read_observer_options(expose=None, watch=True, watch_port=port, annotate=None)
-    observers = Observers(watching, folder, LABELS, said.append)
-    processes = Processes("a-token")
+    observer_options = read_observer_options(expose=None, watch=True, watch_port=port, annotate=None)
+    observers = Observers(observer_options, folder, LABELS, said.append)
+    processes = Supervisor("a-token")
     observers.begin(processes, tmp_path / "scratch")
     observers.look([], processes.exposed(), {})
     observers.end([])

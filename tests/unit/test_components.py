@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.setup.components import (
-    MissingPartError,
+    MissingComponentError,
     find_java,
     find_postgres,
     find_toxiproxy,
@@ -42,7 +42,7 @@ def test_a_postgresql_of_a_major_version_can_be_asked_for(machine: FakeMachine) 
     for version in ("15.4", "17.2"):
         machine.add_postgres(machine.system_postgres / version / "bin", version)
     assert require_postgres(15).version == "15.4"
-    with pytest.raises(MissingPartError, match="PostgreSQL 16 was not found"):
+    with pytest.raises(MissingComponentError, match="PostgreSQL 16 was not found"):
         require_postgres(16)
 
 
@@ -58,7 +58,7 @@ def test_a_postgresql_that_is_too_old_or_not_whole_is_none(machine: FakeMachine)
     machine.add_postgres(machine.system_postgres / "17" / "bin", "17.2")
     (machine.system_postgres / "17" / "bin" / "initdb").unlink()
     assert find_postgres() is None
-    with pytest.raises(MissingPartError, match=r"PostgreSQL 15 or later was not found.*apt-get install postgresql-15"):
+    with pytest.raises(MissingComponentError, match=r"PostgreSQL 15 or later was not found.*apt-get install postgresql-15"):
         require_postgres()
 
 
@@ -68,7 +68,7 @@ def test_the_folder_that_the_user_names_is_the_only_one(machine: FakeMachine, mo
     monkeypatch.setenv("STALLBENCH_POSTGRES_BIN", str(own))
     assert require_postgres().bin_dir == own
     monkeypatch.setenv("STALLBENCH_POSTGRES_BIN", "/nowhere")
-    with pytest.raises(MissingPartError, match="STALLBENCH_POSTGRES_BIN is '/nowhere'; expected a folder with the programs"):
+    with pytest.raises(MissingComponentError, match="STALLBENCH_POSTGRES_BIN is '/nowhere'; expected a folder with the programs"):
         require_postgres()
 
 
@@ -87,7 +87,7 @@ def test_a_java_that_is_too_old_is_passed_over(machine: FakeMachine, monkeypatch
     monkeypatch.setenv("JAVA_HOME", str(machine.add_java(machine.path.parent / "old", "11.0.2")))
     machine.add_java(machine.system_java / "java-8", "1.8.0_402")
     assert find_java() is None
-    with pytest.raises(MissingPartError, match=r"version 17 or later, was not found.*openjdk-17-jre-headless"):
+    with pytest.raises(MissingComponentError, match=r"version 17 or later, was not found.*openjdk-17-jre-headless"):
         require_java()
     packaged = machine.add_java(machine.cache / "java" / "some_package" / "java-runtime", "17.0.9")
     assert require_java().home == packaged
@@ -115,9 +115,9 @@ def test_a_toxiproxy_built_by_go_is_known_by_its_build_facts(machine: FakeMachin
 def test_a_cached_toxiproxy_of_another_version_is_none(machine: FakeMachine, version: str) -> None:
     machine.add_toxiproxy(machine.cache / "bin" / "toxiproxy-server", "git", built_from=f"{MODULE}\t{version}")
     assert find_toxiproxy() is None
-    with pytest.raises(MissingPartError, match=r"Toxiproxy 2\.12\.0 was not found; install it by: make setup"):
+    with pytest.raises(MissingComponentError, match=r"Toxiproxy 2\.12\.0 was not found; install it by: make setup"):
         require_toxiproxy()
 
 
 def test_what_is_missing_ends_a_command_with_code_3() -> None:
-    assert MissingPartError.exit_code == 3
+    assert MissingComponentError.exit_code == 3

@@ -17,7 +17,7 @@ import pytest
 from stallbench.setup import install as provision
 from stallbench.setup import packages, toxiproxy_program
 from stallbench.setup.install import Step
-from stallbench.setup.packages import NotHadError
+from stallbench.setup.packages import InstallError
 from stallbench.setup.toxiproxy_program import install_toxiproxy
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -53,7 +53,7 @@ def a_step(name: str, install: Callable[[], None], *, there: bool = False) -> St
 
 def refuse(why: str) -> Callable[[], None]:
     def install() -> None:
-        raise NotHadError(why)
+        raise InstallError(why)
 
     return install
 
@@ -173,7 +173,7 @@ def test_debian_lists_are_updated_once(ran: list[list[str]], monkeypatch: pytest
 
 def test_without_root_no_package_of_debian_is_tried(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "may_install", lambda: False)
-    with pytest.raises(NotHadError, match="not root"):
+    with pytest.raises(InstallError, match="not root"):
         packages.install_debian("postgresql-15")
     assert ran == []
 
@@ -197,7 +197,7 @@ def test_toxiproxy_with_a_wrong_checksum_is_refused_and_not_kept(cache: Path, mo
     serve(b"something else", monkeypatch)
     monkeypatch.setattr(toxiproxy_program, "_build_with_own_go", lambda _: refuse("no go")())
     monkeypatch.setattr(toxiproxy_program, "_build_with_packaged_go", lambda _: refuse("no package")())
-    with pytest.raises(NotHadError, match=r"not the checksum that it should have; no go; no package"):
+    with pytest.raises(InstallError, match=r"not the checksum that it should have; no go; no package"):
         install_toxiproxy()
     assert list((cache / "bin").iterdir()) == []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from stallbench.external.cleanup_journal import CleanupJournal
-from stallbench.processes.reaper import DEBTS_FILE, remove_leftovers
+from stallbench.processes.reaper import CLEANUP_JOURNAL, remove_leftovers
 from stallbench.records.endpoint import Endpoint
 
 NOBODY_LISTENS = Endpoint(engine="postgres", host="127.0.0.1", port=1, database="queues", user="me", password=SecretStr("secret"))
@@ -39,7 +39,7 @@ def test_what_cannot_be_paid_is_told_and_kept(tmp_path: Path) -> None:
     assert told[1].startswith("the queue's tables are still in database queues on primary: ")
     assert told[2].startswith("primary still has autovacuum_naptime as the scenario set it; it was '1min': ")
     assert not any("secret" in sentence for sentence in told)
-    assert (tmp_path / DEBTS_FILE).exists()
+    assert (tmp_path / CLEANUP_JOURNAL).exists()
 
 
 def test_a_pipelines_folder_whose_process_is_gone_is_removed(tmp_path: Path) -> None:
