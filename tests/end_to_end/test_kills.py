@@ -17,7 +17,7 @@ from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 pytestmark = pytest.mark.end_to_end
 
 SEEDS = range(int(os.environ.get("STALLBENCH_KILLS", "1")))
-"""How many random moments of each kind; `docs/results.md` has the outcome of ten."""
+"""How many random moments of each kind; `docs/results/bench.md` has the outcome of ten."""
 
 
 def finding(bench: Bench, check: str) -> dict[str, object]:
