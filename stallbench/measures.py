@@ -1,162 +1,255 @@
-"""The metrics that an expectation can name: ``<measure>.<statistic>``, each computed by the pipeline for each phase."""
+"""Every measure of a run, declared once. The pipeline, scenarios, reports, charts, Prometheus and the docs read `MEASURES`.
+
+An expectation names a *metric*: ``<measure>.<statistic>``. To add a measure, add one entry to `MEASURES` (docs/add-a-measure.md).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+from stallbench.records.events import Event
+
+WHOLE_RUN = "run"
+"""Name of the phase that covers the whole run, from the first measured phase's start to the last one's end."""
 DISTRIBUTION = ("p50", "p95", "p99", "max", "mean")
+"""Statistics of single values, such as the durations of calls."""
 SERIES = ("first", "last", "min", "max", "mean", "slope")
+"""Statistics of samples over time. ``slope``: by least squares, per second."""
 COUNT = ("count", "rate")
+"""How many; ``rate`` is per second of the phase. Of a counter: by how much it grew."""
+COUNT_PER_JOB = (*COUNT, "per_job")
+"""``per_job``: the count divided by the jobs completed in the phase."""
+SERIES_PER_JOB = (*SERIES, "per_job")
+"""``per_job``: (largest in the phase - first in the phase) / jobs completed in the phase."""
+
+Better = Literal["higher", "lower"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class FromEvents:
+    """The source is the job log: each of ``events`` counts once."""
+
+    events: tuple[Event, ...]
+    value: Literal["duration", "lag"] | None = None
+    """``duration``: how long the call took. ``lag``: how long after its intended time it began. None: the event has no value."""
+    deadlock_in: str = ""
+    """An operation. If given, only errors of this operation count by which a server broke a deadlock."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromSamples:
+    """The source is a metric that collectors sample; the same metric of several collectors is the same thing on several engines."""
+
+    subject: str
+    """Kind of the sample's subject: the part before the colon (``table`` of ``table:que_jobs``); empty for any."""
+    metric: str = ""
+    """Name of the sample's metric; empty if it is the measure's name."""
+    combine: Literal["max", "sum"] = "max"
+    """How the samples of several subjects or servers at one moment become one value."""
+    is_counter: bool = False
+    """Whether the metric only grows, from its server's start."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromTable:
+    """The source is a table of the run's folder; a module of the pipeline derives the measure from it."""
+
+    table: str
+    by_time: bool = False
+    """Whether the module gives single values with their times, which are then counted by second and by phase as events are."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measure:
     """Something measured in every phase."""
 
     name: str
     """Ends in its unit, where it has one."""
-    meaning: str
+    unit: str
+    """``ms``, ``s``, ``bytes``, ``%``, ``µs``, or what is counted (``jobs``, ``tuples``); empty for a plain number."""
+    source: FromEvents | FromSamples | FromTable
     statistics: tuple[str, ...]
-    """`DISTRIBUTION`: of single calls. `SERIES`: of samples; ``slope`` is by least squares, per second. `COUNT`: ``rate`` is
-    per second of the phase."""
+    label: str
+    """What reports and charts call it, without its unit."""
+    meaning: str
+    better: Better = "lower"
+    """Which of two values a user prefers, all else being equal."""
+    chart: str | None = None
+    """Title of the report's chart that draws it second by second."""
+    prometheus_name: str = ""
+    """Name of its series in base units (seconds, ratios), without the prefix ``stallbench_``; empty if it has none."""
+    by_second: tuple[str, ...] = ()
+    """Of single values: the statistics that the table ``windows`` has for each second."""
+    in_report: tuple[str, ...] = ()
+    """The statistics that the report's table of phases shows."""
+    share_of: str = ""
+    """The measure that the statistic ``share`` is a share of."""
     is_of_run: bool = False
-    """Whether it is of the whole run only: an order has no phases."""
-    better: Literal["higher", "lower"] = "lower"
-    """Which of two values a user would rather have, all else being equal."""
+    """Whether it is of the whole run only: an order, for example, has no phases."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it counts single events, so that it is 0, not unknown, where nothing happened."""
+        by_time = isinstance(self.source, FromEvents) or (isinstance(self.source, FromTable) and self.source.by_time)
+        return by_time and "count" in self.statistics
 
 
+_CLAIM = (Event.CLAIMED,)
+_ENQUEUE = (Event.ENQUEUED,)
+_COMPLETE = (Event.COMPLETED,)
+_CLAIM_CALLS = (Event.CLAIMED, Event.EMPTY, Event.LOST_RACE)
+_RAISED = (Event.ERROR, Event.RETRIED)
+_QUANTILES = ("p50", "p95", "p99")
+
+# A table: each entry says what is measured, then where it is shown.
+# fmt: off
 MEASURES: dict[str, Measure] = {
     measure.name: measure
     for measure in (
-        Measure(name="claim_ms", meaning="claims that got a job, from the call to the claimed row", statistics=DISTRIBUTION),
-        Measure(name="claim_call_ms", meaning="all calls of claim: also empty ones and lost races", statistics=DISTRIBUTION),
-        Measure(name="enqueue_ms", meaning="calls of enqueue", statistics=DISTRIBUTION),
-        Measure(name="complete_ms", meaning="calls of complete", statistics=DISTRIBUTION),
-        Measure(
-            name="latency_ms",
-            meaning="from when the schedule wanted the job enqueued to its completion, of jobs completed in the phase",
-            statistics=DISTRIBUTION,
-        ),
-        Measure(
-            name="lag_ms",
-            meaning="how late the enqueue began behind its schedule",
-            statistics=DISTRIBUTION,
-        ),
-        Measure(name="enqueued", meaning="jobs enqueued", statistics=COUNT, better="higher"),
-        Measure(name="completed", meaning="completions", statistics=COUNT, better="higher"),
-        Measure(name="claimed", meaning="claims that got a job", statistics=COUNT, better="higher"),
-        Measure(name="failed", meaning="executions that failed", statistics=COUNT),
-        Measure(name="empty", meaning="claims that found nothing", statistics=COUNT),
-        Measure(name="lost_race", meaning="claims that a re-check took back", statistics=COUNT),
-        Measure(name="errors", meaning="calls that raised", statistics=COUNT),
-        Measure(name="refused", meaning="jobs that a full queue did not take", statistics=COUNT),
-        Measure(
-            name="claim_round",
-            meaning="round in which a job is claimed where workers choose among the first N, N picks a round",
-            statistics=("mean", "max"),
-            is_of_run=True,
-        ),
-        Measure(
-            name="retried",
-            meaning="calls that raised and that the queue itself tried again; per job completed",
-            statistics=(*COUNT, "per_job"),
-        ),
-        Measure(name="re_executions", meaning="executions of jobs that had been executed before", statistics=COUNT),
-        Measure(
-            name="re_executed_after_ms",
-            meaning="from the claim of a job's execution to that of its next one",
-            statistics=DISTRIBUTION,
-        ),
-        Measure(name="deadlocks_in_claim", meaning="claims that the server rolled back to break a deadlock", statistics=COUNT),
-        Measure(
-            name="deadlocks_in_complete", meaning="completions that the server rolled back to break a deadlock", statistics=COUNT
-        ),
-        Measure(
-            name="deadlocks_in_enqueue", meaning="enqueues that the server rolled back to break a deadlock", statistics=COUNT
-        ),
-        Measure(
-            name="order_diff",
-            meaning="places between an execution and its job's turn",
-            statistics=("mean", "p99", "max"),
-            is_of_run=True,
-        ),
-        Measure(
-            name="claim_by_position",
-            meaning="claim time against how many jobs were claimed before, a straight line: its slope in µs for each of them, claim time at "
-            "its first and at its last place, how many times longer the last is, and how well it fits; of runs with a backlog",
-            statistics=("slope_us", "first_ms", "last_ms", "times", "r2"),
-            is_of_run=True,
-        ),
-        Measure(
-            name="stalled_s",
-            meaning="seconds in which nothing was completed although jobs waited",
-            statistics=("total", "longest"),
-        ),
-        Measure(
-            name="recovery_s",
-            meaning="from the end of the phase's faults to the next completion, to 90 % of the baseline's rate, to no more open jobs than there",
-            statistics=("to_first_completion", "to_rate", "to_empty_backlog"),
-        ),
-        Measure(
-            name="lost",
-            meaning="jobs that nobody has, and nobody did, although their enqueue was acknowledged",
-            statistics=("count",),
-            is_of_run=True,
-        ),
-        Measure(
-            name="start_delay_ms",
-            meaning="from when a scheduled job was due to its claim",
-            statistics=DISTRIBUTION,
-        ),
-        Measure(name="duplicates", meaning="jobs with a second completion in the phase", statistics=("count",)),
-        Measure(name="depth", meaning="jobs ready and not claimed", statistics=SERIES),
-        Measure(name="oldest_job_s", meaning="age of the oldest job that is ready", statistics=SERIES),
-        Measure(name="dead_tuples", meaning="dead tuples of the queue's tables", statistics=SERIES),
-        Measure(
-            name="history_list_length", meaning="transactions whose old row versions InnoDB has not purged", statistics=SERIES
-        ),
-        Measure(name="replica_history_list_length", meaning="the same on the replica that has the most", statistics=SERIES),
-        Measure(name="live_tuples", meaning="live tuples of the queue's tables", statistics=SERIES),
-        Measure(name="table_bytes", meaning="size of the queue's tables without indexes", statistics=SERIES),
-        Measure(name="index_bytes", meaning="size of the queue's indexes", statistics=SERIES),
-        Measure(name="oldest_transaction_s", meaning="age of the oldest transaction on any server", statistics=SERIES),
-        Measure(name="horizon_age_s", meaning="age of the primary's oldest horizon holder", statistics=SERIES),
-        Measure(name="horizon_age_xids", meaning="the horizon's age in transactions", statistics=SERIES),
-        Measure(name="blocked_backends", meaning="backends waiting for another's lock", statistics=SERIES),
-        Measure(name="deadlocks", meaning="deadlocks that the server broke", statistics=("count",)),
-        Measure(name="advisory_locks", meaning="advisory locks of the session that holds the most", statistics=SERIES),
-        Measure(name="row_lock_wait_ms", meaning="time that statements have waited for rows, of all sessions", statistics=COUNT),
-        Measure(name="conflicts", meaning="queries of a replica that recovery cancelled", statistics=("count",)),
-        Measure(name="replication_lag_bytes", meaning="bytes that the replica is behind", statistics=SERIES),
-        Measure(name="wal_bytes", meaning="WAL written; per job completed", statistics=(*COUNT, "per_job")),
-        Measure(name="updates", meaning="rows of the queue's tables that were updated", statistics=COUNT),
-        Measure(
-            name="hot_updates",
-            meaning="those of them that touched no index; their share, 0 to 1",
-            statistics=(*COUNT, "share"),
-            better="higher",
-        ),
-        Measure(name="cpu_percent", meaning="of the whole host, 0 to 100", statistics=SERIES),
-        Measure(name="notification_queue_percent", meaning="how full the notification queue is", statistics=SERIES),
-        Measure(name="notification_queue_bytes", meaning="what the notification queue holds, in whole pages", statistics=SERIES),
-        Measure(name="notify_lock_waits", meaning="commits with a NOTIFY that wait for another's", statistics=SERIES),
-        Measure(
-            name="stuck_clients", meaning="sessions that for a second have waited for their client to read", statistics=SERIES
-        ),
-        Measure(name="autovacuum_workers_busy", meaning="autovacuum workers that there are", statistics=SERIES),
-        Measure(
-            name="autovacuum_workers_free", meaning="autovacuum workers that could still come", statistics=SERIES, better="higher"
-        ),
-        Measure(
-            name="vacuum_overdue_s",
-            meaning="for how long a table of the queue has had too many dead tuples without being vacuumed",
-            statistics=SERIES,
-        ),
+        Measure("completed", "jobs", FromEvents(_COMPLETE), COUNT, "completed", "completions that the queue confirmed",
+                better="higher", chart="Throughput", prometheus_name="jobs_completed", in_report=("rate",)),
+        Measure("claim_ms", "ms", FromEvents(_CLAIM, "duration"), DISTRIBUTION, "claim time",
+                "claims that got a job, from the call to the claimed row", chart="Claim time", prometheus_name="claim_seconds",
+                by_second=("p50", "p95", "p99", "max"), in_report=_QUANTILES),
+        Measure("claim_call_ms", "ms", FromEvents(_CLAIM_CALLS, "duration"), DISTRIBUTION, "time of claim calls",
+                "all calls of claim, including those that found nothing or lost a race", by_second=("p95",)),
+        Measure("enqueue_ms", "ms", FromEvents(_ENQUEUE, "duration"), DISTRIBUTION, "enqueue time", "calls of enqueue",
+                prometheus_name="enqueue_seconds", by_second=("p95",)),
+        Measure("complete_ms", "ms", FromEvents(_COMPLETE, "duration"), DISTRIBUTION, "complete time", "calls of complete",
+                prometheus_name="complete_seconds", by_second=("p95",)),
+        Measure("latency_ms", "ms", FromTable("jobs", by_time=True), DISTRIBUTION, "latency",
+                "from a job's intended time of enqueue to its first completion, of jobs completed in the phase",
+                chart="Latency from the intended time", by_second=_QUANTILES, in_report=("p95",)),
+        Measure("lag_ms", "ms", FromEvents(_ENQUEUE, "lag"), DISTRIBUTION, "schedule lag",
+                "how long after its intended time the enqueue began", by_second=("p50", "p99"), in_report=("p99",)),
+        Measure("enqueued", "jobs", FromEvents(_ENQUEUE), COUNT, "enqueued", "jobs that the queue accepted", better="higher",
+                chart="Throughput", prometheus_name="jobs_enqueued"),
+        Measure("claimed", "jobs", FromEvents(_CLAIM), COUNT, "claimed", "claims that got a job", better="higher",
+                prometheus_name="jobs_claimed"),
+        Measure("failed", "jobs", FromEvents((Event.FAILED,)), COUNT, "failed", "executions that failed",
+                prometheus_name="jobs_failed"),
+        Measure("empty", "calls", FromEvents((Event.EMPTY,)), COUNT, "empty claims", "claims that found nothing",
+                prometheus_name="claims_empty"),
+        Measure("lost_race", "calls", FromEvents((Event.LOST_RACE,)), COUNT, "lost races", "claims that a re-check took back",
+                prometheus_name="claims_lost_race", in_report=("count",)),
+        Measure("errors", "calls", FromEvents((Event.ERROR,)), COUNT, "errors", "calls that ended with an error",
+                prometheus_name="errors"),
+        Measure("refused", "jobs", FromEvents((Event.REFUSED,)), COUNT, "refused", "jobs that a full queue refused"),
+        Measure("retried", "calls", FromEvents((Event.RETRIED,)), COUNT_PER_JOB, "retried",
+                "errors after which the queue's own policy tried again"),
+        Measure("re_executions", "executions", FromTable("duplicates", by_time=True), COUNT, "re-executions",
+                "executions of jobs that had been executed before", chart="Re-executions", in_report=("count",)),
+        Measure("re_executed_after_ms", "ms", FromTable("duplicates", by_time=True), DISTRIBUTION, "time to re-execution",
+                "from the claim of one execution of a job to the claim of the next"),
+        Measure("duplicates", "jobs", FromTable("duplicates", by_time=True), ("count",), "duplicates",
+                "jobs that were completed a second time in the phase"),
+        Measure("deadlocks_in_claim", "calls", FromEvents(_RAISED, deadlock_in="claim"), COUNT, "deadlocks, claim rolled back",
+                "claims that the server rolled back to break a deadlock", chart="Rolled back to break a deadlock",
+                in_report=("count",)),
+        Measure("deadlocks_in_complete", "calls", FromEvents(_RAISED, deadlock_in="complete"), COUNT,
+                "deadlocks, completion rolled back", "completions that the server rolled back to break a deadlock",
+                chart="Rolled back to break a deadlock", in_report=("count",)),
+        Measure("deadlocks_in_enqueue", "calls", FromEvents(_RAISED, deadlock_in="enqueue"), COUNT,
+                "deadlocks, enqueue rolled back", "enqueues that the server rolled back to break a deadlock"),
+        Measure("start_delay_ms", "ms", FromTable("jobs", by_time=True), DISTRIBUTION, "start delay",
+                "from the due time of a scheduled job to its claim"),
+        Measure("stalled_s", "s", FromTable("windows"), ("total", "longest"), "stalled",
+                "whole seconds in which nothing was completed although jobs waited, in the queue or to be enqueued",
+                in_report=("longest",)),
+        Measure("recovery_s", "s", FromTable("recoveries"), ("to_first_completion", "to_rate", "to_empty_backlog"), "recovery",
+                "from the end of the phase's faults to the next completion, to 90 % of the baseline's rate, to no more open jobs than in the baseline"),
+        Measure("lost", "jobs", FromTable("jobs"), ("count",), "lost jobs",
+                "jobs whose enqueue was confirmed and that are neither done nor in the queue", is_of_run=True),
+        Measure("order_diff", "positions", FromTable("order"), ("mean", "p99", "max"), "order difference",
+                "positions between an execution and the one that its job had when it was enqueued", is_of_run=True),
+        Measure("claim_round", "rounds", FromTable("rounds"), ("mean", "max"), "claim round",
+                "round of N picks in which a job is claimed, where workers choose among the first N jobs", is_of_run=True),
+        Measure("claim_by_position", "", FromTable("jobs"), ("slope_us", "first_ms", "last_ms", "times", "r2"),
+                "claim time by position",
+                "claim time against the number of jobs claimed before, as a straight line; of runs with a backlog",
+                is_of_run=True),
+        Measure("depth", "jobs", FromSamples("queue"), SERIES, "queue depth", "jobs ready and not claimed", chart="Queue depth",
+                prometheus_name="queue_depth", in_report=("last",)),
+        Measure("oldest_job_s", "s", FromSamples("queue"), SERIES, "oldest job", "age of the oldest job that is ready",
+                prometheus_name="oldest_job_seconds"),
+        Measure("dead_tuples", "tuples", FromSamples("table", combine="sum"), SERIES_PER_JOB, "dead tuples",
+                "dead tuples of the queue's tables (PostgreSQL)", chart="Dead tuples", prometheus_name="dead_tuples",
+                in_report=("max",)),
+        Measure("history_list_length", "transactions", FromSamples("server"), SERIES_PER_JOB, "history list length",
+                "transactions whose old row versions InnoDB has not purged", chart="History list length",
+                prometheus_name="history_list_length", in_report=("max",)),
+        Measure("replica_history_list_length", "transactions", FromSamples("server"), SERIES, "history list length, replica",
+                "the same, on the replica that has the longest", prometheus_name="history_list_length", in_report=("max",)),
+        Measure("live_tuples", "tuples", FromSamples("table", combine="sum"), SERIES, "live tuples",
+                "live tuples of the queue's tables", prometheus_name="live_tuples"),
+        Measure("table_bytes", "bytes", FromSamples("table", combine="sum"), SERIES, "table size",
+                "size of the queue's tables without indexes", prometheus_name="table_bytes"),
+        Measure("index_bytes", "bytes", FromSamples("index", combine="sum"), SERIES, "index size",
+                "size of the indexes of the queue's tables", prometheus_name="index_bytes"),
+        Measure("oldest_transaction_s", "s", FromSamples("server"), SERIES, "oldest transaction",
+                "age of the oldest transaction on any server", chart="Oldest transaction",
+                prometheus_name="oldest_transaction_seconds"),
+        Measure("horizon_age_s", "s", FromSamples("server"), SERIES, "horizon age",
+                "age of the oldest holder of the primary's horizon", prometheus_name="horizon_age_seconds"),
+        Measure("horizon_age_xids", "transactions", FromSamples("server"), SERIES, "horizon age",
+                "transactions begun since the primary's horizon", prometheus_name="horizon_age_transactions"),
+        Measure("blocked_backends", "sessions", FromSamples("server", combine="sum"), SERIES, "blocked sessions",
+                "sessions that wait for another session's lock", prometheus_name="blocked_backends"),
+        Measure("deadlocks", "deadlocks", FromSamples("server", combine="sum", is_counter=True), ("count",), "deadlocks",
+                "deadlocks that the server broke", prometheus_name="deadlocks", in_report=("count",)),
+        Measure("row_lock_wait_ms", "ms", FromSamples("server", combine="sum", is_counter=True), COUNT, "row lock waits",
+                "time that statements of all sessions waited for row locks (InnoDB)", prometheus_name="row_lock_wait_seconds",
+                in_report=("rate",)),
+        Measure("advisory_locks", "locks", FromSamples("server"), SERIES, "advisory locks",
+                "advisory locks of the session that holds the most, for a queue that takes any"),
+        Measure("conflicts", "queries", FromSamples("server", combine="sum", is_counter=True), ("count",), "recovery conflicts",
+                "queries of a replica that recovery cancelled", prometheus_name="recovery_conflicts"),
+        Measure("replication_lag_bytes", "bytes", FromSamples("", "lag_bytes"), SERIES, "replication lag",
+                "bytes of WAL that the replica is behind", prometheus_name="replication_lag_bytes"),
+        Measure("wal_bytes", "bytes", FromSamples("server", combine="sum", is_counter=True), COUNT_PER_JOB, "WAL",
+                "WAL, or redo log, written", prometheus_name="wal_bytes"),
+        Measure("updates", "tuples", FromSamples("table", combine="sum", is_counter=True), COUNT, "updates",
+                "rows of the queue's tables that were updated (PostgreSQL)", prometheus_name="table_updates"),
+        Measure("hot_updates", "tuples", FromSamples("table", combine="sum", is_counter=True), (*COUNT, "share"), "HOT updates",
+                "updates that touched no index; `share` of all updates, 0 to 1", better="higher",
+                prometheus_name="table_hot_updates", share_of="updates"),
+        Measure("cpu_percent", "%", FromSamples("host"), SERIES, "host CPU", "use of all the host's cores, 0 to 100",
+                prometheus_name="host_cpu_ratio", in_report=("mean",)),
+        Measure("notification_queue_percent", "%", FromSamples("server"), SERIES, "notification queue",
+                "how full the notification queue (`LISTEN`, `NOTIFY`) is", prometheus_name="notification_queue_ratio"),
+        Measure("notification_queue_bytes", "bytes", FromSamples("server"), SERIES, "notification queue",
+                "content of the notification queue, in whole pages"),
+        Measure("notify_lock_waits", "sessions", FromSamples("server"), SERIES, "NOTIFY lock waits",
+                "commits with a `NOTIFY` that wait for another's", prometheus_name="notify_lock_waits"),
+        Measure("stuck_clients", "sessions", FromSamples("server"), SERIES, "stuck clients",
+                "sessions that have waited for a second or more for their client to read (ClientWrite)",
+                prometheus_name="stuck_clients"),
+        Measure("autovacuum_workers_busy", "workers", FromSamples("server"), SERIES, "autovacuum workers, busy",
+                "autovacuum workers that are running", prometheus_name="autovacuum_workers_busy"),
+        Measure("autovacuum_workers_free", "workers", FromSamples("server"), SERIES, "autovacuum workers, free",
+                "autovacuum workers that the server could still start", better="higher",
+                prometheus_name="autovacuum_workers_free"),
+        Measure("vacuum_overdue_s", "s", FromSamples("table"), SERIES, "vacuum overdue",
+                "how long a table of the queue has had more dead tuples than autovacuum's threshold without being vacuumed",
+                prometheus_name="vacuum_overdue_seconds"),
     )
 }
+# fmt: on
+"""Every measure by its name, in the order in which reports and docs list them."""
 
 
 def metric_names() -> list[str]:
-    """Every metric that an expectation can name, in order of the table above."""
+    """Return every metric that an expectation can name, in the order of `MEASURES`."""
     return [f"{measure.name}.{statistic}" for measure in MEASURES.values() for statistic in measure.statistics]
+
+
+def split_metric(metric: str) -> tuple[str, str]:
+    """Return the measure's name and the statistic of ``metric``."""
+    measure, _, statistic = metric.partition(".")
+    return measure, statistic
+
+
+def measure_of(metric: str) -> Measure | None:
+    """Return the measure that ``metric`` is of; none if there is no such measure."""
+    return MEASURES.get(split_metric(metric)[0])

@@ -8,6 +8,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from stallbench.measures import WHOLE_RUN
+
 
 def make_rows(spark: SparkSession, rows: Sequence[Mapping[str, object]], columns: str) -> DataFrame:
     """Return ``rows`` as a DataFrame with ``columns``, declared in Spark's words (``name string, held boolean``)."""
@@ -23,9 +25,6 @@ def read_columns(declaration: str) -> list[StructField]:
     columns = StructType.fromDDL(declaration)
     assert isinstance(columns, StructType), f"{declaration!r} declares no columns"
     return columns.fields
-
-
-WHOLE_RUN = "run"
 
 
 def as_phase_rows(figures: DataFrame, measure: str, statistics: Sequence[str], phase: Column | None = None) -> DataFrame:

@@ -27,13 +27,14 @@ from stallbench.pipeline.holders import make_holders
 from stallbench.pipeline.injections import make_faults
 from stallbench.pipeline.jobs import make_jobs
 from stallbench.pipeline.measurements import (
-    keep_places,
-    points_of_deadlocks,
-    points_of_duplicates,
-    points_of_events,
-    points_of_jobs,
-    points_of_re_executions,
-    points_of_samples,
+    keep_silent_times,
+    measure_deadlocks,
+    measure_duplicates,
+    measure_each_event,
+    measure_each_sample,
+    measure_latency,
+    measure_re_executions,
+    measure_start_delays,
 )
 from stallbench.pipeline.order import choose_partitions, make_order, make_order_metrics
 from stallbench.pipeline.overdue import make_overdue
@@ -46,12 +47,12 @@ from stallbench.pipeline.rounds import MOST_JOBS, make_round_metrics, make_round
 from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
 from stallbench.pipeline.session import LOCAL, fit_to, is_small, open_session
 from stallbench.pipeline.stalls import make_stalls
-from stallbench.pipeline.statistics import measure_events, measure_samples
+from stallbench.pipeline.statistics import summarize_events, summarize_samples
 from stallbench.pipeline.stuck_clients import make_stuck_clients
 from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import make_time_axis
 from stallbench.pipeline.vacuum_waits import make_vacuum_waits
-from stallbench.pipeline.waiting import find_preconditions, make_waiting, points_of_delays
+from stallbench.pipeline.waiting import find_preconditions, make_waiting
 from stallbench.pipeline.windows import make_windows
 from stallbench.pipeline.writing import Writing
 
@@ -99,19 +100,18 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         executions = find_executions(of_duplicates, facts)
         again = second_completions(of_duplicates)
         preconditions = find_preconditions(events).persist()
-        points = (
-            points_of_events(events),
-            points_of_jobs(jobs),
-            points_of_deadlocks(events),
-            points_of_duplicates(again),
-            points_of_re_executions(executions),
-            points_of_delays(preconditions, jobs),
-            keep_places(spark, axis, records.first_ns),
+        of_events = (
+            measure_each_event(events),
+            measure_latency(jobs),
+            measure_deadlocks(events),
+            measure_duplicates(again),
+            measure_re_executions(executions),
+            measure_start_delays(preconditions, jobs),
+            keep_silent_times(spark, axis, records.first_ns),
         )
-        sampled = measure_samples(points_of_samples(samples), axis)
-        measured = (
-            measure_events(reduce(DataFrame.unionByName, points), axis).unionByName(sampled, allowMissingColumns=True).persist()
-        )
+        counted = summarize_events(reduce(DataFrame.unionByName, of_events), axis)
+        sampled = summarize_samples(measure_each_sample(samples), axis)
+        measured = counted.unionByName(sampled, allowMissingColumns=True).persist()
         windows = make_windows(measured, axis).persist()
         writing.start("windows", lambda: windows)
         may_miss, refused = may_have_missed_enqueues(records, facts), count_refused(records)

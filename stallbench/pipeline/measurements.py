@@ -1,166 +1,127 @@
-"""Everything that is measured, in one form: a *point* is one value of one measure at one moment.
+"""Everything that is measured, in one form: a *measurement* is one value of one measure at one moment.
 
-Points of events are ``t_ns, measure, value, weight``: the weight is 1, the value is null where only the event counts. A weight of 0 only keeps
-a place, so that a second or a phase in which nothing happened is not missing. Points of samples are ``t_ns, measure, value, increase``: the
-increase is by how much a counter has grown since the sample before.
+Measurements of events are ``t_ns, measure, value, weight``. The weight is 1; the value is null where only the event counts. A weight of 0
+adds nothing, and keeps the row of a second or a phase in which nothing happened. Measurements of samples are ``t_ns, measure, value,
+increase``: the increase is by how much a counter has grown since the sample before.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from stallbench.engines.error_kinds import DEADLOCK_CODES
+from stallbench.measures import MEASURES, FromEvents, FromSamples
 from stallbench.pipeline.duplicates import re_executions
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.records.events import Event
 
 NS_PER_MS = 1_000_000
 
-COUNTED = {
-    "enqueued": "enqueue_ms",
-    "claimed": "claim_ms",
-    "completed": "complete_ms",
-    "failed": "failed",
-    "empty": "empty",
-    "lost_race": "lost_race",
-    "errors": "errors",
-    "refused": "refused",
-    "retried": "retried",
-    "duplicates": "duplicates",
-    "re_executions": "re_executions",
-    "deadlocks_in_claim": "deadlocks_in_claim",
-    "deadlocks_in_complete": "deadlocks_in_complete",
-    "deadlocks_in_enqueue": "deadlocks_in_enqueue",
-}
-"""By name of the measure that counts events: the measure of which every such event is a point."""
 
+def counted_measures() -> dict[str, str]:
+    """Return, by name of each measure that counts events, the measure whose measurements are counted.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """The samples that a measure is made of.
-
-    All samples of one collector at one moment have the same time. Where several subjects or servers share a measure, it is their sum or
-    the greatest of them.
+    A measure that has a value at each of the same events (``enqueue_ms`` of ``enqueued``) is counted in its place, so that an event is one
+    measurement and not two.
     """
-
-    subject: str
-    """What the sample's subject is before its colon, if it has one (``table`` of ``table:que_jobs``); empty for any."""
-    metric: str
-    is_sum: bool = False
-    is_counter: bool = False
-    """Whether it only grows, from its server's start."""
-
-
-SAMPLED = {
-    "depth": Source(subject="queue", metric="depth"),
-    "oldest_job_s": Source(subject="queue", metric="oldest_job_s"),
-    "dead_tuples": Source(subject="table", metric="dead_tuples", is_sum=True),
-    "history_list_length": Source(subject="server", metric="history_list_length"),
-    "replica_history_list_length": Source(subject="server", metric="replica_history_list_length"),
-    "updates": Source(subject="table", metric="updates", is_sum=True, is_counter=True),
-    "hot_updates": Source(subject="table", metric="hot_updates", is_sum=True, is_counter=True),
-    "live_tuples": Source(subject="table", metric="live_tuples", is_sum=True),
-    "table_bytes": Source(subject="table", metric="table_bytes", is_sum=True),
-    "index_bytes": Source(subject="index", metric="index_bytes", is_sum=True),
-    "oldest_transaction_s": Source(subject="server", metric="oldest_transaction_s"),
-    "horizon_age_s": Source(subject="server", metric="horizon_age_s"),
-    "horizon_age_xids": Source(subject="server", metric="horizon_age_xids"),
-    "blocked_backends": Source(subject="server", metric="blocked_backends", is_sum=True),
-    "deadlocks": Source(subject="server", metric="deadlocks", is_sum=True, is_counter=True),
-    "advisory_locks": Source(subject="server", metric="advisory_locks"),
-    "row_lock_wait_ms": Source(subject="server", metric="row_lock_wait_ms", is_sum=True, is_counter=True),
-    "conflicts": Source(subject="server", metric="conflicts", is_sum=True, is_counter=True),
-    "replication_lag_bytes": Source(subject="", metric="lag_bytes"),
-    "wal_bytes": Source(subject="server", metric="wal_bytes", is_sum=True, is_counter=True),
-    "cpu_percent": Source(subject="host", metric="cpu_percent"),
-    "notification_queue_percent": Source(subject="server", metric="notification_queue_percent"),
-    "notification_queue_bytes": Source(subject="server", metric="notification_queue_bytes"),
-    "notify_lock_waits": Source(subject="server", metric="notify_lock_waits"),
-    "stuck_clients": Source(subject="server", metric="stuck_clients"),
-    "autovacuum_workers_busy": Source(subject="server", metric="autovacuum_workers_busy"),
-    "autovacuum_workers_free": Source(subject="server", metric="autovacuum_workers_free"),
-    "vacuum_overdue_s": Source(subject="table", metric="vacuum_overdue_s"),
-}
-"""By name of the measure."""
-
-
-def points_of_events(events: DataFrame) -> DataFrame:
-    """Return the points of single events."""
-    ms = F.col("duration_ns") / NS_PER_MS
-    began_ns = F.col("t_ns") - F.col("duration_ns")
-    lag_ms = F.greatest(began_ns - F.col("intended_ns"), F.lit(0)) / NS_PER_MS
-    measures: dict[Event, dict[str, Column | None]] = {
-        Event.ENQUEUED: {"enqueue_ms": ms, "lag_ms": lag_ms},
-        Event.CLAIMED: {"claim_ms": ms, "claim_call_ms": ms},
-        Event.EMPTY: {"claim_call_ms": ms, "empty": None},
-        Event.LOST_RACE: {"claim_call_ms": ms, "lost_race": None},
-        Event.COMPLETED: {"complete_ms": ms},
-        Event.FAILED: {"failed": None},
-        Event.ERROR: {"errors": None},
-        Event.RETRIED: {"retried": None},
-        Event.REFUSED: {"refused": None},
+    valued: dict[tuple[Event, ...], str] = {}
+    for measure in MEASURES.values():
+        if isinstance(measure.source, FromEvents) and measure.source.value is not None:
+            valued.setdefault(measure.source.events, measure.name)
+    return {
+        measure.name: valued.get(measure.source.events, measure.name)
+        if isinstance(measure.source, FromEvents) and not measure.source.deadlock_in
+        else measure.name
+        for measure in MEASURES.values()
+        if measure.is_counted
     }
+
+
+def sampled_measures() -> dict[str, FromSamples]:
+    """Return the sources of all measures that collectors sample, by the measure's name."""
+    return {measure.name: measure.source for measure in MEASURES.values() if isinstance(measure.source, FromSamples)}
+
+
+def measure_each_event(events: DataFrame) -> DataFrame:
+    """Return the measurements of single events."""
+    began_ns = F.col("t_ns") - F.col("duration_ns")
+    values = {
+        "duration": F.col("duration_ns") / NS_PER_MS,
+        "lag": F.greatest(began_ns - F.col("intended_ns"), F.lit(0)) / NS_PER_MS,
+        None: F.lit(None),
+    }
+    counted = counted_measures()
+    of_event: dict[Event, list[Column]] = {}
+    for measure in MEASURES.values():
+        source = measure.source
+        if isinstance(source, FromEvents) and not source.deadlock_in and counted.get(measure.name) in (None, measure.name):
+            for event in source.events:
+                of_event.setdefault(event, []).append(_name_value(measure.name, values[source.value]))
     found = F.lit(None)
-    for event, values in measures.items():
-        here = F.array(*(F.struct(F.lit(name).alias("measure"), _double(value).alias("value")) for name, value in values.items()))
-        found = F.when(F.col("event") == event, here).otherwise(found)
-    return _as_points(events.filter(F.col("event").isin(list(measures))).select("t_ns", F.inline(found)))
+    for event, measured in of_event.items():
+        found = F.when(F.col("event") == event, F.array(*measured)).otherwise(found)
+    return _with_weight(events.filter(F.col("event").isin(list(of_event))).select("t_ns", F.inline(found)))
 
 
-def points_of_deadlocks(events: DataFrame) -> DataFrame:
-    """Return a point for each call that the server rolled back to break a deadlock, whether the queue tried again or not."""
-    move = F.regexp_extract(
-        F.coalesce("detail", F.lit("")), rf"^(?:{'|'.join(sorted(DEADLOCK_CODES))}) in (claim|complete|enqueue)\b", 1
-    )
-    victims = events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED)).select("t_ns", move.alias("move"))
-    measure = F.concat(F.lit("deadlocks_in_"), F.col("move"))
-    return _as_points(victims.filter("move <> ''").select("t_ns", measure.alias("measure"), _double(None).alias("value")))
+def measure_deadlocks(events: DataFrame) -> DataFrame:
+    """Return a measurement for each call that the server rolled back to break a deadlock, whether the queue tried again or not."""
+    sources = {name: measure.source for name, measure in MEASURES.items() if isinstance(measure.source, FromEvents)}
+    measures = {source.deadlock_in: name for name, source in sources.items() if source.deadlock_in}
+    codes, operations = "|".join(sorted(DEADLOCK_CODES)), "|".join(measures)
+    operation = F.regexp_extract(F.coalesce("detail", F.lit("")), rf"^(?:{codes}) in ({operations})\b", 1)
+    names = F.create_map(*(F.lit(text) for pair in measures.items() for text in pair))
+    victims = events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED)).select("t_ns", names[operation].alias("measure"))
+    return _with_weight(victims.filter("measure IS NOT NULL").select("*", _double(None).alias("value")))
 
 
-def points_of_re_executions(executions: DataFrame) -> DataFrame:
-    """Return points for each execution of a job but its first, from the executions of jobs that have several."""
-    again = re_executions(executions)
+def measure_re_executions(executions: DataFrame) -> DataFrame:
+    """Return the measurements of each execution of a job but its first, from the executions of jobs that have several."""
     after_ms = (F.col("claimed_ns") - F.col("before_ns")) / NS_PER_MS
-    both = F.array(
-        F.struct(F.lit("re_executions").alias("measure"), _double(None).alias("value")),
-        F.struct(F.lit("re_executed_after_ms").alias("measure"), _double(after_ms).alias("value")),
-    )
-    return _as_points(again.select(F.col("claimed_ns").alias("t_ns"), F.inline(both)))
+    both = F.array(_name_value("re_executions", F.lit(None)), _name_value("re_executed_after_ms", after_ms))
+    return _with_weight(re_executions(executions).select(F.col("claimed_ns").alias("t_ns"), F.inline(both)))
 
 
-def points_of_jobs(jobs: DataFrame) -> DataFrame:
+def measure_latency(jobs: DataFrame) -> DataFrame:
     """Return the latency of each job at its first completion."""
     completed = jobs.filter("first_completed_ns IS NOT NULL")
     latency = completed.select(
         F.col("first_completed_ns").alias("t_ns"), F.lit("latency_ms").alias("measure"), F.col("latency_ms").alias("value")
     )
-    return _as_points(latency)
+    return _with_weight(latency)
 
 
-def points_of_duplicates(second_completions: DataFrame) -> DataFrame:
-    """Return a point for each second completion of a job, given as ``t_ns``."""
-    return _as_points(second_completions.select("t_ns", F.lit("duplicates").alias("measure"), _double(None).alias("value")))
+def measure_duplicates(second_completions: DataFrame) -> DataFrame:
+    """Return a measurement for each second completion of a job, given as ``t_ns``."""
+    return _with_weight(second_completions.select("t_ns", F.lit("duplicates").alias("measure"), _double(None).alias("value")))
 
 
-def points_of_samples(samples: DataFrame) -> DataFrame:
-    """Return the points of what was sampled.
+def measure_start_delays(preconditions: DataFrame, jobs: DataFrame) -> DataFrame:
+    """Return the start delay of each scheduled job at its first claim: how long after its due time it was claimed."""
+    started = preconditions.filter("kind = 'due'").join(jobs.filter("first_claimed_ns IS NOT NULL"), "job_id")
+    delay_ms = (F.col("first_claimed_ns") - F.col("subject").cast("long")) / NS_PER_MS
+    t_ns = F.col("first_claimed_ns").alias("t_ns")
+    return _with_weight(started.select(t_ns, F.lit("start_delay_ms").alias("measure"), delay_ms.alias("value")))
 
-    A counter that has become less was started anew, and has grown from 0; its first sample tells no growth.
+
+def measure_each_sample(samples: DataFrame) -> DataFrame:
+    """Return the measurements of what was sampled.
+
+    All samples of one collector at one moment have the same time, so that those of several subjects or servers become one measurement. A
+    counter that has become less was started anew, and has grown from 0. The first sample of a counter shows no growth.
     """
+    sampled = sampled_measures()
     subject = F.substring_index("subject", ":", 1)
     measure = F.lit(None).cast("string")
-    for name, source in SAMPLED.items():
-        fits = F.col("metric") == source.metric
+    for name, source in sampled.items():
+        fits = F.col("metric") == (source.metric or name)
         measure = F.when(fits & (subject == source.subject) if source.subject else fits, name).otherwise(measure)
     singles = samples.select("t_ns", "source", "subject", measure.alias("measure"), F.col("number").alias("value")).filter(
         "measure IS NOT NULL AND value IS NOT NULL"
     )
     before = F.lag("value").over(Window.partitionBy("measure", "source", "subject").orderBy("t_ns"))
     grown = F.when(F.col("value") < before, F.col("value")).otherwise(F.col("value") - before)
-    is_sum = F.col("measure").isin([name for name, source in SAMPLED.items() if source.is_sum])
+    is_sum = F.col("measure").isin([name for name, source in sampled.items() if source.combine == "sum"])
     together = (
         singles.withColumn("increase", grown)
         .groupBy("measure", "t_ns")
@@ -169,9 +130,11 @@ def points_of_samples(samples: DataFrame) -> DataFrame:
     return together.select("t_ns", "measure", F.when(is_sum, F.col("sum")).otherwise(F.col("max")).alias("value"), "increase")
 
 
-def keep_places(spark: SparkSession, axis: TimeAxis, first_ns: int | None) -> DataFrame:
-    """Return points of weight 0: one for each second from the first record or second 0 to the last record, and for each stretch one of each
-    measure that counts events.
+def keep_silent_times(spark: SparkSession, axis: TimeAxis, first_ns: int | None) -> DataFrame:
+    """Return measurements of weight 0, which keep the row of a time in which nothing happened.
+
+    There is one for each second from the first record or second 0 to the last record. For each interval there is one of each measure that
+    counts events.
     """
     first_s = min(0, ((axis.start_ns if first_ns is None else first_ns) - axis.start_ns) // NS_PER_S)
     last_s = (axis.last_ns - axis.start_ns) // NS_PER_S
@@ -183,13 +146,17 @@ def keep_places(spark: SparkSession, axis: TimeAxis, first_ns: int | None) -> Da
         .select(
             F.explode(F.lit([interval.start_ns for interval in axis.intervals]).cast("array<long>")).alias("t_ns"),
         )
-        .select("t_ns", F.explode(F.lit(list(COUNTED.values()))).alias("measure"))
+        .select("t_ns", F.explode(F.lit(list(counted_measures().values()))).alias("measure"))
     )
-    return _as_points(seconds.unionByName(starts).withColumn("value", _double(None)), weight=0)
+    return _with_weight(seconds.unionByName(starts).withColumn("value", _double(None)), weight=0)
 
 
-def _as_points(points: DataFrame, *, weight: int = 1) -> DataFrame:
-    return points.select("t_ns", "measure", "value", F.lit(weight).alias("weight"))
+def _with_weight(measurements: DataFrame, *, weight: int = 1) -> DataFrame:
+    return measurements.select("t_ns", "measure", "value", F.lit(weight).alias("weight"))
+
+
+def _name_value(measure: str, value: Column) -> Column:
+    return F.struct(F.lit(measure).alias("measure"), _double(value).alias("value"))
 
 
 def _double(value: Column | None) -> Column:

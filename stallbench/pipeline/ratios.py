@@ -1,36 +1,46 @@
-"""Metrics that are a count over another count of the same stretch."""
+"""Metrics that divide one metric by another of the same phase: ``per_job`` and ``share``."""
 
 from __future__ import annotations
 
-from functools import reduce
-
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-RATIOS = {
-    "hot_updates.share": ("hot_updates", "updates"),
-    "wal_bytes.per_job": ("wal_bytes", "completed"),
-    "retried.per_job": ("retried", "completed"),
-}
-"""By metric: the measures whose ``count`` is above and below the line."""
+from stallbench.measures import MEASURES, Measure
+
+_JOBS = ("completed", "count")
 
 
 def make_ratios(phases: DataFrame) -> DataFrame:
-    """Return the rows of ``phases`` for `RATIOS`, from those of its counts; none where the count below the line is 0 or missing."""
-    counts = phases.filter("statistic = 'count'")
+    """Return the rows of ``phases`` for every ratio that a measure declares; none where the divisor is 0 or missing.
 
-    def count_of(measure: str) -> DataFrame:
-        return counts.filter(F.col("measure") == measure).select("phase", F.col("value").alias(measure))
-
-    def row_of(metric: str, above: str, below: str) -> DataFrame:
-        measure, _, statistic = metric.partition(".")
-        both = count_of(above).join(count_of(below).filter(F.col(below) > 0), "phase")
-        return both.select(
-            "phase",
-            F.lit(measure).alias("measure"),
+    ``per_job``: of a count or a counter, its count; of a series, by how much its largest value exceeds its first in the phase. Both are
+    divided by the jobs completed in the phase. ``share``: its count divided by that of the measure it is a share of. A row's ``count`` is
+    the divisor.
+    """
+    rows = [
+        F.struct(
+            F.lit(measure.name).alias("measure"),
             F.lit(statistic).alias("statistic"),
-            (F.col(above) / F.col(below)).alias("value"),
-            F.col(below).cast("long").alias("count"),
+            F.try_divide(above, below).alias("value"),
+            below.cast("long").alias("count"),
         )
+        for measure in MEASURES.values()
+        for statistic, above, below in _list_ratios(measure)
+    ]
+    ratios = phases.groupBy("phase").agg(F.array(*rows).alias("ratios"))
+    return ratios.select("phase", F.inline("ratios")).filter("value IS NOT NULL")
 
-    return reduce(DataFrame.unionByName, (row_of(metric, *of) for metric, of in RATIOS.items()))
+
+def _list_ratios(measure: Measure) -> list[tuple[str, Column, Column]]:
+    ratios = []
+    if "per_job" in measure.statistics:
+        is_series = "first" in measure.statistics
+        amount = _value(measure.name, "max") - _value(measure.name, "first") if is_series else _value(measure.name, "count")
+        ratios.append(("per_job", amount, _value(*_JOBS)))
+    if "share" in measure.statistics:
+        ratios.append(("share", _value(measure.name, "count"), _value(measure.share_of, "count")))
+    return ratios
+
+
+def _value(measure: str, statistic: str) -> Column:
+    return F.max(F.when((F.col("measure") == measure) & (F.col("statistic") == statistic), F.col("value")))

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.frames import WHOLE_RUN, as_phase_rows, make_rows
+from stallbench.measures import WHOLE_RUN
+from stallbench.pipeline.frames import as_phase_rows, make_rows
 from stallbench.pipeline.run_facts import RunFacts
 from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import NS_PER_S, Interval, TimeAxis
@@ -107,9 +108,9 @@ def make_recovery_metrics(recoveries: DataFrame) -> DataFrame:
     Where one of them never came to it, there is no value.
     """
     slowest = [F.when(F.count(f"{name}_s") == F.count("*"), F.max(f"{name}_s")).alias(name) for name in TO]
-    of_each = recoveries.withColumn("stretch", F.explode(F.array("phase", F.lit(WHOLE_RUN))))
-    figures = of_each.groupBy("stretch").agg(*slowest, F.count("*").alias("count"))
-    return as_phase_rows(figures, "recovery_s", TO, F.col("stretch")).filter("value IS NOT NULL")
+    of_each = recoveries.withColumn("interval", F.explode(F.array("phase", F.lit(WHOLE_RUN))))
+    figures = of_each.groupBy("interval").agg(*slowest, F.count("*").alias("count"))
+    return as_phase_rows(figures, "recovery_s", TO, F.col("interval")).filter("value IS NOT NULL")
 
 
 def _list_ended(facts: RunFacts, axis: TimeAxis) -> list[_Ended]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.frames import WHOLE_RUN, as_phase_rows
+from stallbench.measures import WHOLE_RUN
+from stallbench.pipeline.frames import as_phase_rows
 from stallbench.pipeline.time_axis import TimeAxis
 
 
@@ -14,7 +15,7 @@ def make_stalls(windows: DataFrame, jobs: DataFrame, axis: TimeAxis) -> DataFram
 
     A second is stalled if nothing was completed in it although jobs waited: the queue's depth, as last sampled before its end, was not 0, or
     a job that the schedule had wanted before it was not claimed in it either. The latter needs no sample, which a server that is stuck or
-    gone does not give, and counts what producers could not enqueue. ``total`` counts them, ``longest`` is the longest stretch of them.
+    gone does not give, and counts what producers could not enqueue. ``total`` counts them, ``longest`` is the longest uninterrupted run of them.
     """
     by_time = Window.partitionBy().orderBy("t_s")
     depth = F.last("depth", ignorenulls=True).over(by_time)
@@ -29,20 +30,20 @@ def make_stalls(windows: DataFrame, jobs: DataFrame, axis: TimeAxis) -> DataFram
         "t_s",
         "phase",
         ((F.col("completed") == 0) & ((F.coalesce("depth", F.lit(0)) > 0) | (F.col("waiting") > 0))).alias("is_stalled"),
-    ).toDF("stretch", "t_s", "phase", "is_stalled")
+    ).toDF("interval", "t_s", "phase", "is_stalled")
     measured = [interval.name for interval in axis.intervals]
-    of_stretch = Window.partitionBy("stretch", "is_stalled").orderBy("t_s")
+    of_interval = Window.partitionBy("interval", "is_stalled").orderBy("t_s")
     streaks = (
-        intervals.filter(F.col("stretch").isin(measured))
-        .withColumn("streak", F.col("t_s") - F.row_number().over(of_stretch))
-        .groupBy("stretch", "streak", "is_stalled")
+        intervals.filter(F.col("interval").isin(measured))
+        .withColumn("streak", F.col("t_s") - F.row_number().over(of_interval))
+        .groupBy("interval", "streak", "is_stalled")
         .agg(F.count("*").alias("seconds"))
     )
     stalled_s = F.when(F.col("is_stalled"), F.col("seconds")).otherwise(0)
-    figures = streaks.groupBy("stretch").agg(
+    figures = streaks.groupBy("interval").agg(
         F.sum("seconds").alias("count"), F.sum(stalled_s).alias("total"), F.max(stalled_s).alias("longest")
     )
-    return as_phase_rows(figures, "stalled_s", ("total", "longest"), F.col("stretch"))
+    return as_phase_rows(figures, "stalled_s", ("total", "longest"), F.col("interval"))
 
 
 def _count_waiting(jobs: DataFrame, axis: TimeAxis) -> DataFrame:

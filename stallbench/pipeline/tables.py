@@ -13,7 +13,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stallbench.measures import MEASURES, FromSamples
 from stallbench.pipeline.failures import NoTableError
+
+
+def _list_window_columns() -> str:
+    """Return the columns of ``windows``: a count for each measure of events, statistics of single values, the last of each sampled measure."""
+    counts = [f"{name} long" for name, measure in MEASURES.items() if measure.is_counted]
+    values = [f"{name}_{statistic} double" for name, measure in MEASURES.items() for statistic in measure.by_second]
+    samples = [f"{name} double" for name, measure in MEASURES.items() if isinstance(measure.source, FromSamples)]
+    return ", ".join(["t_s int", "t_ns long", "phase string", *counts, *values, *samples])
+
 
 TABLES = {
     "jobs": (
@@ -21,20 +31,7 @@ TABLES = {
         "first_completed_ns long, claims long, executions long, completions long, failures long, last_process string, "
         "latency_ms double, state string, enqueue_recorded boolean, left_over boolean, held_after_completion boolean"
     ),
-    "windows": (
-        "t_s int, t_ns long, phase string, "
-        "enqueued long, claimed long, completed long, failed long, empty long, lost_race long, errors long, refused long, retried long, "
-        "re_executions long, deadlocks_in_claim long, deadlocks_in_complete long, "
-        "claim_ms_p50 double, claim_ms_p95 double, claim_ms_p99 double, claim_ms_max double, claim_call_ms_p95 double, "
-        "enqueue_ms_p95 double, complete_ms_p95 double, latency_ms_p50 double, latency_ms_p95 double, latency_ms_p99 double, "
-        "lag_ms_p50 double, lag_ms_p99 double, "
-        "depth double, oldest_job_s double, dead_tuples double, history_list_length double, replica_history_list_length double, "
-        "live_tuples double, table_bytes double, index_bytes double, "
-        "oldest_transaction_s double, horizon_age_s double, horizon_age_xids double, blocked_backends double, "
-        "replication_lag_bytes double, wal_bytes double, cpu_percent double, "
-        "notification_queue_percent double, notification_queue_bytes double, notify_lock_waits double, stuck_clients double, "
-        "autovacuum_workers_busy double, autovacuum_workers_free double, vacuum_overdue_s double"
-    ),
+    "windows": _list_window_columns(),
     "phases": "phase string, measure string, statistic string, value double, count long",
     "conservation": "state string, jobs long, examples array<long>",
     "duplicates": ("job_id long, executions long, completions long, processes string, excused boolean, reason string"),

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from stallbench.measures import WHOLE_RUN
 from stallbench.pipeline.run_facts import RunFacts
 
 NS_PER_S = 1_000_000_000
-WHOLE_RUN = "run"
-"""Name of the stretch from the first measured phase's start to the last one's end, gaps between phases included."""
-_FIRST_STRETCH = 1 << 30
-"""Scopes from here on are stretches, those below are seconds: grouping by one number is quicker than by a number and a text."""
+_FIRST_INTERVAL = 1 << 30
+"""Scopes from here on are intervals, those below are seconds: grouping by one number is quicker than by a number and a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A stretch of time with a name: a phase, or the whole run. It holds its start and not its end."""
+    """A phase, or the whole run. It contains its start and not its end."""
 
     name: str
     start_ns: int
@@ -72,7 +71,7 @@ class TimeAxis:
         numbers = [self.second(t_ns)]
         phase = F.lit(None).cast("int")
         for index, interval in enumerate(self.intervals):
-            number = F.when(interval.holds(t_ns), _FIRST_STRETCH + index)
+            number = F.when(interval.holds(t_ns), _FIRST_INTERVAL + index)
             if interval is self.run:
                 numbers.append(number)
             else:
@@ -80,13 +79,13 @@ class TimeAxis:
         return F.array(*numbers, phase)
 
     def second_of(self, scope: Column) -> Column:
-        """The second that a scope is; null if it is a stretch."""
-        return F.when(scope < _FIRST_STRETCH, scope)
+        """The second that a scope is; null if it is an interval."""
+        return F.when(scope < _FIRST_INTERVAL, scope)
 
     def interval_of(self, scope: Column) -> Column:
-        """Name of the stretch that a scope is; null if it is a second."""
+        """Name of the interval that a scope is; null if it is a second."""
         names = F.lit([interval.name for interval in self.intervals]).cast("array<string>")
-        return F.when(scope >= _FIRST_STRETCH, F.get(names, scope - _FIRST_STRETCH))
+        return F.when(scope >= _FIRST_INTERVAL, F.get(names, scope - _FIRST_INTERVAL))
 
 
 def make_time_axis(facts: RunFacts, first_ns: int | None, last_ns: int | None) -> TimeAxis:

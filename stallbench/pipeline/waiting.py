@@ -15,7 +15,6 @@ from stallbench.pipeline.frames import make_rows
 from stallbench.pipeline.tables import TABLES
 from stallbench.records.events import Event
 
-NS_PER_MS = 1_000_000
 _EXAMPLES = 20
 
 
@@ -45,14 +44,6 @@ def make_waiting(spark: SparkSession, preconditions: DataFrame, events: DataFram
         "not_before_blocker": _before_blocker(claimed, executions),
     }
     return reduce(DataFrame.unionByName, (_count(rule, judged) for rule, judged in rules.items()))
-
-
-def points_of_delays(preconditions: DataFrame, jobs: DataFrame) -> DataFrame:
-    """Return a point of ``start_delay_ms`` at the first claim of each job that had a time: how long after that time it was."""
-    started = preconditions.filter("kind = 'due'").join(jobs.filter("first_claimed_ns IS NOT NULL"), "job_id")
-    delay_ms = (F.col("first_claimed_ns") - F.col("subject").cast("long")) / NS_PER_MS
-    t_ns = F.col("first_claimed_ns").alias("t_ns")
-    return started.select(t_ns, F.lit("start_delay_ms").alias("measure"), delay_ms.alias("value"), F.lit(1).alias("weight"))
 
 
 def _find_executions(events: DataFrame) -> DataFrame:

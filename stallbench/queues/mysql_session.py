@@ -8,9 +8,10 @@ from typing import Any
 import pymysql
 from pymysql.cursors import SSCursor
 
+from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.queues.sql_session import Outcome, SqlSession, Value, repeat_values
 
-_DEADLOCK, _LOCK_WAIT_TIMEOUT = 1213, 1205
+_LOCK_WAIT_TIMEOUT = 1205
 _LOST = (2006, 2013, 1053, 1927)
 """The server has gone away, the connection was lost during a query, the server shuts down, the connection was killed."""
 
@@ -53,8 +54,10 @@ class MySQLSession(SqlSession):
         )
 
     def is_conflict(self, error: Exception) -> bool:
-        """1213 or 1205."""
-        return isinstance(error, pymysql.Error) and error.args[:1] in ((_DEADLOCK,), (_LOCK_WAIT_TIMEOUT,))
+        """Whether the server broke a deadlock, or waited too long for a lock."""
+        if not isinstance(error, pymysql.Error) or not error.args:
+            return False
+        return error.args[0] == _LOCK_WAIT_TIMEOUT or str(error.args[0]) in DEADLOCK_CODES
 
     def is_connection_lost(self, error: Exception) -> bool:
         """Lost by its number, or closed by PyMySQL."""

@@ -16,11 +16,12 @@ from psycopg import RawServerCursor, errors
 from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
+from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.queues.sql_session import Outcome, SqlSession, Value, repeat_values
 
 _ROWS_A_FETCH = 10_000
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
-_CONFLICTS = ("40P01", "40001", "55P03")
+_CONFLICTS = (*DEADLOCK_CODES, "40001", "55P03")
 """Deadlock, serialization failure, lock not available."""
 
 

@@ -12,9 +12,8 @@ from typing import Any, ClassVar, Literal, Self
 
 import pandas as pd
 
+from stallbench.measures import WHOLE_RUN
 from stallbench.pipeline.tables import read_table
-
-WHOLE_RUN = "run"
 
 Result = Literal["pass", "fail", "unknown"]
 

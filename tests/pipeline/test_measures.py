@@ -171,10 +171,16 @@ def test_a_phase_has_its_own_distribution_not_one_of_its_windows(phases: dict[tu
     assert phases["longtx", "claim_ms.p95"] == 50
 
 
-def test_ratios_are_of_the_counts_of_the_same_stretch(phases: dict[tuple[str, str], Any]) -> None:
+def test_ratios_are_of_the_counts_of_the_same_phase(phases: dict[tuple[str, str], Any]) -> None:
     assert phases["baseline", "hot_updates.share"] == pytest.approx(0.75)
     assert phases["longtx", "wal_bytes.per_job"] == pytest.approx(phases["longtx", "wal_bytes.count"] / 1)
     assert phases["baseline", "retried.per_job"] == 0
+
+
+def test_dead_tuples_per_job_are_what_the_phase_added_for_each_job_completed_in_it(phases: dict[tuple[str, str], Any]) -> None:
+    """In the baseline dead tuples rise from 2200 to 6050 while 100 jobs are completed, in longtx from 6600 to 10450 while one is."""
+    assert phases["baseline", "dead_tuples.per_job"] == pytest.approx((1100 * 5.5 - 1100 * 2) / 100)
+    assert phases["longtx", "dead_tuples.per_job"] == pytest.approx(1100 * 9.5 - 1100 * 6)
 
 
 def test_an_execution_again_is_measured_from_the_one_before_it(phases: dict[tuple[str, str], Any]) -> None:

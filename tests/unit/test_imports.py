@@ -14,7 +14,8 @@ errors
 atomic_file waiting discovery injection.record
 records
 measures
-queues engines setup.components deadlocks
+engines
+queues setup.components deadlocks
 setup.packages
 exposition
 processes

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stallbench.measures import MEASURES, metric_names
+from stallbench.measures import WHOLE_RUN, measure_of, metric_names
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.scenario.validation.suggestion import did_you_mean
-
-WHOLE_RUN = "run"
-"""Name that the tables give to the whole run; no phase may have it."""
 
 
 def find_expectation_issues(expect: Sequence[Mapping[str, Any]], measured: Mapping[str, bool]) -> Iterator[ValidationIssue]:
@@ -41,14 +38,14 @@ def find_phase_issues(path: KeyPath, table: Mapping[str, Any], measured: Mapping
     phase, other = table.get("phase"), table.get("relative_to")
     if isinstance(phase, str) and phase == other:
         yield ValidationIssue((*path, "relative_to"), f" is {show_value(other)}, the phase itself; expected another phase")
-    measure = MEASURES.get(str(table.get("metric", "")).partition(".")[0])
+    measure = measure_of(str(table.get("metric", "")))
     for key in ("phase", "relative_to"):
         if measure and measure.is_of_run and table.get(key):
             yield ValidationIssue((*path, key), f" is given, but {measure.name} is of the whole run; leave it out")
 
 
 def _describe_allowed_metrics(metric: str) -> str:
-    measure = MEASURES.get(metric.partition(".")[0])
+    measure = measure_of(metric)
     if measure:
         return f"{measure.name} with one of {', '.join(f'.{statistic}' for statistic in measure.statistics)}"
     return f"a metric that docs/add-a-scenario.md lists{did_you_mean(metric, metric_names())}"

@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from stallbench.engines import ENGINES, Engine, EngineTraits
+from stallbench.measures import WHOLE_RUN
 from stallbench.queues import NoQueueError, find_queue, find_queues
 from stallbench.queues.user_queue import is_user_queue
 from stallbench.scenario.model import Database, Phase, Producers, QueueChoice, ScenarioContent, Workers
 from stallbench.scenario.toml import find_unusable_values
 from stallbench.scenario.validation.comparison import find_comparison_issues
-from stallbench.scenario.validation.expectations import WHOLE_RUN, find_expectation_issues
+from stallbench.scenario.validation.expectations import find_expectation_issues
 from stallbench.scenario.validation.faults import find_fault_issues
 from stallbench.scenario.validation.issue import ValidationIssue, show_value
 from stallbench.scenario.validation.longrunners import find_longrunner_issues
