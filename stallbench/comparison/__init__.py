@@ -1,4 +1,4 @@
-"""Variants beside each other: what is planned, what each run's figures come to, and the pages about it.
+"""Compares variants of a scenario: plan, runs, statistics, assessment of mitigations, and pages.
 
-A comparison reads and writes folders only; `stallbench.comparison.comparison` carries its runs out.
+`stallbench.comparison.comparison` carries the runs out; `stallbench.comparison.conclusion` makes the results and pages from folders alone.
 """

@@ -1,12 +1,14 @@
-"""What a mitigation comes to, in one word, and what to do about it, in one sentence.
+"""Whether a mitigation helps.
 
-*Harm* is by how much the ranked metric is worse in its phase than at the same run's baseline (a ratio to the baseline: than 1). A word is
-given only where the scenario without a variant really is harmed; then, from differences paired by round:
+*Degradation* is by how much the ranked metric is worse in its phase than at the same run's baseline (for a ratio to the baseline: worse
+than 1). A mitigation is assessed only if the scenario without a variant degrades. The outcome then follows from the differences, which are
+paired by round and adjusted for the number of comparisons:
 
-- *works*: really better than without, and at most `LEFT` of the harm is left;
-- *delays*: really better than without, but more than that is left: a longer disturbance would take it as far;
-- *does not help*: no real difference from without;
-- *makes it worse*: really worse than without.
+- *works*: significantly better than control, and at most `RESIDUAL_SHARE` of the degradation is left;
+- *delays*: significantly better than control, but more than that is left: a longer disturbance would degrade it as far;
+- *does not help*: no significant difference from control;
+- *makes it worse*: significantly worse than control;
+- *undecided*: the difference would be significant alone, but is not after the adjustment: more rounds may decide.
 """
 
 from __future__ import annotations
@@ -15,59 +17,77 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from stallbench.comparison.statistics import ByRound, Difference, find_difference, find_mean
+from stallbench.comparison.statistics import ByRound, Difference, find_mean
 from stallbench.comparison.subject import Better
 
-LEFT = 0.25
-"""Share of the harm, 0 to 1."""
+RESIDUAL_SHARE = 0.25
+"""Share of control's degradation, 0 to 1."""
 
-Word = Literal["works", "delays", "does not help", "makes it worse"]
+Outcome = Literal["works", "delays", "does not help", "makes it worse", "undecided"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """The word for one variant, or why there is none."""
+class Assessment:
+    """The outcome of one variant."""
 
-    word: Word | None
+    outcome: Outcome | None
+    """None if the variant cannot be assessed at all."""
     reason: str
-    """What it was found from."""
+    """What the outcome follows from, or why there is none."""
 
 
-def judge_variants(
-    ranked: Mapping[str, ByRound], health: Mapping[str, ByRound] | None, *, better: Better, control: str, seed: int
-) -> dict[str, Judgement]:
-    """Return the judgement of each variant in ``ranked`` but ``control``.
+def assess_variants(
+    ranked: Mapping[str, ByRound],
+    differences: Mapping[str, Difference | None],
+    baseline: Mapping[str, ByRound] | None,
+    *,
+    better: Better,
+    control: str,
+    comparisons: int,
+    seed: int,
+) -> dict[str, Assessment]:
+    """Return the assessment of each variant in ``differences``.
 
-    ``ranked``: the ranked metric. ``health``: the same metric before anything went wrong, or none if there is nothing of the kind.
+    ``ranked``: the ranked metric of each variant. ``differences``: of each variant but control, from control, adjusted for
+    ``comparisons`` differences. ``baseline``: the same metric in the baseline, or none if it has no baseline.
     """
-    others = [name for name in ranked if name != control]
-    if health is None:
-        return {name: Judgement(word=None, reason="the ranked metric has no baseline to be held against") for name in others}
-    harm = {name: _find_degradation(values, health[name], better) for name, values in ranked.items()}
-    without = find_mean(harm[control], seed=seed) if harm[control] else None
-    if without is None or without.low is None:
-        return {name: Judgement(word=None, reason="not enough rounds") for name in others}
-    if without.low <= 0:
-        return {name: Judgement(word=None, reason=f"{control} itself is not harmed: nothing to mend") for name in others}
-    judged = {}
-    for name in others:
-        difference = find_difference(ranked[name], ranked[control], seed=seed)
-        left = sum(harm[name]) / len(harm[name]) / without.mean if harm[name] else None
-        judged[name] = _judge(difference, left, better)
-    return judged
+    if baseline is None:
+        return _decide_nothing(differences, "the ranked metric has no baseline")
+    degradation = {name: _find_degradation(values, baseline[name], better) for name, values in ranked.items()}
+    of_control = find_mean(degradation[control], seed=seed) if degradation[control] else None
+    if of_control is None or of_control.low is None:
+        return _decide_nothing(differences, "not enough rounds")
+    if of_control.low <= 0:
+        return _decide_nothing(differences, f"{control} does not degrade, so there is nothing to mitigate")
+    assessments = {}
+    for name, difference in differences.items():
+        left = sum(degradation[name]) / len(degradation[name]) / of_control.mean if degradation[name] else None
+        assessments[name] = _assess(difference, left, better, comparisons)
+    return assessments
 
 
-def _find_degradation(values: ByRound, health: ByRound, better: Better) -> list[float]:
+def _decide_nothing(names: Mapping[str, object], reason: str) -> dict[str, Assessment]:
+    return {name: Assessment(outcome=None, reason=reason) for name in names}
+
+
+def _find_degradation(values: ByRound, baseline: ByRound, better: Better) -> list[float]:
     sign = 1 if better == "lower" else -1
-    return [sign * (values[round_] - health[round_]) for round_ in sorted(values.keys() & health.keys())]
+    return [sign * (values[round_] - baseline[round_]) for round_ in sorted(values.keys() & baseline.keys())]
 
 
-def _judge(difference: Difference | None, left: float | None, better: Better) -> Judgement:
+def _assess(difference: Difference | None, left: float | None, better: Better, comparisons: int) -> Assessment:
     if difference is None or difference.is_significant is None or left is None:
-        return Judgement(word=None, reason="not enough rounds")
-    if not difference.is_significant:
-        return Judgement(word="does not help", reason="no real difference")
-    if (difference.mean > 0) != (better == "higher"):
-        return Judgement(word="makes it worse", reason="really worse")
-    reason = f"{max(left, 0) * 100:.0f} % of the harm is left"
-    return Judgement(word="works" if left <= LEFT else "delays", reason=reason)
+        return Assessment(outcome=None, reason="not enough rounds")
+    is_worse = (difference.mean > 0) != (better == "higher")
+    if difference.is_significant:
+        if is_worse:
+            return Assessment(outcome="makes it worse", reason="significantly worse")
+        reason = f"{max(left, 0) * 100:.0f} % of the degradation is left"
+        return Assessment(outcome="works" if left <= RESIDUAL_SHARE else "delays", reason=reason)
+    if difference.is_significant_alone:
+        direction = "worse" if is_worse else "better"
+        return Assessment(
+            outcome="undecided",
+            reason=f"{direction}, but not significantly after the adjustment for {comparisons} comparisons; more rounds may decide",
+        )
+    return Assessment(outcome="does not help", reason="no significant difference")

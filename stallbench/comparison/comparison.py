@@ -1,4 +1,4 @@
-"""One comparison: every variant once a round, each as a run of its own, whatever becomes of the others."""
+"""Carries a comparison out: every variant once per round, each in a run of its own, even if other runs fail."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from stallbench.servers.find_starters import find_starters
 
 
 def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> ComparisonFolder:
-    """Carry out the runs of ``plan`` one after the other; returns the comparison's folder, whose record says what became of each.
+    """Carry out the runs of ``plan`` one after the other; returns the comparison's folder, whose record has the outcome of each run.
 
-    A run that could not be carried out does not stop the others; an interrupt ends the comparison with what was done until then.
-    What this machine's servers cannot do at all is left out, with a sentence. ``say`` is called with a sentence at a time. Raises
-    `NotCarriedOutError` if not even the comparison's folder can be made, or if nothing is left to compare.
+    A run that cannot be carried out does not stop the others; an interrupt ends the comparison with the runs done so far. A variant
+    that this machine's servers cannot run is left out with a message. ``say`` is called with one message at a time. Raises
+    `NotCarriedOutError` if the comparison's folder cannot be created, or if fewer than two variants are left.
     """
-    plan = _leave_out_what_cannot_run(plan, say)
+    plan = _leave_out_unsupported(plan, say)
     plan = _give_measured_load(plan, runs, say)
     folder, record = begin_comparison(plan, runs)
-    say(f"{len(plan.runs)} runs of {', '.join(plan.chosen)} by turns, {format_duration(plan.duration_s)} of phases together")
+    say(
+        f"{len(plan.runs)} runs of {', '.join(plan.chosen)} interleaved; their phases take {format_duration(plan.duration_s)} in total"
+    )
     status, reason = "completed", ""
     try:
         with KeptPipeline() as pipeline:
@@ -48,7 +50,7 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> Compar
     return folder
 
 
-def _leave_out_what_cannot_run(plan: Plan, say: Callable[[str], None]) -> Plan:
+def _leave_out_unsupported(plan: Plan, say: Callable[[str], None]) -> Plan:
     starters = find_starters()
     obstacles = {name: starters[one.database.engine].find_obstacle(one.database) for name, one in plan.chosen.items()}
     left_out = {name: obstacle for name, obstacle in obstacles.items() if obstacle}
@@ -58,23 +60,23 @@ def _leave_out_what_cannot_run(plan: Plan, say: Callable[[str], None]) -> Plan:
 
 
 def _give_measured_load(plan: Plan, runs: Path, say: Callable[[str], None]) -> Plan:
-    """Measure once what the workers can do, if a load is a share of it: with loads of their own nothing could be compared.
+    """Measure the capacity of the workers once if any load is a share of it, so that all variants have the same load.
 
-    On the reference, or on the first that wants a share if the reference has a rate.
+    It is measured on the reference, or on the first variant whose load is a share of the capacity.
     """
-    wanting = {name: one for name, one in plan.chosen.items() if one.producers.wants_rate}
-    if not wanting:
+    shares = {name: one for name, one in plan.chosen.items() if one.producers.wants_rate}
+    if not shares:
         return plan
-    first = next(iter(wanting))
-    rated = plan.with_capacity(measure_capacity(wanting[first], say, runs))
-    for name, one in wanting.items():
-        if name == first or one.producers != wanting[first].producers:
+    first = next(iter(shares))
+    rated = plan.with_capacity(measure_capacity(shares[first], say, runs))
+    for name, one in shares.items():
+        if name == first or one.producers != shares[first].producers:
             say(describe_load(one, rated.chosen[name]))
     return rated
 
 
 def _carry_out_one(plan: Plan, planned: PlannedRun, runs: Path, pipeline: KeptPipeline) -> ComparedRun:
-    """Carry out a run, make its tables and its report, and say what came of it."""
+    """Carry out a run, make its tables and its report, and return its outcome."""
     done = ComparedRun(number=planned.number, round=planned.round, variant=planned.variant, seed=planned.seed)
     folder: RunFolder | None = None
     try:

@@ -1,25 +1,27 @@
-"""From the folders of a comparison and its runs to its results and pages; can be done again at any time."""
+"""From the folders of a comparison and its runs to its results and pages; can be repeated at any time."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stallbench.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
 from stallbench.comparison.report import make_pages
 from stallbench.comparison.results import Results, find_results
-from stallbench.comparison.values import read_values
+from stallbench.comparison.saturation import find_time_to_saturation_s
+from stallbench.comparison.subject import EXECUTIONS_PER_JOB, LOST, RE_EXECUTED, REFUSED, TIME_TO_SATURATION, Subject
 from stallbench.pipeline.failures import NoTableError
 from stallbench.verdicts.check import RunTables
 
-_OF_SAFETY = ("conservation", "duplicates")
-"""Checks whose failure means that a queue lost jobs, or worked them again without a reason."""
+_SAFETY_CHECKS = ("conservation", "duplicates")
+"""Checks whose failure means that a queue lost jobs, or re-executed them without a reason."""
 
 
 def conclude_comparison(folder: ComparisonFolder) -> tuple[ComparisonRecord, Results]:
-    """Read every run's values and verdict anew, find the results, and write record and pages.
+    """Read every run's values and verdict again, find the results, and write the record and the pages.
 
-    Of a run whose folder is gone, what the record has of it stays. Raises `BadInputError` if ``folder`` holds no comparison.
+    If a run's folder is gone, its entry in the record stays as it is. Raises `BadInputError` if ``folder`` holds no comparison.
     """
     record = folder.read()
     for run in record.runs:
@@ -34,10 +36,53 @@ def conclude_comparison(folder: ComparisonFolder) -> tuple[ComparisonRecord, Res
 
 def _read_run(path: Path, run: ComparedRun, record: ComparisonRecord) -> ComparedRun:
     try:
-        values = read_values(RunTables(path), record.subjects)
+        tables = RunTables(path)
+        values = {subject.key: _read_value(tables, subject) for subject in record.subjects}
         verdict = json.loads((path / "verdict.json").read_text())
     except (NoTableError, FileNotFoundError):
         return run
-    unsafe = [f["reason"] for f in verdict["findings"] if f["check"] in _OF_SAFETY and f["result"] == "fail"]
-    found = {"verdict": verdict["verdict"], "reason": verdict["reason"], "broken": next(iter(unsafe), "")}
+    unsafe = [f["reason"] for f in verdict["findings"] if f["check"] in _SAFETY_CHECKS and f["result"] == "fail"]
+    found = {"verdict": verdict["verdict"], "reason": verdict["reason"], "unsafe": next(iter(unsafe), "")}
     return run.model_copy(update={"values": values, **found})
+
+
+def _read_value(run: RunTables, subject: Subject) -> float | None:
+    """Return the value; none if the tables do not have it."""
+    if subject.metric == TIME_TO_SATURATION and subject.phase is not None:
+        return _read_time_to_saturation_s(run, subject.phase)
+    if subject.metric in _OF_THE_RUN:
+        return _OF_THE_RUN[subject.metric](run)
+    measure, _, statistic = subject.metric.partition(".")
+    value = run.metric(measure, statistic, subject.phase)
+    if subject.relative_to is None or value is None:
+        return value
+    base = run.metric(measure, statistic, subject.relative_to)
+    return value / base if base else None
+
+
+def _read_time_to_saturation_s(run: RunTables, phase: str) -> float | None:
+    """Return the time to saturation, or the phase's length if the queue is not saturated at its end."""
+    windows = run["windows"]
+    of_phase = windows[windows["phase"] == phase]
+    saturated_s = find_time_to_saturation_s(of_phase, run.record["scenario"]["producers"]["rate"])
+    sampled = of_phase.dropna(subset=["depth"])["t_s"]
+    return None if saturated_s is None else min(saturated_s, float(sampled.max() + 1 - sampled.min()))
+
+
+def _count_re_executed(run: RunTables) -> float:
+    return float((run["duplicates"]["executions"] > 1).sum())
+
+
+def _executions_per_job(run: RunTables) -> float | None:
+    """``order`` counts all executions; ``duplicates`` has the executions of each job that has more than one."""
+    executions = int(run["order"]["claims"].sum())
+    further = int((run["duplicates"]["executions"] - 1).clip(lower=0).sum())
+    return executions / (executions - further) if executions > further else None
+
+
+_OF_THE_RUN: Mapping[str, Callable[[RunTables], float | None]] = {
+    RE_EXECUTED: _count_re_executed,
+    LOST: lambda run: float(run.state_count("lost")),
+    REFUSED: lambda run: float(run.state_count("refused")),
+    EXECUTIONS_PER_JOB: _executions_per_job,
+}

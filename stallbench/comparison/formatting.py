@@ -1,13 +1,51 @@
-"""How figures of a comparison are written, the same on the terminal and in the pages."""
+"""How the figures of a comparison are written, the same on the terminal and in the pages."""
 
 from __future__ import annotations
 
-from stallbench.comparison.ranking import Agreement
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stallbench.comparison.ranking import FEWEST_COMMON, Agreement
+from stallbench.comparison.record import ComparisonRecord
+from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Standing
-from stallbench.comparison.statistics import Difference
+from stallbench.comparison.statistics import LEVEL, Difference
 from stallbench.verdicts.expectations import format_value
 
 NOT_ENOUGH = "not enough rounds"
+NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioTable:
+    """The table that the scenario asks for: a row for each variant, a column for each entry of ``[comparison] columns``."""
+
+    titles: tuple[str, ...]
+    rows: Mapping[str, tuple[str, ...]]
+    """By variant, the reference first: a cell for each title."""
+    not_run: Mapping[str, str]
+    """Rows without figures: by name, ``not run`` and why."""
+
+
+def make_scenario_table(record: ComparisonRecord, results: Results) -> ScenarioTable | None:
+    """Return the table; none if the scenario asks for none. A cell is the median of a variant's runs, with their spread if they differ."""
+    if not record.columns:
+        return None
+    compared = {each.subject.key: each for each in results.compared}
+
+    def describe(key: str, name: str) -> str:
+        if key not in compared:
+            return "no data"
+        standing = compared[key].standings[name]
+        spread = standing.spread
+        differs = spread is not None and spread.low != spread.high
+        return f"{format_median(standing)} ({format_spread(standing)})" if differs else format_median(standing)
+
+    return ScenarioTable(
+        titles=tuple(record.columns),
+        rows={name: tuple(describe(key, name) for key in record.columns.values()) for name in record.names},
+        not_run={name: f"{NOT_RUN}: {reason}" for name, reason in record.left_out.items()},
+    )
 
 
 def format_median(standing: Standing) -> str:
@@ -30,29 +68,52 @@ def format_difference(difference: Difference | None) -> str:
     return f"{_signed(difference.mean)} ({_signed(difference.low)} to {_signed(difference.high)})"
 
 
+def format_p(difference: Difference | None) -> str:
+    """Return the adjusted p-value, or nothing if there is none."""
+    if difference is None or difference.adjusted_p is None:
+        return ""
+    return "< 0.001" if difference.adjusted_p < 0.001 else f"{difference.adjusted_p:.3f}"
+
+
 def describe_significance(standing: Standing) -> str:
-    """Return whether a variant really differs from the reference: ``better``, ``worse``, ``no``, or nothing where it cannot be said."""
+    """Return ``better`` or ``worse`` if a variant differs significantly from the reference, ``no`` if not, nothing if it cannot be decided.
+
+    ``only unadjusted``: it would differ significantly if no other difference were examined.
+    """
     if standing.difference is None or standing.difference.is_significant is None:
         return ""
+    if standing.better is None and standing.difference.is_significant_alone:
+        return "only unadjusted"
     return {True: "better", False: "worse", None: "no"}[standing.better]
 
 
+def describe_adjustment(results: Results) -> str:
+    """Return how the significance of differences is decided; nothing if no difference has a p-value."""
+    if results.comparisons == 0:
+        return ""
+    plural = "s" if results.comparisons > 1 else ""
+    return (
+        f"A difference is significant if its p-value, adjusted with Holm over {results.comparisons} comparison{plural}, is below "
+        f"{1 - LEVEL:.2g}. Each interval is of one difference alone, without the adjustment."
+    )
+
+
 def describe_agreement(agreement: Agreement) -> str:
-    """Return in one sentence how far the order is the published one, and where it is not."""
+    """Return in one sentence how far the order agrees with a published one, and which pairs are reversed."""
     count = len(agreement.common)
     if agreement.spearman is None or agreement.kendall is None:
         far = (
-            f"{agreement.where}: too few figures to say whether the order agrees"
-            if count < 3
+            f"{agreement.where}: too few figures to decide whether the order agrees"
+            if count < FEWEST_COMMON
             else f"{agreement.where}: all equal"
         )
     else:
         far = f"{agreement.where}: Spearman {agreement.spearman:.2f}, Kendall {agreement.kendall:.2f} over {count} variants"
     if not agreement.disagreements:
-        return f"{far}; no pair is in another order." if count > 1 else f"{far}."
-    certainty = {True: "", False: " (not told apart here)", None: f" ({NOT_ENOUGH})"}
-    pairs = [f"{pair.ahead} before {pair.behind}{certainty[pair.real]}" for pair in agreement.disagreements]
-    return f"{far}; in another order than published: {', '.join(pairs)}."
+        return f"{far}; no pair is reversed." if count > 1 else f"{far}."
+    certainty = {True: "", False: " (no significant difference here)", None: f" ({NOT_ENOUGH})"}
+    pairs = [f"{pair.ahead} before {pair.behind}{certainty[pair.is_significant]}" for pair in agreement.disagreements]
+    return f"{far}; reversed here: {', '.join(pairs)}."
 
 
 def _signed(value: float) -> str:

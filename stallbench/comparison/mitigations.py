@@ -1,4 +1,4 @@
-"""The tables in docs/mitigations.md: what each mitigation came to, from the comparisons on disk."""
+"""Writes the tables in docs/mitigations.md: the outcome of each mitigation, from the comparisons on disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.report import format_command
 from stallbench.comparison.results import Results, find_results
 from stallbench.comparison.standings import Compared
-from stallbench.comparison.subject import HELD_OUT
+from stallbench.comparison.subject import TIME_TO_SATURATION
 from stallbench.errors import BadInputError
 from stallbench.run.folder import COMPARISON
 from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
@@ -22,51 +22,55 @@ from stallbench.verdicts.expectations import format_value
 
 PAGE = PROJECT / "docs" / "mitigations.md"
 _COSTS = {"completed.rate": "jobs/s", "claim_ms.p50": "claim p50", "wal_bytes.rate": "WAL"}
+"""By metric: the label in the column *cost at the baseline*."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One comparison in which the scenario itself took part, and what it shows."""
+    """One comparison that includes control, and its results."""
 
     record: ComparisonRecord
     results: Results
 
-    def serves(self, variant: str) -> tuple[bool, bool, str]:
-        """Return how well it serves to judge ``variant``: whether in a word, whether with the scenario as it stands, and when."""
-        judgement = self.results.judgements.get(variant)
-        return judgement is not None and judgement.word is not None, not self.record.scenario.changes, self.record.id
+    def suitability(self, variant: str) -> tuple[bool, bool, str]:
+        """Return how suitable it is to assess ``variant``: whether it decides, whether the scenario is unchanged, and its id (newest last)."""
+        assessment = self.results.assessments.get(variant)
+        decides = assessment is not None and assessment.outcome not in (None, "undecided")
+        return decides, not self.record.scenario.changes, self.record.id
 
-    def of(self, metric: str) -> Compared | None:
-        """Return what was found of a metric, none if nothing was."""
+    def find(self, metric: str) -> Compared | None:
+        """Return the comparison in a metric, none if it was not compared."""
         return next((each for each in self.results.compared if each.subject.metric == metric), None)
 
 
 def write_tables(runs: Path, only: str | None = None, page: Path = PAGE) -> list[str]:
-    """Replace the table of each scenario of which ``runs`` holds a comparison; returns a sentence for each scenario with mitigations.
+    """Replace the table of each scenario that ``runs`` holds a comparison of; returns one message for each scenario with mitigations.
 
-    ``only``: name or path of one scenario. Of several comparisons that have a mitigation, one that judges it in a word is taken before
-    one that does not, then one of the scenario as it stands before a changed one, then the newest. A mitigation of which no comparison
-    is in ``runs`` keeps its row. Raises `BadInputError` if there is no comparison at all, or no place in ``page`` for a table.
+    ``only``: name or path of one scenario. If several comparisons include a mitigation, one that decides its outcome is preferred, then
+    one of the unchanged scenario, then the newest. A mitigation that no comparison in ``runs`` includes keeps its row. Raises
+    `BadInputError` if there is no comparison at all, or if ``page`` has no markers for a table.
     """
     wanted = find_scenarios() if only is None else {Path(find_scenario(only)).stem: find_scenario(only)}
-    text, told, written = page.read_text(), [], 0
+    text, messages, written = page.read_text(), [], 0
     for name, path in wanted.items():
         mitigations = _find_mitigations(path)
         if not mitigations:
             continue
         measured = _read_comparisons(runs, name)
         if not measured:
-            told.append(f"{name}: no comparison with {CONTROL} in {runs}; its table stays as it is")
+            messages.append(f"{name}: no comparison with {CONTROL} in {runs}; its table stays as it is")
             continue
         before, section, after = _split(text, name, page)
         table = "\n".join(_table(mitigations, measured, _read_rows(section)))
         text = f"{before}\n{table}\n\n{after}"
-        told.append(f"{name}: {len(mitigations)} mitigations, from {', '.join(sorted(each.record.id for each in measured))}")
+        messages.append(f"{name}: {len(mitigations)} mitigations, from {', '.join(sorted(each.record.id for each in measured))}")
         written += 1
     if not written:
-        raise BadInputError("\n".join([*told, "there is no table to write: run one like `stallbench compare longtx` first"]))
+        raise BadInputError(
+            "\n".join([*messages, "there is no table to write; run a comparison first, like: stallbench compare longtx"])
+        )
     replace_file(page, text)
-    return told
+    return messages
 
 
 def _find_mitigations(path: Path) -> dict[str, Scenario]:
@@ -84,19 +88,19 @@ def _read_comparisons(runs: Path, scenario: str) -> list[Measured]:
 
 
 def _split(text: str, scenario: str, page: Path) -> tuple[str, str, str]:
-    """Return what is before, between and behind the marks of ``scenario``, the marks with what is outside."""
+    """Return the text before, between and after the markers of ``scenario``; the markers belong to the outer parts."""
     begin, end = f"<!-- {scenario}: begin -->\n", f"<!-- {scenario}: end -->"
     before, found, rest = text.partition(begin)
     section, found_end, after = rest.partition(end)
     if not found or not found_end:
         raise BadInputError(
-            f"{page}: has no place for the table of {scenario}; put the lines {begin.strip()} and {end} where it belongs"
+            f"{page}: has no markers for the table of {scenario}; add the lines {begin.strip()} and {end} where it belongs"
         )
     return before + begin, section, end + after
 
 
 def _read_rows(section: str) -> dict[str, tuple[str, str]]:
-    """Return the rows that a table has, by mitigation: each without its last cell, and the footnote that this names."""
+    """Return the rows of a table by mitigation: each without its last cell, and the footnote that the last cell refers to."""
     footnotes = dict(re.findall(r"^(\d+)\. (.+)$", section, re.MULTILINE))
     rows = re.findall(r"^(\| `(\w+)`: .*) \| (\d+) \|$", section, re.MULTILINE)
     return {name: (row, footnotes[number]) for row, name, number in rows if number in footnotes}
@@ -105,7 +109,7 @@ def _read_rows(section: str) -> dict[str, tuple[str, str]]:
 def _table(
     mitigations: Mapping[str, Scenario], measured: Sequence[Measured], kept: Mapping[str, tuple[str, str]]
 ) -> Iterator[str]:
-    """Yield the lines of a table; ``kept``: rows as they are, with their footnotes, of what no comparison on disk has."""
+    """Yield the lines of a table. ``kept``: present rows with their footnotes, for mitigations that no comparison on disk includes."""
     footnotes: list[str] = []
 
     def refer_to(footnote: str) -> int:
@@ -113,14 +117,14 @@ def _table(
             footnotes.append(footnote)
         return footnotes.index(footnote) + 1
 
-    yield "| mitigation | in a word | with it | without it | holds out | at the baseline | proposed by | from |"
+    yield "| mitigation | outcome | with it | without it | time to saturation | cost at the baseline | proposed by | from |"
     yield "|---|---|---|---|---|---|---|---|"
     for name, scenario in mitigations.items():
         of_it = [each for each in measured if name in each.record.names]
         beginning, ending = f"| `{name}`: {scenario.summary}", f"{scenario.mitigation} |"
         if of_it:
-            best = max(of_it, key=lambda each: each.serves(name))
-            cells = [_word(best, name), *_figures(best, name), _costs(best, name)]
+            best = max(of_it, key=lambda each: each.suitability(name))
+            cells = [_outcome(best, name), *_figures(best, name), _costs(best, name)]
             yield f"{beginning} | {' | '.join(cells)} | {ending} {refer_to(_describe_source(best.record))} |"
         elif name in kept:
             row, footnote = kept[name]
@@ -138,21 +142,22 @@ def _describe_source(record: ComparisonRecord) -> str:
     return f"`{format_command(record)}`, {record.id[:8]}; *with it* and *without it*: `{record.ranked.key}`."
 
 
-def _word(measured: Measured, name: str) -> str:
-    judgement = measured.results.judgements.get(name)
-    unsafe = f"; **not safe**: {measured.results.broken[name]}" if name in measured.results.broken else ""
-    if judgement is None or judgement.word is None:
-        return f"not judged: {judgement.reason if judgement else 'methods are ranked here'}{unsafe}"
-    return f"**{judgement.word}**{_delay(measured, name) if judgement.word == 'delays' else ''} ({judgement.reason}){unsafe}"
+def _outcome(measured: Measured, name: str) -> str:
+    assessment = measured.results.assessments.get(name)
+    unsafe = f"; **not safe**: {measured.results.unsafe[name]}" if name in measured.results.unsafe else ""
+    if assessment is None or assessment.outcome is None:
+        return f"not assessed: {assessment.reason if assessment else 'methods are ranked here'}{unsafe}"
+    delay = _delay(measured, name) if assessment.outcome == "delays" else ""
+    return f"**{assessment.outcome}**{delay} ({assessment.reason}){unsafe}"
 
 
 def _delay(measured: Measured, name: str) -> str:
-    """Return by how long the queue falls behind later than without; nothing where that is not known, or it does not fall behind."""
-    held_out = measured.of(HELD_OUT)
-    medians = held_out.medians if held_out else {}
-    if held_out is None or name not in medians or CONTROL not in medians:
+    """Return by how many seconds the queue saturates later than control; nothing if that is unknown or control does not saturate."""
+    saturation = measured.find(TIME_TO_SATURATION)
+    medians = saturation.medians if saturation else {}
+    if saturation is None or name not in medians or CONTROL not in medians:
         return ""
-    whole_s = measured.record.scenario.phases.get(held_out.subject.phase or "", float("inf"))
+    whole_s = measured.record.scenario.phases.get(saturation.subject.phase or "", float("inf"))
     later_s = medians[name] - medians[CONTROL]
     if medians[CONTROL] >= whole_s or later_s <= 0:
         return ""
@@ -160,19 +165,19 @@ def _delay(measured: Measured, name: str) -> str:
 
 
 def _figures(measured: Measured, name: str) -> Iterator[str]:
-    """Yield the ranked median, control's, and for how long each held out."""
-    yield measured.results.ranked.describe(name)
-    yield measured.results.ranked.describe(CONTROL)
-    held_out = measured.of(HELD_OUT)
-    medians = held_out.medians if held_out else {}
+    """Yield the ranked median, that of control, and the time to saturation of both."""
+    yield measured.results.ranked.format_median(name)
+    yield measured.results.ranked.format_median(CONTROL)
+    saturation = measured.find(TIME_TO_SATURATION)
+    medians = saturation.medians if saturation else {}
     yield f"{medians[name]:.0f} s ({medians[CONTROL]:.0f} s)" if name in medians and CONTROL in medians else ""
 
 
 def _costs(measured: Measured, name: str) -> str:
-    """Return what it really costs at the baseline, as multiples of control's; nothing where no difference is real."""
-    told = []
-    for metric, words in _COSTS.items():
-        compared = measured.of(metric)
-        if compared and compared.medians.get(CONTROL) and compared.is_dearer(name, CONTROL):
-            told.append(f"{words} × {format_value(compared.medians[name] / compared.medians[CONTROL])}")
-    return ", ".join(told)
+    """Return what it costs at the baseline, as multiples of control's figures; nothing without a cost."""
+    costs = []
+    for metric, label in _COSTS.items():
+        compared = measured.find(metric)
+        if compared and compared.medians.get(CONTROL) and compared.is_costlier(name, CONTROL):
+            costs.append(f"{label} × {format_value(compared.medians[name] / compared.medians[CONTROL])}")
+    return ", ".join(costs)

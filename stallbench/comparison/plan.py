@@ -1,4 +1,4 @@
-"""What a comparison is going to run: which variants, how often, in which order, from which seeds. Nothing is started here."""
+"""Plans a comparison: which variants run, how often, in which order, with which seeds. Nothing is started here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stallbench.scenario.validation.issue import show_value
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 _SEEDS = 2**31 - 1
-"""A scenario's seed is from 0 up to this."""
+"""A scenario's seed is at least 0 and below this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +22,13 @@ class PlannedRun:
     """One run of a comparison."""
 
     number: int
-    """Its place in the order of all, from 1."""
+    """Its position in the order of all runs, from 1."""
     round: int
     """From 1."""
     variant: str
     """`CONTROL` for the scenario without a variant."""
     seed: int
-    """Every run of a round has the same, so that its variants differ in nothing but themselves."""
+    """The same for every run of a round, so that the runs differ only in the variant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,32 +38,32 @@ class Plan:
     scenario: Scenario
     """Without a variant."""
     chosen: Mapping[str, Scenario]
-    """By name of the variant, the reference first."""
+    """By the name of the variant, the reference first."""
     rounds: int
     seed: int
     subjects: tuple[Subject, ...]
     runs: tuple[PlannedRun, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Variants that were wanted and take no part, with the reason."""
+    """Requested variants that are not run, with the reason."""
     measured: tuple[str, ...] = ()
-    """The load that was measured, as ``key=value``, if it is that of every run: with it the comparison is repeated."""
+    """The measured load, as ``key=value``, if it is the same in every run; the command that repeats the comparison needs it."""
 
     @property
     def reference(self) -> str:
-        """The variant that the others are held against."""
+        """The variant from which the differences of the others are measured."""
         return next(iter(self.chosen))
 
     @property
     def duration_s(self) -> float:
-        """Seconds of all phases of all runs together."""
+        """Total length of all phases of all runs, in seconds."""
         return sum(self.chosen[run.variant].duration_s for run in self.runs)
 
     def without(self, left_out: Mapping[str, str]) -> Plan:
         """Return the plan without some variants, each with the reason; raises `NotCarriedOutError` if fewer than two are left."""
         chosen = {name: scenario for name, scenario in self.chosen.items() if name not in left_out}
         if len(chosen) < 2:
-            told = "; ".join(f"{name} is left out: {reason}" for name, reason in left_out.items())
-            raise NotCarriedOutError(f"{self.scenario.file}: a comparison needs two variants or more; {told}")
+            reasons = "; ".join(f"{name} is left out: {reason}" for name, reason in left_out.items())
+            raise NotCarriedOutError(f"{self.scenario.file}: a comparison needs two variants or more; {reasons}")
         return replace(
             self,
             chosen=chosen,
@@ -73,23 +73,23 @@ class Plan:
         )
 
     def with_capacity(self, capacity: float) -> Plan:
-        """Return the plan with a rate for each that asks for a share of what the workers can do, which is ``capacity`` jobs a second."""
+        """Return the plan with the rate of each load that is a share of the workers' capacity, which is ``capacity`` jobs per second."""
         rated = {name: one.with_capacity(capacity) for name, one in self.chosen.items()}
         loads = {rated[name].changes[len(one.changes) :] for name, one in self.chosen.items()}
         return replace(self, chosen=rated, measured=next(iter(loads)) if len(loads) == 1 else ())
 
     def scenario_of(self, run: PlannedRun) -> Scenario:
-        """Return what ``run`` is to carry out, its seed among the changes, so that it can be repeated by itself."""
+        """Return the scenario of ``run``, with its seed among the changes, so that the run can be repeated alone."""
         scenario = self.chosen[run.variant]
         return scenario.model_copy(update={"seed": run.seed, "changes": (*scenario.changes, f"seed={run.seed}")})
 
 
 def make_plan(name_or_path: str, *, variants: str | None, rounds: int, seed: int | None, overrides: Sequence[str] = ()) -> Plan:
-    """Plan a comparison of ``variants`` (names with commas between, `CONTROL` among them if wanted).
+    """Plan a comparison of ``variants``: names separated by commas, which may include `CONTROL`.
 
-    If none is given: the scenario and its mitigations, or all its variants if none of them is a mitigation.
+    If it is none: the scenario and its mitigations, or all its variants if none of them is a mitigation.
 
-    ``seed``: the order and the runs' seeds come from it; the scenario's own if none. Raises `ScenarioError` or `BadInputError`.
+    ``seed`` decides the order and the runs' seeds; the scenario's own seed if none. Raises `ScenarioError` or `BadInputError`.
     """
     known = read_variants(find_scenario(name_or_path))
     scenario = read_scenario(name_or_path, variant=None, overrides=overrides)
@@ -111,9 +111,9 @@ def make_plan(name_or_path: str, *, variants: str | None, rounds: int, seed: int
 
 
 def interleave(variants: Sequence[str], rounds: int, seed: int) -> Iterator[PlannedRun]:
-    """Return the runs in order: each round has every variant once, in an order of its own, so that no variant always comes first.
+    """Yield the runs in order: each round has every variant once, in a random order, so that no variant always comes first.
 
-    What drifts meanwhile (a machine that warms up, a neighbour that begins to work) then meets all of them alike.
+    A drift meanwhile (the machine warms up, another tenant starts to work) then affects all variants alike.
     """
     chance = random.Random(seed)
     number = 0
@@ -127,18 +127,18 @@ def interleave(variants: Sequence[str], rounds: int, seed: int) -> Iterator[Plan
 
 
 def _parse_names(text: str | None, known: Mapping[str, object], file: str) -> list[str]:
-    """Return the names of what is to be compared, the reference first: `CONTROL` if it takes part, else the first that is named."""
+    """Return the names of the variants, the reference first: `CONTROL` if it is named, else the first name."""
     names = [CONTROL, *known] if text is None else [name.strip() for name in text.split(",")]
     allowed = [CONTROL, *known]
-    faults = [
+    issues = [
         f"there is no variant {show_value(name)}; there are {', '.join(allowed)}{did_you_mean(name, allowed)}"
         for name in names
         if name not in allowed
     ]
-    faults += [f"{show_value(name)} is named twice" for name in dict.fromkeys(names) if names.count(name) > 1]
-    if faults:
-        raise BadInputError("\n".join(f"--variants {show_value(text)}: {fault}" for fault in faults))
+    issues += [f"{show_value(name)} is named twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    if issues:
+        raise BadInputError("\n".join(f"--variants {show_value(text)}: {issue}" for issue in issues))
     if len(names) < 2:
         what = f"{file}: has no variants" if text is None else f"--variants {show_value(text)}: names only one"
-        raise BadInputError(f"{what}; a comparison needs two or more, of which {CONTROL} may be one")
+        raise BadInputError(f"{what}; a comparison needs two or more; {CONTROL} is the scenario without a variant")
     return sorted(names, key=lambda name: name != CONTROL)

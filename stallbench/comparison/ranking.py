@@ -1,4 +1,4 @@
-"""Who is first, and whether those who measured before found the same order."""
+"""The order of the variants, and how far it agrees with published figures."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from scipy import stats
 from stallbench.comparison.subject import Better
 
 FEWEST_COMMON = 3
-"""Of two variants every order agrees fully or not at all: a coefficient would say nothing."""
+"""Two variants agree fully or not at all, so a coefficient would mean nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """Two variants whose order here is another one than the published."""
+    """Two variants whose order here is the reverse of the published one."""
 
     ahead: str
     """Which of the two is better here."""
     behind: str
-    real: bool | None
-    """Whether they really differ here; none if there are not enough rounds to say."""
+    is_significant: bool | None
+    """Whether they differ significantly here; none if there are too few rounds to decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Our order beside one that was published."""
+    """How the order here agrees with a published one."""
 
     where: str
     ranks: Mapping[str, int]
-    """Of the published figures, among the variants that were compared."""
+    """Of the published figures of the variants that were compared."""
     common: tuple[str, ...]
-    """The variants that both have a figure of."""
+    """The variants that have a figure both here and there."""
     spearman: float | None
-    """-1 (the reverse order) to 1 (the same); none with fewer than `FEWEST_COMMON` in common, or if all figures of one are equal."""
+    """-1 (the reverse order) to 1 (the same); none with fewer than `FEWEST_COMMON` in common, or if all figures of one side are equal."""
     kendall: float | None
     """The tau-b, likewise."""
     disagreements: tuple[Disagreement, ...]
 
 
 def rank(figures: Mapping[str, float], better: Better) -> dict[str, int]:
-    """Return the rank of each name, 1 the best; equals share the better rank."""
+    """Return the rank of each name, 1 for the best; equal figures share the better rank."""
     if not figures:
         return {}
     best_first = [-figure if better == "higher" else figure for figure in figures.values()]
@@ -56,9 +56,9 @@ def compare_with_published(
     better: Better,
     differ: Callable[[str, str], bool | None],
 ) -> Iterator[Agreement]:
-    """Hold ``ours``, by variant, against each published column.
+    """Compare ``ours``, by variant, with each published column.
 
-    ``published`` may speak of variants that were not compared; they are left out. ``differ`` says of two names whether they really do.
+    Variants in ``published`` that were not compared are left out. ``differ`` returns whether two variants differ significantly.
     """
     for where, column in published.items():
         theirs = {name: column[name] for name in ours if name in column}
@@ -81,10 +81,10 @@ def compare_with_published(
 def _find_disagreements(
     ours: Mapping[str, float], theirs: Mapping[str, float], better: Better, differ: Callable[[str, str], bool | None]
 ) -> Iterator[Disagreement]:
-    """Find the pairs of which one is better here and the other there; equals are in no order, so they are not among them."""
+    """Yield the pairs of which one is better here and the other is better there; equal figures have no order."""
     sign = 1 if better == "higher" else -1
     for one, other in combinations(theirs, 2):
         here, there = sign * (ours[one] - ours[other]), sign * (theirs[one] - theirs[other])
         if here * there < 0:
             ahead, behind = (one, other) if here > 0 else (other, one)
-            yield Disagreement(ahead=ahead, behind=behind, real=differ(ahead, behind))
+            yield Disagreement(ahead=ahead, behind=behind, is_significant=differ(ahead, behind))

@@ -1,6 +1,6 @@
-"""``comparison.json``: what was to be compared, which runs that came to, what each of them measured, and what follows from it.
+"""``comparison.json``: what was to be compared, which runs were carried out, what each of them measured, and the results.
 
-Written before the first run and replaced whole after each, so that an interrupted comparison is still one.
+It is written before the first run and replaced after each, so that an interrupted comparison can still be read.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -20,6 +20,8 @@ from stallbench.run.folder import COMPARISON, create_folder
 from stallbench.run.record import describe_bench
 from stallbench.scenario.model import CONTROL
 
+FORMAT = 2
+
 RunStatus = Literal["planned", "completed", "failed", "aborted"]
 
 
@@ -28,15 +30,15 @@ class _Part(BaseModel):
 
 
 class ComparedScenario(_Part):
-    """Which scenario it is."""
+    """The scenario of all runs."""
 
     name: str
     file: str
     summary: str
     changes: tuple[str, ...]
-    """What the command line changed in every run, as ``key=value``."""
+    """What the command line changed in every run, each as ``key=value``."""
     measured: tuple[str, ...] = ()
-    """The load of every run, as ``key=value``, if it was measured before the first."""
+    """The load of every run, as ``key=value``, if it was measured before the first run."""
     phases: Mapping[str, float] = {}
     """Length of each phase, in seconds."""
 
@@ -56,50 +58,50 @@ class ComparedRun(_Part):
     variant: str
     seed: int
     folder: str | None = None
-    """Name of the run's folder, beside the comparison's; none if it came to none."""
+    """Name of the run's folder, beside the comparison's; none if the run has none."""
     status: RunStatus = "planned"
     """``completed``, ``failed`` (could not be carried out), ``aborted`` (interrupted); ``planned`` until then."""
     reason: str = ""
-    """Of the verdict; of a run without one, why it has none."""
+    """The reason of the verdict, or why there is no verdict."""
     verdict: str | None = None
-    broken: str = ""
-    """Why the run's jobs were not safe: what the checks of conservation and duplicates found, empty if nothing."""
+    unsafe: str = ""
+    """What the checks of conservation and duplicates found: lost or re-executed jobs; empty if they found nothing."""
     values: Mapping[str, float | None] = {}
-    """By key of the subject."""
+    """By the key of the subject."""
 
 
 class ComparisonRecord(_Part):
     """The whole file."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = FORMAT
     id: str
     status: Literal["running", "completed", "aborted"] = "running"
-    """``completed``: every run was tried. ``aborted``: the comparison was interrupted or killed."""
+    """``completed``: every run was attempted. ``aborted``: the comparison was interrupted or killed."""
     reason: str = ""
     bench: Mapping[str, Any]
     scenario: ComparedScenario
     seed: int
     rounds: int
-    contestants: tuple[ComparedVariant, ...]
-    """The first is the reference that the others are held against."""
+    variants: tuple[ComparedVariant, ...]
+    """The first is the reference, from which the differences of the others are measured."""
     left_out: Mapping[str, str] = {}
-    """By variant that was wanted: why this machine cannot run it."""
+    """By the name of each requested variant that this machine cannot run: why."""
     baseline: str
     """The first measured phase."""
     subjects: tuple[Subject, ...]
-    """The first is what is ranked."""
+    """The first is the ranked one."""
     columns: Mapping[str, str] = {}
-    """Of the comparison's own table: by title, the key of the subject."""
+    """Of the table that the scenario asks for: by title, the key of the subject."""
     published: Mapping[str, Mapping[str, float]]
     source: str | None
     runs: tuple[ComparedRun, ...]
     results: Mapping[str, Any] | None = None
-    """As `stallbench.comparison.results` has them; none until the comparison has ended."""
+    """As `stallbench.comparison.results` has them; none before the comparison has ended."""
 
     @property
     def names(self) -> list[str]:
-        """Names of all that were compared, the reference first."""
-        return [compared_variant.name for compared_variant in self.contestants]
+        """Names of the compared variants, the reference first."""
+        return [variant.name for variant in self.variants]
 
     @property
     def ranked(self) -> Subject:
@@ -108,7 +110,7 @@ class ComparisonRecord(_Part):
 
     @property
     def exit_code(self) -> int:
-        """What a command that shows the comparison ends with."""
+        """The exit code of a command that shows the comparison."""
         if self.status != "completed":
             return EXIT_INTERRUPTED if self.status == "aborted" else EXIT_NOT_CARRIED_OUT
         if any(run.status != "completed" for run in self.runs):
@@ -116,7 +118,7 @@ class ComparisonRecord(_Part):
         return EXIT_PASS if all(run.verdict == "pass" for run in self.runs) else EXIT_FAIL
 
     def with_run(self, run: ComparedRun) -> Self:
-        """Return the record with ``run`` in the place of the one of its number."""
+        """Return the record with ``run`` in place of the run of the same number."""
         return self.model_copy(update={"runs": tuple(run if run.number == each.number else each for each in self.runs)})
 
 
@@ -124,7 +126,7 @@ class ComparisonFolder:
     """A comparison's folder: ``comparison.json``, ``report.html``, ``summary.md``."""
 
     def __init__(self, path: Path) -> None:
-        """Remember where it is; nothing is read or made."""
+        """Use the folder at ``path``; nothing is read or created."""
         self.path = path
 
     @property
@@ -133,23 +135,39 @@ class ComparisonFolder:
         return self.path.parent
 
     def read(self) -> ComparisonRecord:
-        """Read the record back; raises `BadInputError` if it is none."""
-        try:
-            return ComparisonRecord.model_validate_json((self.path / COMPARISON).read_text())
-        except ValidationError as error:
-            fault = error.errors(include_input=False, include_url=False)[0]
-            key = ".".join(str(part) for part in fault["loc"])
-            raise BadInputError(
-                f"{self.path / COMPARISON}: not a comparison's record: {key + ': ' if key else ''}{fault['msg']}"
-            ) from None
+        """Return the record; raises `BadInputError` if the file holds none, or one in another format."""
+        return read_record_file(self.path / COMPARISON, ComparisonRecord, "comparison", FORMAT)
 
     def write(self, record: ComparisonRecord) -> None:
-        """Replace the record; a reader sees the old one or the new one, never a part."""
+        """Replace the record atomically."""
         replace_file(self.path / COMPARISON, json.dumps(record.model_dump(mode="json"), indent=1))
 
 
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def read_record_file(path: Path, model: type[Record], name: str, format_: int) -> Record:
+    """Return the record of a ``name`` (comparison, soak) in ``path``; raises `BadInputError` if it holds none, or one in another format."""
+    text = path.read_text()
+    try:
+        content = json.loads(text)
+        found = content.get("format", format_) if isinstance(content, dict) else format_
+        if isinstance(found, int) and found < format_:
+            raise BadInputError(
+                f"{path}: format {found} was written by an older stallbench; this version reads format {format_}; "
+                f"run the {name} again, or read it with the version that wrote it"
+            )
+        return model.model_validate_json(text)
+    except json.JSONDecodeError as error:
+        raise BadInputError(f"{path}: not a {name}'s record: {error}") from None
+    except ValidationError as error:
+        issue = error.errors(include_input=False, include_url=False)[0]
+        key = ".".join(str(part) for part in issue["loc"])
+        raise BadInputError(f"{path}: not a {name}'s record: {key + ': ' if key else ''}{issue['msg']}") from None
+
+
 def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, ComparisonRecord]:
-    """Make the folder of a comparison that is about to start, beside those of its runs; ``latest`` goes on pointing at a run.
+    """Create the folder of a comparison that is about to start, beside those of its runs; ``latest`` keeps pointing at a run.
 
     Raises `NotCarriedOutError` if ``runs`` cannot be written.
     """
@@ -168,7 +186,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         ),
         seed=plan.seed,
         rounds=plan.rounds,
-        contestants=tuple(ComparedVariant(name=name, summary=scenario.summary) for name, scenario in plan.chosen.items()),
+        variants=tuple(ComparedVariant(name=name, summary=scenario.summary) for name, scenario in plan.chosen.items()),
         left_out=plan.left_out,
         baseline=find_baseline(plan.scenario),
         subjects=plan.subjects,

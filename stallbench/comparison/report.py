@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from stallbench.atomic_file import replace_file
-from stallbench.comparison.curves import read_curves
 from stallbench.comparison.formatting import (
+    describe_adjustment,
     describe_agreement,
     describe_significance,
     format_difference,
     format_median,
+    format_p,
     format_spread,
+    make_scenario_table,
 )
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Compared
 from stallbench.comparison.statistics import FEWEST_ROUNDS, LEVEL
-from stallbench.comparison.table import make_own_table
 from stallbench.report import open_template
-from stallbench.report.charts import as_script_data
+from stallbench.report.charts import as_script_data, cut_windows, list_faults, list_phases
 from stallbench.run.record import read_record
 from stallbench.scenario.model import CONTROL
+from stallbench.verdicts.check import RunTables
+
+CURVES = ("claim_ms_p95", "depth", "dead_tuples", "completed")
+_MOST_POINTS = 20_000
+"""In all curves of one chart together."""
 
 
 def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Results) -> None:
@@ -31,7 +40,7 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         "record": record,
         "ranked": results.ranked.subject,
         "ranking": list(_ranking_rows(record, results)),
-        "own_table": make_own_table(record, results),
+        "scenario_table": make_scenario_table(record, results),
         "agreements": [describe_agreement(agreement) for agreement in results.agreements],
         "groups": [
             {
@@ -44,20 +53,21 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         ],
         "notes": list(find_notes(record, results)),
         "recommendation": results.recommendation,
-        "has_words": results.has_words,
+        "has_assessments": results.has_assessments,
+        "adjustment": describe_adjustment(results),
         "reference": record.names[0],
         "level": f"{LEVEL * 100:.0f} %",
         "host": _read_host(folder, record),
         "command": format_command(record),
     }
     replace_file(folder.path / "summary.md", open_template("comparison.md.j2", autoescape=False).render(content))
-    chart_data = as_script_data(read_curves(record, folder.runs))
+    chart_data = as_script_data(_read_curves(record, folder.runs))
     page = open_template("comparison.html.j2", autoescape=True).render(**content, chart_data=chart_data)
     replace_file(folder.path / "report.html", page)
 
 
 def format_command(record: ComparisonRecord) -> str:
-    """Return the command that does the comparison again."""
+    """Return the command that repeats the comparison."""
     scenario = record.scenario
     name = scenario.name if scenario.file.startswith("scenarios/") else scenario.file
     return (
@@ -68,16 +78,16 @@ def format_command(record: ComparisonRecord) -> str:
 
 def _ranking_rows(record: ComparisonRecord, results: Results) -> Iterator[dict[str, Any]]:
     """Return a row for each variant, the best first."""
-    summaries = {compared_variant.name: compared_variant.summary for compared_variant in record.contestants}
+    summaries = {variant.name: variant.summary for variant in record.variants}
     for row in _rows(results.ranked, in_order_of_rank=True):
         name = row["name"]
-        judgement = results.judgements.get(name)
+        assessment = results.assessments.get(name)
         yield {
             **row,
             "summary": summaries[name],
-            "word": (judgement.word if judgement else None) or "",
-            "reason": judgement.reason if judgement else "",
-            "broken": results.broken.get(name, ""),
+            "outcome": (assessment.outcome if assessment else None) or "",
+            "reason": assessment.reason if assessment else "",
+            "unsafe": results.unsafe.get(name, ""),
             "published": [
                 (record.published[agreement.where].get(name), agreement.ranks.get(name)) for agreement in results.agreements
             ],
@@ -94,34 +104,71 @@ def _rows(compared: Compared, *, in_order_of_rank: bool = False) -> Iterator[dic
             "spread": format_spread(standing),
             "rounds": len(standing.values),
             "difference": format_difference(standing.difference),
-            "real": describe_significance(standing),
+            "p": format_p(standing.difference),
+            "significance": describe_significance(standing),
         }
 
 
 def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
-    """Return what a reader must know before believing a figure."""
+    """Yield what a reader must know before relying on a figure."""
     if record.status != "completed":
-        reason = record.reason or "it still goes on, or the bench was killed"
-        yield f"The comparison did not come to its end: {reason}. What follows is what was done until then."
+        reason = record.reason or "it is still running, or the bench was killed"
+        yield f"The comparison is not complete: {reason}. The figures are of the runs done so far."
     for run in record.runs:
         if run.status in ("failed", "aborted"):
             yield f"Run {run.number} ({run.variant}, round {run.round}) was not carried out: {run.reason}."
     fewest = min(len(standing.values) for standing in results.ranked.standings.values())
     if fewest < FEWEST_ROUNDS:
-        yield f"Not enough rounds for an interval: at least {FEWEST_ROUNDS} of each variant are needed, and one has {fewest}."
-    elif results.judgements and not results.has_words:
-        yield f"No variant is judged in a word: {next(iter(results.judgements.values())).reason}."
-    for name, reason in results.broken.items():
+        yield f"Not enough rounds for an interval: each variant needs at least {FEWEST_ROUNDS}, and one has {fewest}."
+    elif results.assessments and not results.has_assessments:
+        yield f"No variant is assessed: {next(iter(results.assessments.values())).reason}."
+    for name, reason in results.unsafe.items():
         yield f"{name} is not safe: {reason}."
     if record.names[0] != CONTROL:
-        yield f"{CONTROL} did not take part: differences are from {record.names[0]}."
+        yield f"{CONTROL} was not run: differences are from {record.names[0]}."
 
 
 def _read_host(folder: ComparisonFolder, record: ComparisonRecord) -> dict[str, Any] | None:
-    """Return on what the first run that is still there ran: ``host`` and ``versions`` of its record."""
+    """Return ``host``, ``versions`` and ``servers`` of the first run whose folder still exists."""
     for run in record.runs:
         path = folder.runs / (run.folder or "") / "run.json"
         if run.folder and path.is_file():
             of_run = read_record(path)
             return {"host": of_run["host"], "versions": of_run["versions"], "servers": of_run["servers"]}
     return None
+
+
+def _read_curves(record: ComparisonRecord, runs: Path) -> dict[str, Any]:
+    """Return what the charts draw, for JSON: ``t_s``, ``variants``, ``columns`` (by name, then variant), ``phases`` and ``faults``.
+
+    Each variant has one curve: the median of its runs at each second. ``runs``: where the folders of the runs are; runs without a folder
+    are left out. The bands behind the curves, ``phases`` and ``faults``, are those of the first run of the first variant that has one.
+    """
+    by_variant: dict[str, list[RunTables]] = {name: [] for name in record.names}
+    for run in record.runs:
+        if run.status == "completed" and run.folder is not None and (runs / run.folder / "tables").is_dir():
+            by_variant[run.variant].append(RunTables(runs / run.folder))
+    medians = {name: _find_medians(tables) for name, tables in by_variant.items()}
+    last_s = max((int(frame.index.max()) for frame in medians.values() if len(frame)), default=-1)
+    step = 1 + (last_s + 1) * len(medians) // _MOST_POINTS
+    t_s = range(0, last_s + 1, step)
+    first = next((tables[0] for tables in by_variant.values() if tables), None)
+    return {
+        "t_s": list(t_s),
+        "variants": record.names,
+        "columns": {column: {name: _as_list(frame[column].reindex(t_s)) for name, frame in medians.items()} for column in CURVES},
+        "phases": list_phases(first.record) if first else [],
+        "faults": list_faults(first) if first else [],
+    }
+
+
+def _find_medians(repetitions: Sequence[RunTables]) -> pd.DataFrame:
+    """Return `CURVES` by second."""
+    frames = [cut_windows(tables).set_index("t_s")[list(CURVES)].astype(float) for tables in repetitions]
+    if not frames:
+        return pd.DataFrame(columns=list(CURVES), dtype=float)
+    return pd.concat(frames).groupby(level=0).median()
+
+
+def _as_list(values: pd.Series[float]) -> list[float | None]:
+    return [None if pd.isna(value) else float(value) for value in values]

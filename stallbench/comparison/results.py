@@ -1,4 +1,4 @@
-"""From the values of all runs to what the comparison shows. Reads a record only, so that it can be done again at any time."""
+"""What the runs of a comparison show: spreads, differences, ranks and assessments. Reads only the record, so it can be repeated at any time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stallbench.comparison.advice import recommend
-from stallbench.comparison.assessment import Judgement, judge_variants
+from stallbench.comparison.assessment import Assessment, assess_variants
 from stallbench.comparison.ranking import Agreement, compare_with_published
+from stallbench.comparison.recommendation import recommend
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.standings import Compared, compare
 from stallbench.comparison.statistics import ByRound
@@ -21,27 +21,30 @@ class Results:
 
     compared: tuple[Compared, ...]
     """The ranked subject first; costs that no run has a value of are left out."""
+    comparisons: int
+    """Over how many differences from the reference the p-values are adjusted."""
     agreements: tuple[Agreement, ...]
     """With each published column."""
-    judgements: Mapping[str, Judgement]
-    """By variant; empty where words do not apply."""
-    broken: Mapping[str, str]
-    """By variant of which a run lost jobs or repeated them without a reason: what was found in the first such run."""
+    assessments: Mapping[str, Assessment]
+    """By variant; empty where mitigations are not assessed."""
+    unsafe: Mapping[str, str]
+    """By variant of which a run lost jobs or re-executed them without a reason: what was found in the first such run."""
     recommendation: str
 
     @property
     def ranked(self) -> Compared:
-        """All variants in what they are ranked by."""
+        """All variants in the subject that they are ranked by."""
         return self.compared[0]
 
     @property
-    def has_words(self) -> bool:
-        """Whether any variant got a word."""
-        return any(judgement.word for judgement in self.judgements.values())
+    def has_assessments(self) -> bool:
+        """Whether any variant could be assessed."""
+        return any(assessment.outcome for assessment in self.assessments.values())
 
     def as_json(self) -> dict[str, Any]:
         """Return it for ``comparison.json``."""
         return {
+            "comparisons": self.comparisons,
             "compared": [
                 {
                     "subject": each.subject.key,
@@ -50,36 +53,42 @@ class Results:
                 for each in self.compared
             ],
             "agreements": [asdict(agreement) for agreement in self.agreements],
-            "judgements": {name: asdict(judgement) for name, judgement in self.judgements.items()},
-            "broken": dict(self.broken),
+            "assessments": {name: asdict(assessment) for name, assessment in self.assessments.items()},
+            "unsafe": dict(self.unsafe),
             "recommendation": self.recommendation,
         }
 
 
 def find_results(record: ComparisonRecord) -> Results:
-    """Return what the runs that were completed show."""
-    compared = tuple(
-        compare(subject, values, record.names, seed=record.seed)
+    """Return what the completed runs show.
+
+    All differences from the reference that the pages show are one family, whose p-values are adjusted together.
+    """
+    values = {
+        subject: by_variant
         for subject in record.subjects
-        if subject.role != "health"
-        for values in [_values(record, subject.key)]
-        if subject.role not in ("cost", "held_out") or any(values.values())
-    )
-    ranked, judgements = compared[0], _judge(record)
-    broken = {run.variant: run.broken for run in reversed(record.runs) if run.broken}
+        if subject.role != "baseline"
+        for by_variant in [_read_values(record, subject.key)]
+        if subject.role not in ("cost", "time_to_saturation") or any(by_variant.values())
+    }
+    compared = compare(values, record.names, seed=record.seed)
+    comparisons = sum(each.comparisons for each in compared)
+    ranked, assessments = compared[0], _assess(record, compared[0], comparisons)
+    unsafe = {run.variant: run.unsafe for run in reversed(record.runs) if run.unsafe}
     return Results(
         compared=compared,
+        comparisons=comparisons,
         agreements=tuple(
             compare_with_published(ranked.medians, record.published, ranked.subject.better, ranked.differ),
         ),
-        judgements=judgements,
-        broken=broken,
-        recommendation=recommend(compared, judgements, broken),
+        assessments=assessments,
+        unsafe=unsafe,
+        recommendation=recommend(compared, assessments, unsafe),
     )
 
 
-def _values(record: ComparisonRecord, key: str) -> dict[str, ByRound]:
-    """Return what the completed runs of each variant have as the value ``key``, by round."""
+def _read_values(record: ComparisonRecord, key: str) -> dict[str, ByRound]:
+    """Return the values of ``key`` in the completed runs of each variant, by round."""
     values: dict[str, dict[int, float]] = {name: {} for name in record.names}
     for run in record.runs:
         value = run.values.get(key)
@@ -88,15 +97,18 @@ def _values(record: ComparisonRecord, key: str) -> dict[str, ByRound]:
     return dict(values)
 
 
-def _judge(record: ComparisonRecord) -> dict[str, Judgement]:
-    """Return the words; none where no mitigation is at stake: without control, or when methods are ranked against published figures."""
+def _assess(record: ComparisonRecord, ranked: Compared, comparisons: int) -> dict[str, Assessment]:
+    """Return the assessments; none without control, or where methods are ranked beside published figures."""
     if record.names[0] != CONTROL or record.published:
         return {}
     subject = record.ranked
-    ranked = _values(record, subject.key)
-    health: Mapping[str, ByRound] | None = None
+    values = {name: standing.values for name, standing in ranked.standings.items()}
+    baseline: Mapping[str, ByRound] | None = None
     if subject.relative_to is not None and subject.relative_to == record.baseline:
-        health = {name: dict.fromkeys(values, 1.0) for name, values in ranked.items()}
-    elif of_health := [each for each in record.subjects if each.role == "health"]:
-        health = _values(record, of_health[0].key)
-    return judge_variants(ranked, health, better=subject.better, control=CONTROL, seed=record.seed)
+        baseline = {name: dict.fromkeys(by_round, 1.0) for name, by_round in values.items()}
+    elif of_baseline := [each for each in record.subjects if each.role == "baseline"]:
+        baseline = _read_values(record, of_baseline[0].key)
+    differences = {name: standing.difference for name, standing in ranked.standings.items() if name != CONTROL}
+    return assess_variants(
+        values, differences, baseline, better=subject.better, control=CONTROL, comparisons=comparisons, seed=record.seed
+    )

@@ -1,4 +1,4 @@
-"""What the terminal shows of a comparison: who is first, what else differs, and what to do. Fits 120 columns."""
+"""What the terminal shows of a comparison: the ranking, what else differs, and what to do. Fits 120 columns."""
 
 from __future__ import annotations
 
@@ -9,37 +9,49 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.comparison.formatting import (
+    ScenarioTable,
+    describe_adjustment,
     describe_agreement,
     describe_significance,
     format_difference,
     format_median,
+    format_p,
     format_spread,
+    make_scenario_table,
 )
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.report import find_notes
 from stallbench.comparison.results import Results
-from stallbench.comparison.table import OwnTable, make_own_table
 
 _WIDTH = 120
-_VARIANTS_BESIDE = 5
-"""The reference, in each of several tables: more do not fit."""
-_COLOURS = {"better": "green", "worse": "red", "works": "green", "delays": "yellow", "makes it worse": "red"}
+_VARIANTS_PER_TABLE = 5
+"""Beside the reference; more do not fit."""
+_COLOURS = {
+    "better": "green",
+    "worse": "red",
+    "works": "green",
+    "delays": "yellow",
+    "undecided": "yellow",
+    "makes it worse": "red",
+}
 
 
 def print_comparison(record: ComparisonRecord, results: Results, report: str, console: Console | None = None) -> None:
-    """Print the ranking, the published figures beside it, all medians, notes and the recommendation; then where the ``report`` is."""
+    """Print the ranking, the published figures, all medians, the notes, the recommendation and the path of the ``report``."""
     console = console or _make_console()
     console.print()
-    if own := make_own_table(record, results):
-        console.print(_own(own))
+    if table := make_scenario_table(record, results):
+        console.print(_show_scenario_table(table))
     console.print(_ranking(results))
     if record.published:
         console.print(_published(record, results))
         for agreement in results.agreements:
             console.print(escape(describe_agreement(agreement)))
     reference, *others = record.names
-    for start in range(0, len(others), _VARIANTS_BESIDE):
-        console.print(_medians(results, [reference, *others[start : start + _VARIANTS_BESIDE]]))
+    for start in range(0, len(others), _VARIANTS_PER_TABLE):
+        console.print(_medians(results, [reference, *others[start : start + _VARIANTS_PER_TABLE]]))
+    if adjustment := describe_adjustment(results):
+        console.print(f"[dim]{escape(adjustment)}[/]")
     for note in find_notes(record, results):
         console.print(f"[yellow]{escape(note)}[/]")
     console.print(f"\n[bold]{escape(results.recommendation)}[/]")
@@ -57,42 +69,43 @@ def _ranking(results: Results) -> Table:
     table = Table(title=f"{escape(ranked.subject.key)} ({ranked.subject.better} is better)", title_justify="left")
     table.add_column("", justify="right")
     table.add_column("variant", overflow="fold")
-    for header in ("median", "from .. to", f"against {reference} (95 %)"):
+    for header in ("median", "from .. to", f"against {reference} (95 %)", "p (Holm)"):
         table.add_column(header, justify="right")
-    table.add_column("real")
-    if results.has_words:
-        table.add_column("in a word")
+    table.add_column("significant")
+    if results.has_assessments:
+        table.add_column("outcome")
     for name in ranked.by_rank:
-        standing, judgement = ranked.standings[name], results.judgements.get(name)
+        standing, assessment = ranked.standings[name], results.assessments.get(name)
         row = [
             str(standing.rank or "–"),
-            f"{escape(name)}{' [red](not safe)[/]' if name in results.broken else ''}",
+            f"{escape(name)}{' [red](not safe)[/]' if name in results.unsafe else ''}",
             format_median(standing),
             format_spread(standing),
             format_difference(standing.difference),
+            format_p(standing.difference),
             _colour(describe_significance(standing)),
         ]
-        word = (judgement.word or f"– {judgement.reason}") if judgement else ""
-        table.add_row(*row, *([_colour(word)] if results.has_words else []))
+        outcome = (assessment.outcome or f"– {assessment.reason}") if assessment else ""
+        table.add_row(*row, *([_colour(outcome)] if results.has_assessments else []))
     return table
 
 
-def _own(own: OwnTable) -> Table:
+def _show_scenario_table(shown: ScenarioTable) -> Table:
     table = Table(title="median (from to)", title_justify="left")
     table.add_column("variant", overflow="fold")
-    for title in own.titles:
+    for title in shown.titles:
         table.add_column(escape(title), justify="right", overflow="fold")
-    for name, cells in own.rows.items():
+    for name, cells in shown.rows.items():
         table.add_row(escape(name), *cells)
-    for name, reason in own.not_run.items():
+    for name, reason in shown.not_run.items():
         table.add_row(escape(name), f"[dim]{escape(reason)}[/]")
     return table
 
 
 def _published(record: ComparisonRecord, results: Results) -> Table:
-    """Return our medians and ranks beside each published column's."""
+    """Return the medians and ranks here, beside those of each published column."""
     ranked = results.ranked
-    table = Table(title="beside what was published: figure (rank)", title_justify="left")
+    table = Table(title="published figures: figure (rank)", title_justify="left")
     table.add_column("variant", overflow="fold")
     for header in ("here", *record.published):
         table.add_column(escape(header), justify="right", overflow="fold")
@@ -107,8 +120,8 @@ def _published(record: ComparisonRecord, results: Results) -> Table:
 
 
 def _medians(results: Results, names: Sequence[str]) -> Table:
-    """Return the medians of everything that was compared, marked where the difference is real."""
-    table = Table(title="medians; + really better, - really worse", title_justify="left")
+    """Return the medians of all subjects, marked where the difference is significant."""
+    table = Table(title="medians; + significantly better, - significantly worse", title_justify="left")
     table.add_column("metric", overflow="fold")
     for name in names:
         table.add_column(escape(name), justify="right", overflow="fold")
@@ -121,5 +134,5 @@ def _medians(results: Results, names: Sequence[str]) -> Table:
     return table
 
 
-def _colour(word: str) -> str:
-    return f"[{_COLOURS[word]}]{word}[/]" if word in _COLOURS else escape(word)
+def _colour(text: str) -> str:
+    return f"[{_COLOURS[text]}]{text}[/]" if text in _COLOURS else escape(text)

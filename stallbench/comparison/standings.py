@@ -1,17 +1,18 @@
-"""All variants in one subject: their spread, their difference from the reference, and who is first."""
+"""All variants in one subject: their spread, their difference from the reference, and their ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from stallbench.comparison.ranking import rank
-from stallbench.comparison.statistics import ByRound, Difference, Spread, find_difference, find_spread
+from stallbench.comparison.statistics import ByRound, Difference, Spread, adjust, find_difference, find_spread
 from stallbench.comparison.subject import Subject
 from stallbench.verdicts.expectations import format_value
 
-LEAST_COST_SHARE = 0.01
-"""What a cost must come to, as a share of the reference's median, to be told: less may be real, but nobody would decide by it."""
+NEGLIGIBLE_SHARE = 0.01
+"""A difference below this share of the reference's median is no cost: it may be statistically significant, but it is negligible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,7 @@ class Standing:
     difference: Difference | None
     """From the reference; none for the reference itself, and without a common round."""
     better: bool | None
-    """Whether it is better than the reference, if the difference is real; else none."""
+    """Whether it is better than the reference, if the difference is significant; else none."""
     rank: int | None
 
 
@@ -35,7 +36,8 @@ class Compared:
     subject: Subject
     standings: Mapping[str, Standing]
     """By variant, the reference first."""
-    seed: int
+    pairs: Mapping[frozenset[str], Difference | None]
+    """The difference between two variants that are not the reference, adjusted for all such pairs; only of the ranked subject."""
 
     @property
     def by_rank(self) -> list[str]:
@@ -47,37 +49,77 @@ class Compared:
         """Median of each variant that has a value."""
         return {name: standing.spread.median for name, standing in self.standings.items() if standing.spread}
 
-    def is_dearer(self, name: str, reference: str) -> bool:
-        """Whether a variant is really worse than the reference, and in the mean by `LEAST_COST_SHARE` of it or more: then it is a cost."""
-        standing = self.standings[name]
-        if standing.better is not False or standing.difference is None:
+    @property
+    def comparisons(self) -> int:
+        """How many differences from the reference have a p-value."""
+        differences = [standing.difference for standing in self.standings.values()]
+        return sum(difference is not None and difference.p is not None for difference in differences)
+
+    def is_costlier(self, name: str, reference: str) -> bool:
+        """Whether a variant is worse than the reference, and on average by `NEGLIGIBLE_SHARE` or more.
+
+        The variant's own interval decides, without the adjustment: the adjustment must not hide a cost.
+        """
+        difference = self.standings[name].difference
+        if difference is None or not difference.is_significant_alone or is_better(self.subject, difference):
             return False
-        return abs(standing.difference.mean) >= LEAST_COST_SHARE * abs(self.medians[reference])
+        return abs(difference.mean) >= NEGLIGIBLE_SHARE * abs(self.medians[reference])
 
     def differ(self, one: str, other: str) -> bool | None:
-        """Whether two variants really differ; none if there are not enough rounds to say."""
-        difference = find_difference(self.standings[one].values, self.standings[other].values, seed=self.seed)
+        """Whether two variants differ significantly in the ranked subject; none if there are too few rounds to decide."""
+        reference = next(iter(self.standings))
+        if reference in (one, other):
+            difference = self.standings[other if one == reference else one].difference
+        else:
+            difference = self.pairs[frozenset((one, other))]
         return difference.is_significant if difference else None
 
-    def describe(self, name: str) -> str:
-        """Return the median of a variant as text."""
+    def format_median(self, name: str) -> str:
+        """Return the median of a variant with what it is relative to."""
         spread = self.standings[name].spread
         unit = f" times {self.subject.relative_to}" if self.subject.relative_to else ""
         return f"{format_value(spread.median)}{unit}" if spread else "unknown"
 
 
-def compare(subject: Subject, values: Mapping[str, ByRound], names: Sequence[str], *, seed: int) -> Compared:
-    """Compare ``names``, the first of which is the reference, in their ``values``. ``seed``: of the bootstrap."""
-    spreads = {name: find_spread(values[name]) for name in names}
+def is_better(subject: Subject, difference: Difference) -> bool:
+    """Whether ``difference`` is in the direction that is better for ``subject``."""
+    return (difference.mean > 0) == (subject.better == "higher")
+
+
+def compare(values: Mapping[Subject, Mapping[str, ByRound]], names: Sequence[str], *, seed: int) -> tuple[Compared, ...]:
+    """Compare ``names``, the first of which is the reference, in the values of each subject. ``seed``: of the bootstrap.
+
+    All differences from the reference are one family: their p-values are adjusted together.
+    """
+    reference, *others = names
+    differences = adjust(
+        {
+            (subject, name): find_difference(by_variant[name], by_variant[reference], seed=seed)
+            for subject, by_variant in values.items()
+            for name in others
+        }
+    )
+    return tuple(
+        _compare_in(subject, by_variant, {name: differences.get((subject, name)) for name in names}, seed)
+        for subject, by_variant in values.items()
+    )
+
+
+def _compare_in(
+    subject: Subject, values: Mapping[str, ByRound], differences: Mapping[str, Difference | None], seed: int
+) -> Compared:
+    spreads = {name: find_spread(values[name]) for name in differences}
     ranks = rank({name: spread.median for name, spread in spreads.items() if spread}, subject.better)
-    standings = {}
-    for name in names:
-        difference = find_difference(values[name], values[names[0]], seed=seed) if name != names[0] else None
-        standings[name] = Standing(
+    standings = {
+        name: Standing(
             values=values[name],
             spread=spreads[name],
             difference=difference,
-            better=(difference.mean > 0) == (subject.better == "higher") if difference and difference.is_significant else None,
+            better=is_better(subject, difference) if difference and difference.is_significant else None,
             rank=ranks.get(name),
         )
-    return Compared(subject=subject, standings=standings, seed=seed)
+        for name, difference in differences.items()
+    }
+    pairs = combinations(list(differences)[1:], 2) if subject.role == "ranked" else ()
+    of_pairs = {frozenset(pair): find_difference(values[pair[0]], values[pair[1]], seed=seed) for pair in pairs}
+    return Compared(subject=subject, standings=standings, pairs=adjust(of_pairs))

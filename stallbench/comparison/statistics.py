@@ -1,16 +1,21 @@
-"""How much a figure varies from round to round, and whether two variants really differ in it.
+"""How much a figure varies from round to round, and whether two variants differ significantly in it.
 
-Runs are compared in pairs, each with the reference's run of the same round, so that what both of them met falls out. The interval of the
-mean difference is, at each end, the wider of two: `scipy.stats.bootstrap`'s, and Student's t of the same differences. The bootstrap alone
-would promise too much when rounds are few: it cannot leave the range of what was seen, and of pairs of equal variants it calls one in four
-different after three rounds, one in ten after ten, where it says one in twenty (docs/compare.md has the figures).
+Runs are compared in pairs: each run with the reference's run of the same round, so that whatever affected both of them cancels out. The
+interval of the mean difference is, at each end, the wider of two: the one of `scipy.stats.bootstrap`, and Student's t of the same
+differences. The bootstrap alone is too narrow when there are few rounds, because it cannot leave the range of the measured values: it
+calls one in four pairs of equal variants different after three rounds and one in ten after ten, where it should call one in twenty
+(docs/compare.md has the figures). The p-value likewise is the greater of the two.
+
+A page shows many differences at once, so `adjust` corrects their p-values with Holm's method: if no variant differs in anything, the
+chance that any difference on the page is called significant is at most 5 %.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from scipy import stats
@@ -18,6 +23,8 @@ from scipy import stats
 LEVEL = 0.95
 FEWEST_ROUNDS = 3
 _RESAMPLES = 9999
+
+Key = TypeVar("Key", bound=Hashable)
 
 ByRound = Mapping[int, float]
 """A value for each round in which there is one."""
@@ -30,9 +37,9 @@ class Spread:
     rounds: int
     median: float
     low: float
-    """The smallest; not a bound of an interval."""
+    """The smallest value; not a bound of an interval."""
     high: float
-    """The greatest."""
+    """The greatest value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +49,21 @@ class Difference:
     rounds: int
     mean: float
     low: float | None
-    """Bounds of the interval at `LEVEL`; none with fewer rounds than `FEWEST_ROUNDS`."""
+    """Bounds of the interval at `LEVEL`, of this difference alone; none with fewer rounds than `FEWEST_ROUNDS`."""
     high: float | None
+    p: float | None
+    """Two-sided p-value of this difference alone; none without an interval."""
+    adjusted_p: float | None
+    """The p-value adjusted for all differences that are examined together; equal to ``p`` until `adjust` is called."""
 
     @property
     def is_significant(self) -> bool | None:
-        """Whether the interval leaves out zero; none if there are not enough rounds to say."""
+        """Whether the difference is significant after the adjustment; none if there are too few rounds to decide."""
+        return is_significant(self.low, self.high, self.adjusted_p)
+
+    @property
+    def is_significant_alone(self) -> bool | None:
+        """Whether the difference would be significant if no other were examined; none if there are too few rounds to decide."""
         return leaves_out_zero(self.low, self.high)
 
 
@@ -64,7 +80,7 @@ def find_spread(values: ByRound) -> Spread | None:
 
 
 def find_difference(values: ByRound, reference: ByRound, *, seed: int) -> Difference | None:
-    """Return ``values`` less ``reference``, paired by round; none if they have no round in common.
+    """Return ``values`` minus ``reference``, paired by round; none if they have no round in common.
 
     ``seed``: of the bootstrap, so that a report that is made again has the same figures.
     """
@@ -73,32 +89,67 @@ def find_difference(values: ByRound, reference: ByRound, *, seed: int) -> Differ
 
 
 def find_mean(differences: Sequence[float], *, seed: int) -> Difference:
-    """Return the mean of one or more ``differences`` and its interval."""
-    enough = len(differences) >= FEWEST_ROUNDS
-    low, high = _find_interval(differences, seed) if enough else (None, None)
-    return Difference(rounds=len(differences), mean=statistics.fmean(differences), low=low, high=high)
+    """Return the mean of one or more ``differences``, its interval and its p-value."""
+    mean = statistics.fmean(differences)
+    if len(differences) < FEWEST_ROUNDS:
+        return Difference(rounds=len(differences), mean=mean, low=None, high=None, p=None, adjusted_p=None)
+    low, high, p = _test(differences, seed)
+    return Difference(rounds=len(differences), mean=mean, low=low, high=high, p=p, adjusted_p=p)
 
 
-def _find_interval(differences: Sequence[float], seed: int) -> tuple[float, float]:
+def adjust(differences: Mapping[Key, Difference | None]) -> dict[Key, Difference | None]:
+    """Return ``differences`` with p-values adjusted for all of them that have one. See `adjust_with_holm`."""
+    adjusted = adjust_with_holm({key: each.p for key, each in differences.items() if each is not None and each.p is not None})
+    return {
+        key: replace(each, adjusted_p=adjusted[key]) if each is not None and key in adjusted else each
+        for key, each in differences.items()
+    }
+
+
+def adjust_with_holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
+    """Return the p-values adjusted with Holm's step-down method (Holm 1979), each at most 1.
+
+    The smallest is multiplied by the number of p-values, the next by one less, and so on; none becomes smaller than one before it.
+    """
+    adjusted: dict[Key, float] = {}
+    greatest = 0.0
+    for index, (key, p) in enumerate(sorted(p_values.items(), key=lambda item: item[1])):
+        greatest = max(greatest, min(1.0, p * (len(p_values) - index)))
+        adjusted[key] = greatest
+    return adjusted
+
+
+def is_significant(low: float | None, high: float | None, adjusted_p: float | None) -> bool | None:
+    """Whether an interval leaves out zero and its adjusted p-value is below 1 - `LEVEL`; none if there is no interval."""
+    alone = leaves_out_zero(low, high)
+    return None if alone is None or adjusted_p is None else alone and adjusted_p < 1 - LEVEL
+
+
+def leaves_out_zero(low: float | None, high: float | None) -> bool | None:
+    """Whether an interval leaves out zero; none if there is no interval."""
+    if low is None or high is None:
+        return None
+    return low > 0 or high < 0
+
+
+def _test(differences: Sequence[float], seed: int) -> tuple[float, float, float]:
+    """Return the bounds of the interval of the mean, and the p-value of a mean of zero."""
     sample = np.asarray(differences, dtype=float)
     error = float(stats.sem(sample))
     mean = float(sample.mean())
-    if error == 0:  # all the same: neither method can say more than that
-        return mean, mean
+    if error == 0:  # all differences are equal: neither method can say more than that
+        return mean, mean, 1.0 if mean == 0 else 0.0
     student = stats.t.interval(LEVEL, len(sample) - 1, loc=mean, scale=error)
-    drawn = stats.bootstrap(
+    bootstrap = stats.bootstrap(
         (sample,),
         np.mean,
         confidence_level=LEVEL,
         n_resamples=_RESAMPLES,
         method="percentile",
         rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return min(float(student[0]), float(drawn.low)), max(float(student[1]), float(drawn.high))
-
-
-def leaves_out_zero(low: float | None, high: float | None) -> bool | None:
-    """Whether the interval does; none if there is no interval, for want of data."""
-    if low is None or high is None:
-        return None
-    return low > 0 or high < 0
+    )
+    interval, means = bootstrap.confidence_interval, bootstrap.bootstrap_distribution
+    low, high = min(float(student[0]), float(interval.low)), max(float(student[1]), float(interval.high))
+    p_of_student = 2 * float(stats.t.sf(abs(mean) / error, len(sample) - 1))
+    p_of_bootstrap = 2 * min(float((means <= 0).mean()), float((means >= 0).mean()))
+    return low, high, min(1.0, max(p_of_student, p_of_bootstrap))

@@ -1,4 +1,4 @@
-"""What is compared: a metric in a phase, or a figure of the whole run, and which of two values is the better one."""
+"""What is compared: a metric in a phase, or a figure of the whole run, and whether a higher or a lower value is better."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pydantic import BaseModel, ConfigDict
 from stallbench.measures import MEASURES
 from stallbench.scenario.model import ComparisonColumn, Scenario
 
-EXECUTED_AGAIN = "re_executed.count"
+RE_EXECUTED = "re_executed.count"
 EXECUTIONS_PER_JOB = "executions.per_job"
 LOST = "lost.count"
 REFUSED = "refused_in_all.count"
 ORDER_P99 = "order_diff.p99"
-HELD_OUT = "held_out_s.total"
+TIME_TO_SATURATION = "time_to_saturation_s"
 OF_THE_RUN: Mapping[str, str] = {
-    EXECUTED_AGAIN: "jobs executed more than once",
-    LOST: "jobs that nobody has and nobody did",
-    REFUSED: "jobs that a full queue did not take, the backlog included",
-    EXECUTIONS_PER_JOB: "executions for each job that was executed; 1 if none was repeated",
+    RE_EXECUTED: "jobs executed more than once",
+    LOST: "jobs that the queue no longer holds and that no worker executed",
+    REFUSED: "jobs that a full queue refused, including those of the backlog",
+    EXECUTIONS_PER_JOB: "executions per executed job; 1 if no job was re-executed",
 }
-"""Figures that only a whole run has, beside `stallbench.measures`, and their meanings."""
+"""Figures that only a whole run has, beside those of `stallbench.measures`, and their meanings."""
 
 Better = Literal["higher", "lower"]
-Role = Literal["ranked", "expectation", "held_out", "cost", "health"]
+Role = Literal["ranked", "expectation", "time_to_saturation", "cost", "baseline"]
 
 
 class Subject(BaseModel):
@@ -41,26 +41,24 @@ class Subject(BaseModel):
     """A phase: the value is then the ratio to the same metric in it."""
     better: Better = "lower"
     role: Role
-    """``ranked``: what variants are ranked by. ``expectation``: what the scenario expects something of. ``cost``: what a mitigation may cost.
-    ``held_out``: `HELD_OUT` in the ranked metric's phase. ``health``: the ranked metric before anything went wrong; never shown."""
+    """``ranked``: what variants are ranked by. ``expectation``: what the scenario has an expectation of. ``cost``: what a mitigation may cost.
+    ``time_to_saturation``: `TIME_TO_SATURATION` in the ranked metric's phase. ``baseline``: the ranked metric in the baseline; never shown."""
 
     @property
     def key(self) -> str:
-        """Its name in files, one line that a user can read too."""
+        """Its name in files and tables."""
         return f"{self.name}{f' / {self.relative_to}' if self.relative_to else ''}"
 
     @property
     def name(self) -> str:
-        """The metric and where; what it is relative to stands beside its value."""
+        """The metric and its phase, without what it is relative to."""
         return f"{self.metric} in {self.phase}" if self.phase else self.metric
 
     @property
     def meaning(self) -> str:
-        """What the metric is, in words."""
-        if self.metric == HELD_OUT:
-            return (
-                "seconds from the phase's beginning until it has fallen behind for good: more than a second's worth of jobs waits"
-            )
+        """What the metric measures."""
+        if self.metric == TIME_TO_SATURATION:
+            return "seconds from the phase's start until the queue is saturated: from then on, more than one second's worth of jobs waits"
         of_phases = MEASURES.get(self.metric.partition(".")[0])
         return OF_THE_RUN.get(self.metric) or (of_phases.meaning if of_phases else "")
 
@@ -68,9 +66,8 @@ class Subject(BaseModel):
 def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     """Return what is compared in runs of ``scenarios``, the first of which is the scenario without a variant.
 
-    First what is ranked: what ``[comparison]`` says, else the latency of jobs in the first phase that has a longrunner or a fault, for that is
-    what a user feels of it, else what the first expectation is of. Then what the scenario or a variant expects something of, then what a
-    mitigation may cost.
+    The ranked subject comes first: what ``[comparison]`` says; else the latency of jobs in the first phase that has a longrunner or a
+    fault, because users notice it; else the metric of the first expectation. Then come the metrics of all expectations, and the costs.
     """
     control = scenarios[0]
     expected = [_of_expectation(e.metric, e.phase, e.relative_to) for scenario in scenarios for e in scenario.expect]
@@ -81,7 +78,7 @@ def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     ranked = _choose_ranked(control, expected)
     return tuple(
         _without_repetition(
-            [ranked, *_find_health(ranked, baseline), *expected, *_find_time_to_saturation(ranked, baseline), *costs]
+            [ranked, *_find_baseline_subject(ranked, baseline), *expected, *_find_time_to_saturation(ranked, baseline), *costs]
         )
     )
 
@@ -107,16 +104,16 @@ def _choose_ranked(control: Scenario, expected: Sequence[Subject]) -> Subject:
     return Subject(metric="latency_ms.p95", phase=disturbed, role="ranked")
 
 
-def _find_health(ranked: Subject, baseline: str) -> Iterator[Subject]:
-    """Find what the ranked metric is to be held against: its value at the baseline. A ratio to the baseline needs none."""
+def _find_baseline_subject(ranked: Subject, baseline: str) -> Iterator[Subject]:
+    """Yield the ranked metric in the baseline, from which degradation is measured. A ratio to the baseline needs none."""
     if ranked.phase not in (None, baseline) and ranked.relative_to is None:
-        yield ranked.model_copy(update={"phase": baseline, "role": "health"})
+        yield ranked.model_copy(update={"phase": baseline, "role": "baseline"})
 
 
 def _find_time_to_saturation(ranked: Subject, baseline: str) -> Iterator[Subject]:
-    """Find for how long a variant delays what the ranked phase does to it; there is none without a phase that may do harm."""
+    """Yield the time to saturation in the ranked phase, unless that is the baseline or the whole run."""
     if ranked.phase not in (None, baseline):
-        yield Subject(metric=HELD_OUT, phase=ranked.phase, better="higher", role="held_out")
+        yield Subject(metric=TIME_TO_SATURATION, phase=ranked.phase, better="higher", role="time_to_saturation")
 
 
 def _of_expectation(metric: str, phase: str | None, relative_to: str | None) -> Subject:
@@ -132,10 +129,10 @@ def _better(metric: str) -> Better:
 
 
 def _without_repetition(subjects: Iterable[Subject]) -> Iterator[Subject]:
-    """Leave out what has the same values as one before; the health of the ranked metric stays, for it is not shown."""
+    """Leave out subjects with the same values as an earlier one; the one in the baseline stays, because it is not shown."""
     seen: set[str] = set()
     for subject in subjects:
-        if subject.role == "health":
+        if subject.role == "baseline":
             yield subject
         elif subject.key not in seen:
             seen.add(subject.key)

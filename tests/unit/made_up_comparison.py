@@ -1,4 +1,4 @@
-"""Comparisons whose runs never were, for tests of results and pages: each test states what its runs measured, and no more."""
+"""Comparisons without real runs, for tests of results and pages: each test states only what its runs measured."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def make_made_up_plan(variants: Sequence[str], rounds: int, seed: int = 1, **cha
 
 
 def make_made_up_record(measured: Measured, runs: Path, **changes: Any) -> tuple[ComparisonFolder, ComparisonRecord]:
-    """Return a comparison whose runs have ``measured`` as what is ranked (and 1 as its health), without folders of their own."""
+    """Return a comparison whose runs have ``measured`` as what is ranked (and 1 in the baseline), without folders of their own."""
     rounds = max(len(values) for values in measured.values())
     folder, record = begin_comparison(make_made_up_plan(list(measured), rounds, **changes), runs)
     for run in record.runs:
         value = measured[run.variant][run.round - 1]
-        values = {subject.key: 1.0 for subject in record.subjects if subject.role == "health"} | {record.ranked.key: value}
+        values = {subject.key: 1.0 for subject in record.subjects if subject.role == "baseline"} | {record.ranked.key: value}
         ended: dict[str, Any] = {"status": "failed", "reason": "no server"}
         if value is not None:
             ended = {"status": "completed", "verdict": "pass", "values": values}
@@ -74,7 +74,7 @@ def make_made_up_record(measured: Measured, runs: Path, **changes: Any) -> tuple
 def make_made_up_comparison(runs: Path, slowness: Mapping[str, float], rounds: int = 3, **changes: Any) -> ComparisonFolder:
     """Return a comparison with a folder of each run; ``slowness``: by variant, how many times longer claims take in ``longtx``.
 
-    A variant called ``twice`` works job 7 a second time without a reason.
+    A variant called ``twice`` re-executes job 7 without a reason.
     """
     folder, record = begin_comparison(make_made_up_plan(list(slowness), rounds, **changes), runs)
     for run in record.runs:
@@ -95,7 +95,7 @@ def make_made_up_comparison(runs: Path, slowness: Mapping[str, float], rounds: i
                     ("longtx", "claim_ms.p95"): 2.0 * slower,
                     ("recovered", "depth.last"): 3.0,
                     ("baseline", "completed.rate"): 100.0,
-                    ("baseline", "claim_ms.p50"): 1.0 + 0.01 * run.round + (0.5 if run.variant == "dear" else 0),
+                    ("baseline", "claim_ms.p50"): 1.0 + 0.01 * run.round + (0.5 if run.variant == "costly" else 0),
                 }
             ),
             duplicates=pd.DataFrame(again, columns=EMPTY["duplicates"]),

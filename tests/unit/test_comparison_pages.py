@@ -25,7 +25,7 @@ SLOWNESS = {"control": 8.0, "cure": 1.1, "half": 4.0, "twice": 1.0}
 
 @pytest.fixture(scope="module")
 def concluded(tmp_path_factory: pytest.TempPathFactory) -> ComparisonFolder:
-    """Three rounds of four variants, of which ``twice`` works a job twice."""
+    """Three rounds of four variants, of which ``twice`` re-executes a job."""
     folder = make_made_up_comparison(tmp_path_factory.mktemp("runs"), SLOWNESS)
     conclude_comparison(folder)
     return folder
@@ -78,12 +78,12 @@ def test_the_record_has_the_results(concluded: ComparisonFolder) -> None:
         "twice": 1,
     }
     assert ranked["standings"]["cure"]["difference"]["high"] < 0
-    assert {name: judgement["word"] for name, judgement in results["judgements"].items()} == {
+    assert {name: assessment["outcome"] for name, assessment in results["assessments"].items()} == {
         "cure": "works",
         "half": "delays",
         "twice": "works",
     }
-    assert list(results["broken"]) == ["twice"]
+    assert list(results["unsafe"]) == ["twice"]
     assert results["recommendation"].startswith("Use cure: ")
     assert "wal_bytes.rate in baseline" not in [each["subject"] for each in results["compared"]]
 
@@ -145,7 +145,9 @@ def test_a_run_that_was_not_carried_out_is_told_and_the_others_are_compared(tmp_
 def test_an_interrupted_comparison_says_so(tmp_path: Path) -> None:
     folder, record = make_made_up_record({"control": [8.0, 8.1, 8.2], "cure": [1.0, 1.0, 1.1]}, tmp_path)
     folder.write(record.model_copy(update={"status": "aborted", "reason": "interrupted"}))
-    assert "did not come to its end: interrupted. What follows is what was done until then." in " ".join(show(folder).split())
+    assert "The comparison is not complete: interrupted. The figures are of the runs done so far." in " ".join(
+        show(folder).split()
+    )
     assert folder.read().exit_code == 130
 
 
@@ -153,21 +155,21 @@ def test_too_few_rounds_are_told_instead_of_an_interval(tmp_path: Path) -> None:
     folder, _ = make_made_up_record({"control": [8.0, 8.1], "cure": [1.0, 1.0]}, tmp_path)
     shown = show(folder)
     assert "(not enough rounds)" in shown
-    assert "at least 3 of each variant are needed, and one has 2." in shown
+    assert "each variant needs at least 3, and one has 2." in shown
     assert " to " not in next(line for line in shown.splitlines() if "cure" in line).partition("(not enough")[2]
 
 
-def test_where_no_variant_gets_a_word_the_reason_is_told_once(tmp_path: Path) -> None:
+def test_where_no_variant_is_assessed_the_reason_is_given_once(tmp_path: Path) -> None:
     folder, _ = make_made_up_record({"control": [1.0, 1.1, 0.9], "a": [0.5, 0.5, 0.6], "b": [0.7, 0.7, 0.6]}, tmp_path)
     shown = show(folder)
-    assert "in a word: control itself is not harmed: nothing to mend." in shown
-    assert shown.count("nothing to mend") == 1
+    assert "No variant is assessed: control does not degrade, so there is nothing to mitigate." in shown
+    assert shown.count("nothing to mitigate") == 1
     summary = (folder.path / "summary.md").read_text()
-    assert "in a word |" not in summary
+    assert "outcome |" not in summary
     table = [
         line.count("|")
         for line in summary.splitlines()
-        if line.startswith(("| rank", "|---|---|---|---|---|---|", "| 1 ", "| 2 ", "| 3 "))
+        if line.startswith(("| rank", "|---|---|---|---|---|---|---|", "| 1 ", "| 2 ", "| 3 "))
     ]
     assert len(set(table)) == 1
 
@@ -190,7 +192,7 @@ def test_published_figures_stand_beside_ours_with_their_ranks(tmp_path: Path) ->
     shown = " ".join(show(folder).split())
     assert "control │ 91 (1) │ 91 (2) │ 400 (1)" in shown
     assert "skip_locked_with_a_long_name │ 81 (2) │ 120 (1) │ – " in shown
-    assert "in another order than published: control before skip_locked_with_a_long_name." in shown
+    assert "reversed here: control before skip_locked_with_a_long_name." in shown
     page = (folder.path / "report.html").read_text()
     assert "a laptop of 2013, jobs/s" in page
     assert "Published: An article" in page
@@ -235,9 +237,28 @@ def test_a_comparison_is_found_by_name_and_is_no_run(concluded: ComparisonFolder
 
 
 def test_a_record_that_is_none_is_refused_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "comparison.json").write_text('{"format": 1}')
+    (tmp_path / "comparison.json").write_text('{"format": 2}')
     with pytest.raises(BadInputError, match=r"comparison\.json: not a comparison's record: id: Field required"):
         ComparisonFolder(tmp_path).read()
+
+
+def test_a_record_in_an_older_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "comparison.json").write_text('{"format": 1, "id": "old"}')
+    with pytest.raises(BadInputError) as raised:
+        ComparisonFolder(tmp_path).read()
+    assert str(raised.value) == (
+        f"{tmp_path}/comparison.json: format 1 was written by an older stallbench; this version reads format 2; "
+        "run the comparison again, or read it with the version that wrote it"
+    )
+
+
+def test_the_pages_and_the_terminal_say_how_many_comparisons_are_adjusted_for(tmp_path: Path) -> None:
+    folder, _ = make_made_up_record({"control": [8.0, 8.1, 8.2], "cure": [1.0, 1.0, 1.1], "half": [4.0, 4.1, 4.0]}, tmp_path)
+    sentence = "p-value, adjusted with Holm over 2 comparisons, is below 0.05."
+    assert sentence in " ".join(show(folder).split())
+    assert sentence in (folder.path / "report.html").read_text()
+    assert sentence in (folder.path / "summary.md").read_text()
+    assert read_json(folder)["results"]["comparisons"] == 2
 
 
 def test_the_comparison_of_a_dead_bench_is_marked_and_can_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +275,7 @@ def test_the_comparison_of_a_dead_bench_is_marked_and_can_be_deleted(tmp_path: P
 def test_a_table_of_the_scenario_s_own_has_a_row_for_each_variant_and_for_what_was_not_run(tmp_path: Path) -> None:
     columns = [
         {"title": "claims, ms", "metric": "claim_ms.p95", "phase": "longtx"},
-        {"title": "worked again", "metric": "re_executed.count"},
+        {"title": "re-executed", "metric": "re_executed.count"},
         {"title": "refused", "metric": "refused.count"},
     ]
     choice = {
@@ -267,7 +288,7 @@ def test_a_table_of_the_scenario_s_own_has_a_row_for_each_variant_and_for_what_w
     folder.write(folder.read().model_copy(update={"left_out": {"a store": "no server"}}))
     shown = show(folder, width=200)
     lines = (folder.path / "summary.md").read_text().splitlines()
-    assert "| variant | claims, ms | worked again | refused |" in lines
+    assert "| variant | claims, ms | re-executed | refused |" in lines
     assert "| control | 16.6 (16.3 to 17) | 0 | no data |" in lines
     assert "| twice | 2.08 (2.04 to 2.12) | 1 | no data |" in lines
     assert "| a store | not run: no server | | |" in lines

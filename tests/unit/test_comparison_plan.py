@@ -37,7 +37,7 @@ def test_every_round_has_every_variant_once_and_is_done_before_the_next() -> Non
         assert sorted(run.variant for run in runs if run.round == round_) == sorted(NAMES)
 
 
-def test_no_variant_has_a_place_of_its_own_in_the_rounds() -> None:
+def test_no_variant_has_a_fixed_position_in_the_rounds() -> None:
     runs = list(interleave(NAMES, rounds=400, seed=1))
     first = Counter(run.variant for run in runs if run.number % len(NAMES) == 1)
     assert all(70 < first[name] < 130 for name in NAMES)
@@ -63,14 +63,14 @@ def test_without_names_mitigations_take_part_if_there_are_any(tmp_path: Path) ->
     assert {run.variant for run in plan.runs} == {"control", "skip_locked"}
 
 
-def test_without_names_all_take_part_and_control_is_what_they_are_held_against(tmp_path: Path) -> None:
+def test_without_names_all_take_part_and_control_is_the_reference(tmp_path: Path) -> None:
     plan = make_plan(str(write(tmp_path, VARIED)), variants=None, rounds=2, seed=None)
     assert list(plan.chosen) == ["control", "skip_locked", "reader"]
     assert (plan.reference, plan.seed, len(plan.runs)) == ("control", 1, 6)
     assert plan.duration_s == 6 * 16
 
 
-def test_control_takes_part_only_if_named_and_is_the_reference_wherever_it_stands(tmp_path: Path) -> None:
+def test_control_takes_part_only_if_named_and_is_the_reference_whatever_its_position(tmp_path: Path) -> None:
     path = str(write(tmp_path, VARIED))
     assert list(make_plan(path, variants="reader, control", rounds=1, seed=1).chosen) == ["control", "reader"]
     assert list(make_plan(path, variants="reader,skip_locked", rounds=1, seed=1).chosen) == ["reader", "skip_locked"]
@@ -93,7 +93,10 @@ def test_a_run_carries_its_seed_and_the_changes_so_that_it_can_be_repeated(tmp_p
             ' did you mean "skip_locked"?',
         ),
         ("reader,reader", '--variants "reader,reader": "reader" is named twice'),
-        ("reader", '--variants "reader": names only one; a comparison needs two or more, of which control may be one'),
+        (
+            "reader",
+            '--variants "reader": names only one; a comparison needs two or more; control is the scenario without a variant',
+        ),
         ("", '--variants "": there is no variant ""; there are control, skip_locked, reader'),
     ],
 )
@@ -109,7 +112,7 @@ def test_a_scenario_without_variants_has_nothing_to_compare(tmp_path: Path) -> N
         make_plan(str(write(tmp_path, SMALL)), variants=None, rounds=1, seed=1)
 
 
-def test_a_fault_in_any_variant_is_told_before_the_first_run(tmp_path: Path) -> None:
+def test_an_issue_in_any_variant_is_reported_before_the_first_run(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"variants\.reader\.workers\.count is -1"):
         make_plan(str(write(tmp_path, VARIED.replace("count = 3", "count = -1"))), variants=None, rounds=1, seed=1)
 
@@ -143,7 +146,7 @@ def test_what_any_variant_expects_is_compared_once_and_costs_after_it() -> None:
         "claim_ms.p95 in longtx / baseline",
         "depth.last in recovered",
         "depth.max in longtx",
-        "held_out_s.total in longtx",
+        "time_to_saturation_s in longtx",
         "completed.rate in baseline",
         "claim_ms.p50 in baseline",
         "wal_bytes.rate in baseline",
@@ -155,16 +158,16 @@ def test_what_any_variant_expects_is_compared_once_and_costs_after_it() -> None:
     ]
 
 
-def test_an_absolute_metric_is_held_against_its_own_baseline() -> None:
+def test_an_absolute_metric_is_compared_with_its_own_baseline() -> None:
     said = {"metric": "claim_ms.p50", "phase": "longtx", "better": "lower"}
     subjects = choose_subjects([make_scenario(comparison=said)])
     assert [(subject.key, subject.role) for subject in subjects if subject.key == "claim_ms.p50 in baseline"] == [
-        ("claim_ms.p50 in baseline", "health"),
+        ("claim_ms.p50 in baseline", "baseline"),
         ("claim_ms.p50 in baseline", "cost"),
     ]
 
 
-def test_what_cannot_be_run_is_left_out_and_the_others_keep_their_turns(tmp_path: Path) -> None:
+def test_what_cannot_be_run_is_left_out_and_the_others_are_interleaved_again(tmp_path: Path) -> None:
     plan = make_plan(str(write(tmp_path, VARIED)), variants=None, rounds=2, seed=None).without({"reader": "too new"})
     assert list(plan.chosen) == ["control", "skip_locked"]
     assert plan.left_out == {"reader": "too new"}

@@ -1,4 +1,4 @@
-"""Ranks, and how far they are the published ones."""
+"""Ranks, and how far they agree with published ones."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from stallbench.comparison.ranking import Agreement, compare_with_published, ran
 OURS = {"control": 90.0, "a": 120.0, "b": 110.0, "c": 100.0}
 
 
-def hold_against(
-    published: dict[str, float], better: str = "higher", ours: dict[str, float] | None = None, real: bool | None = True
+def compare(
+    published: dict[str, float], better: str = "higher", ours: dict[str, float] | None = None, is_significant: bool | None = True
 ) -> Agreement:
     (agreement,) = compare_with_published(
         OURS if ours is None else ours,
         {"there": published},
         "higher" if better == "higher" else "lower",
-        lambda one, other: real,
+        lambda one, other: is_significant,
     )
     return agreement
 
@@ -29,58 +29,58 @@ def test_the_best_is_first_and_equals_share_the_better_rank() -> None:
 
 
 def test_the_same_order_agrees_whatever_the_unit() -> None:
-    agreement = hold_against({"control": 9.0, "a": 12000.0, "b": 110.0, "c": 10.0})
+    agreement = compare({"control": 9.0, "a": 12000.0, "b": 110.0, "c": 10.0})
     assert agreement.spearman == pytest.approx(1)
     assert agreement.kendall == pytest.approx(1)
     assert agreement.disagreements == ()
     assert agreement.ranks == {"a": 1, "b": 2, "c": 3, "control": 4}
-    assert describe_agreement(agreement) == "there: Spearman 1.00, Kendall 1.00 over 4 variants; no pair is in another order."
+    assert describe_agreement(agreement) == "there: Spearman 1.00, Kendall 1.00 over 4 variants; no pair is reversed."
 
 
 def test_the_reverse_order_is_minus_one_and_every_pair_differs() -> None:
-    agreement = hold_against({"control": 4.0, "a": 1.0, "b": 2.0, "c": 3.0})
+    agreement = compare({"control": 4.0, "a": 1.0, "b": 2.0, "c": 3.0})
     assert agreement.spearman == pytest.approx(-1)
     assert agreement.kendall == pytest.approx(-1)
     assert len(agreement.disagreements) == 6
 
 
 def test_one_pair_that_is_the_other_way_round_is_named_with_ours_first() -> None:
-    agreement = hold_against({"control": 1.0, "a": 3.0, "b": 4.0, "c": 2.0})
+    agreement = compare({"control": 1.0, "a": 3.0, "b": 4.0, "c": 2.0})
     assert agreement.spearman == pytest.approx(0.8)
     assert agreement.kendall == pytest.approx(4 / 6)
     assert [(pair.ahead, pair.behind) for pair in agreement.disagreements] == [("a", "b")]
 
 
 def test_of_what_is_better_lower_the_lowest_is_ahead() -> None:
-    agreement = hold_against({"a": 1.0, "b": 2.0, "control": 3.0}, "lower", {"a": 20.0, "b": 10.0, "control": 30.0})
+    agreement = compare({"a": 1.0, "b": 2.0, "control": 3.0}, "lower", {"a": 20.0, "b": 10.0, "control": 30.0})
     assert agreement.ranks == {"a": 1, "b": 2, "control": 3}
     assert [(pair.ahead, pair.behind) for pair in agreement.disagreements] == [("b", "a")]
 
 
 @pytest.mark.parametrize(
-    ("real", "told"),
-    [(True, "a before b."), (False, "a before b (not told apart here)."), (None, "a before b (not enough rounds).")],
+    ("is_significant", "described"),
+    [(True, "a before b."), (False, "a before b (no significant difference here)."), (None, "a before b (not enough rounds).")],
 )
-def test_a_disagreement_says_whether_it_is_one(real: bool | None, told: str) -> None:
-    agreement = hold_against({"control": 1.0, "a": 3.0, "b": 4.0, "c": 2.0}, real=real)
-    assert describe_agreement(agreement).endswith(f"in another order than published: {told}")
+def test_a_reversed_pair_says_whether_its_difference_is_significant(is_significant: bool | None, described: str) -> None:
+    agreement = compare({"control": 1.0, "a": 3.0, "b": 4.0, "c": 2.0}, is_significant=is_significant)
+    assert describe_agreement(agreement).endswith(f"reversed here: {described}")
 
 
 def test_only_variants_that_both_have_count() -> None:
-    agreement = hold_against({"a": 5.0, "b": 4.0, "elsewhere": 9.0, "c": 1.0})
+    agreement = compare({"a": 5.0, "b": 4.0, "elsewhere": 9.0, "c": 1.0})
     assert agreement.common == ("a", "b", "c")
     assert agreement.ranks == {"a": 1, "b": 2, "c": 3}
 
 
 @pytest.mark.parametrize("published", [{}, {"a": 1.0}, {"a": 1.0, "b": 2.0}])
 def test_fewer_than_three_have_no_coefficient(published: dict[str, float]) -> None:
-    agreement = hold_against(published)
+    agreement = compare(published)
     assert (agreement.spearman, agreement.kendall) == (None, None)
     assert "too few figures" in describe_agreement(agreement)
 
 
 def test_figures_that_are_all_equal_have_no_order_to_agree_with() -> None:
-    agreement = hold_against({"control": 1.0, "a": 1.0, "b": 1.0})
+    agreement = compare({"control": 1.0, "a": 1.0, "b": 1.0})
     assert (agreement.spearman, agreement.kendall) == (None, None)
     assert agreement.disagreements == ()
-    assert describe_agreement(agreement) == "there: all equal; no pair is in another order."
+    assert describe_agreement(agreement) == "there: all equal; no pair is reversed."

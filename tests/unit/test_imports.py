@@ -47,7 +47,7 @@ report
 run.conclusion run.view run.ending
 run.run
 run.capacity
-comparison.statistics
+comparison.statistics comparison.saturation
 forecast
 comparison
 soak

@@ -1,4 +1,4 @@
-"""The tables in docs/mitigations.md: which comparison a row comes from, what it says, and what stays untouched."""
+"""The tables in docs/mitigations.md: which comparison a row comes from, what it says, and what stays unchanged."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ summary = "No mitigation."
 workers.count = 5
 """
 MARKS = "before\n<!-- made-up: begin -->\nSTALE\n<!-- made-up: end -->\nafter\n"
-HARMED = [8.0, 8.2, 7.9]
-MEASURED = {"control": HARMED, "cure": [1.1, 1.0, 1.05], "relief": [4.0, 4.2, 4.1]}
-HELD_OUT = {"control": 12.0, "relief": 31.0, "cure": 40.0}
+DEGRADED = [8.0, 8.2, 7.9]
+MEASURED = {"control": DEGRADED, "cure": [1.1, 1.0, 1.05], "relief": [4.0, 4.2, 4.1]}
+SATURATION_S = {"control": 12.0, "relief": 31.0, "cure": 40.0}
 
 
 @pytest.fixture(autouse=True)
@@ -48,16 +48,16 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def measure(
     runs: Path,
     measured: Mapping[str, Sequence[float | None]],
-    held_out: Mapping[str, float] = HELD_OUT,
-    broken: Mapping[str, str] | None = None,
+    saturation_s: Mapping[str, float] = SATURATION_S,
+    unsafe: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> None:
-    """Leave a comparison in ``runs`` whose runs measured that, each variant the same ``held_out``."""
+    """Leave a comparison in ``runs`` whose runs measured that, each variant saturates after ``saturation_s``."""
     runs.mkdir(exist_ok=True)
     folder, record = make_made_up_record(measured, runs)
     for run in record.runs:
-        values = {**run.values, "held_out_s.total in longtx": held_out.get(run.variant)}
-        record = record.with_run(run.model_copy(update={"values": values, "broken": (broken or {}).get(run.variant, "")}))
+        values = {**run.values, "time_to_saturation_s in longtx": saturation_s.get(run.variant)}
+        record = record.with_run(run.model_copy(update={"values": values, "unsafe": (unsafe or {}).get(run.variant, "")}))
     folder.write(record.model_copy(update=changes))
 
 
@@ -73,8 +73,8 @@ def table_of(tmp_path: Path) -> dict[str, str]:
     return {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
 
 
-def test_each_mitigation_has_its_word_and_others_have_no_row(tmp_path: Path) -> None:
-    measure(tmp_path / "runs", {**MEASURED, "other": HARMED})
+def test_each_mitigation_has_its_outcome_and_other_variants_have_no_row(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", {**MEASURED, "other": DEGRADED})
     rows = table_of(tmp_path)
     assert list(rows) == ["cure", "relief"]
     assert "| **works** (" in rows["cure"]
@@ -86,47 +86,47 @@ def test_a_delay_is_told_in_seconds(tmp_path: Path) -> None:
     assert "**delays** by 19 s (" in table_of(tmp_path)["relief"]
 
 
-def test_who_held_out_to_the_end_delays_by_at_least_that(tmp_path: Path) -> None:
+def test_a_variant_that_does_not_saturate_delays_by_at_least_that(tmp_path: Path) -> None:
     measure(tmp_path / "runs", MEASURED, {"control": 12.0, "relief": 40.0})
     assert "**delays** by at least 28 s (" in table_of(tmp_path)["relief"]
 
 
-def test_nothing_is_told_of_time_where_control_held_out_too(tmp_path: Path) -> None:
+def test_no_delay_is_given_where_control_does_not_saturate(tmp_path: Path) -> None:
     measure(tmp_path / "runs", MEASURED, {"control": 40.0, "relief": 40.0})
     assert "**delays** (" in table_of(tmp_path)["relief"]
 
 
 def test_what_was_not_measured_says_so_and_why(tmp_path: Path) -> None:
-    measure(tmp_path / "runs", {"control": HARMED, "other": HARMED}, left_out={"relief": "too new"})
+    measure(tmp_path / "runs", {"control": DEGRADED, "other": DEGRADED}, left_out={"relief": "too new"})
     rows = table_of(tmp_path)
     assert "| not measured |" in rows["cure"]
     assert "| not measured: too new |" in rows["relief"]
 
 
-def test_too_few_rounds_judge_nothing(tmp_path: Path) -> None:
+def test_too_few_rounds_assess_nothing(tmp_path: Path) -> None:
     measure(tmp_path / "runs", {name: values[:1] for name, values in MEASURED.items()})
-    assert "| not judged: not enough rounds |" in table_of(tmp_path)["cure"]
+    assert "| not assessed: not enough rounds |" in table_of(tmp_path)["cure"]
 
 
-def test_a_comparison_that_judges_is_taken_before_a_newer_one_that_does_not(tmp_path: Path) -> None:
+def test_a_comparison_that_decides_is_preferred_to_a_newer_one_that_does_not(tmp_path: Path) -> None:
     measure(tmp_path / "runs", MEASURED)
     measure(tmp_path / "runs", {name: values[:1] for name, values in MEASURED.items()})
     assert "**works**" in table_of(tmp_path)["cure"]
 
 
-def test_an_unsafe_one_is_told_whatever_it_did(tmp_path: Path) -> None:
-    measure(tmp_path / "runs", MEASURED, broken={"cure": "3 jobs lost"})
+def test_an_unsafe_mitigation_says_so_whatever_its_outcome(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", MEASURED, unsafe={"cure": "3 jobs lost"})
     assert "; **not safe**: 3 jobs lost" in table_of(tmp_path)["cure"]
 
 
 def test_a_row_of_which_no_comparison_is_left_stays_with_its_footnote(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(MARKS)
-    measure(tmp_path / "earlier", {"control": HARMED, "cure": MEASURED["cure"]})
+    measure(tmp_path / "earlier", {"control": DEGRADED, "cure": MEASURED["cure"]})
     write_tables(tmp_path / "earlier", page=page)
     before = page.read_text().splitlines()
     (cure,) = [line for line in before if line.startswith("| `cure`")]
-    measure(tmp_path / "later", {"control": HARMED, "relief": MEASURED["relief"]}, id="later-compare-made-up")
+    measure(tmp_path / "later", {"control": DEGRADED, "relief": MEASURED["relief"]}, id="later-compare-made-up")
     write_tables(tmp_path / "later", page=page)
     after = page.read_text().splitlines()
     assert cure in after
@@ -145,7 +145,7 @@ def test_an_unfinished_comparison_gives_no_table_and_the_page_stays(tmp_path: Pa
     assert page.read_text() == MARKS
 
 
-def test_a_page_without_a_place_for_the_table_is_told_what_is_missing(tmp_path: Path) -> None:
+def test_a_page_without_markers_is_refused_with_the_missing_lines(tmp_path: Path) -> None:
     measure(tmp_path / "runs", MEASURED)
     page = tmp_path / "page.md"
     page.write_text("nothing\n")
