@@ -20,7 +20,7 @@ from stallbench.run.folder import COMPARISON, create_folder
 from stallbench.run.record import describe_bench
 from stallbench.scenario.model import CONTROL
 
-FORMAT = 2
+FORMAT: Literal[2] = 2
 
 RunStatus = Literal["planned", "completed", "failed", "aborted"]
 
