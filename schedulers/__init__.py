@@ -1,1 +1,1 @@
-"""Processes that make a queue's jobs ready when their time has come. Start one with ``python -m schedulers``."""
+"""Processes that make a queue's jobs ready when they become due. Start one with ``python -m schedulers``."""

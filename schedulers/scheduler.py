@@ -1,4 +1,4 @@
-"""The scheduler's loop: its turn, a pause, its turn. What a turn is, is the queue's business."""
+"""The scheduler's loop: one iteration, a pause, the next iteration. The queue defines what an iteration does."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class SchedulerDocument(ClientDocument):
 
 
 class Scheduler:
-    """Takes its turn again and again; only its errors are recorded."""
+    """Runs one iteration after the other; only its errors are recorded."""
 
     def __init__(self, document: SchedulerDocument, log: EventLog, stop: Stop) -> None:
-        """Connect; raises an error of the engine's driver when the server cannot be reached."""
+        """Connect. Raises an error of the engine's driver when the server cannot be reached."""
         self._stop = stop
         self._client = QueueClient(document, log, stop)
 
     def run(self) -> None:
-        """Go on until asked to stop; raises `CannotGoOnError` when the server stays away."""
+        """Run until asked to stop. Raises `CannotGoOnError` when the server stays unreachable."""
         while not self._stop.asked:
             began_ns = time.monotonic_ns()
             try:

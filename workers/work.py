@@ -1,4 +1,4 @@
-"""What a job's work is: it takes its time, and fails, lasts, or kills its worker where a job_fault says so."""
+"""A job's work: it takes its time, and it fails, takes longer or kills its worker if a job fault is active."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from stallbench.queues import Claim
 
 
 class WorkFailedError(Exception):
-    """The job's work failed, as the application's code would raise; the message is for the queue."""
+    """The job's work failed, as if the application's code had raised; the message is for the queue."""
 
 
 class Work:
     """Does the work of one worker's jobs, one after the other."""
 
     def __init__(self, work_s: float, job_faults: JobFaults, chance: random.Random) -> None:
-        """``work_s``: how long a job takes if nothing is wrong."""
+        """``work_s``: how long a job takes without a job fault."""
         self._work_s = work_s
         self._job_faults = job_faults
         self._random = chance
@@ -34,15 +34,15 @@ class Work:
         self.describe(struck)
         lasting_s = [job_fault.takes_s for job_fault in struck.values() if job_fault.takes_s is not None]
         time.sleep(max(lasting_s, default=self._work_s))
-        # One that has been lifted meanwhile is mended code, and kills nobody.
+        # A job fault that has ended meanwhile no longer kills a worker.
         if any(job_fault.kills and self._job_faults.announce_death(name) for name, job_fault in struck.items()):
             os.kill(os.getpid(), signal.SIGKILL)
         failing = [name for name, job_fault in struck.items() if job_fault.fails]
         if failing:
-            raise WorkFailedError(f"what the job needs is not there ({', '.join(failing)})")
+            raise WorkFailedError(f"a dependency of the job is unavailable ({', '.join(failing)})")
 
     def describe(self, met: Mapping[str, JobFault]) -> None:
-        """Say of each job_fault, once, that it has been met: by that the bench knows that it works."""
+        """Report each job fault once when a job meets it: this verifies to the bench that it is active."""
         for name in met.keys() - self._met:
             self._met.add(name)
             send_message(met=name)

@@ -1,4 +1,4 @@
-"""The worker's loop: claim, work, complete. What it does is all here; what it did is in its event log."""
+"""The worker's loop: claim, work, complete. Its event log records what it did."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from stallbench.records.events import Event, EventLog
 from workers.work import Work, WorkFailedError
 
 _FAILURES_WITHOUT_PAUSE = 5
-"""Rounds in a row that may fail before there is a pause after each: a transaction that gave way may come again at once, but a server
-that refuses everything is not to be asked, nor the event log to be filled, as fast as this machine can."""
+"""Consecutive rounds that may fail without a pause. A transaction that was rolled back may be retried at once, but a server
+that refuses everything must not be flooded, nor the event log filled, as fast as this machine can."""
 
 
 class WorkerDocument(ClientDocument):
@@ -33,7 +33,7 @@ class WorkerDocument(ClientDocument):
     seed: int = Field(default=1, description="of the drawn pauses, and of the queue's own choices")
     wait_for_go: bool = Field(default=False, description="whether to claim nothing before SIGUSR1")
     job_faults: Path | None = Field(
-        default=None, description="folder of what goes wrong inside workers; see `stallbench.injection.job_faults`"
+        default=None, description="folder of the active job faults; see `stallbench.injection.job_faults`"
     )
 
 
@@ -41,7 +41,7 @@ class Worker:
     """Claims one job at a time and takes it to its end."""
 
     def __init__(self, document: WorkerDocument, log: EventLog, stop: Stop) -> None:
-        """Connect; raises an error of the engine's driver when the server cannot be reached."""
+        """Connect. Raises an error of the engine's driver when the server cannot be reached."""
         self._document = document
         self._log = log
         self._stop = stop
@@ -55,7 +55,7 @@ class Worker:
     def run(self) -> None:
         """Work until asked to stop; the job in hand is finished first.
 
-        After an error of the driver it goes on as `QueueClient.recover_connection` says. Raises `CannotGoOnError` when the server stays away.
+        After an error of the driver it continues as `QueueClient.recover_connection` says. Raises `CannotGoOnError` when the server stays unreachable.
         """
         failures = 0
         while not self._stop.asked:
@@ -151,7 +151,7 @@ class Worker:
         )
 
     def _record_retry(self, error: Exception) -> None:
-        """Record what the queue answers by trying again: with a job in hand that is in its completion."""
+        """Record an error that the queue answers by retrying; with a job in hand, the error is one of its completion."""
         claim = self._in_hand
         self._log.write(
             Event.RETRIED,

@@ -1,6 +1,6 @@
-"""What is sampled while a run goes on: one subject a file, all in a process of their own (``python -m stallbench.collectors``).
+"""What is sampled during a run: one subject a file. All collectors share one process (``python -m stallbench.collectors``).
 
-A collector is added by adding a file here with a subclass of `Collector`; `find_collectors` looks through the folder.
+To add a collector, add a file here with a subclass of `Collector`; `find_collectors` finds it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ __all__ = ["Collector", "find_collectors"]
 
 @cache
 def find_collectors() -> dict[str, type[Collector]]:
-    """Return every collector in this folder by its name, in alphabetical order."""
+    """Return every collector by its name, in alphabetical order."""
     found = discover(sys.modules[__name__], Collector, "stallbench.collectors")
     return {each.name: each for each in sorted(found, key=lambda each: each.name)}

@@ -1,4 +1,4 @@
-"""``python -m stallbench.collectors [document.json]``: every collector at the run's cadence, each into its own file."""
+"""``python -m stallbench.collectors [document.json]``: every collector at the run's sampling interval, each into its own file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SPREAD_S = 1.0
 
 
 def main() -> None:
-    """Sample until asked to stop, and once more then.
+    """Sample until asked to stop, then take one last sample.
 
     Raises `CannotGoOnError` when one of the collectors has not had a whole sample within 20 s of the start, or the records cannot
     be written.
@@ -34,7 +34,7 @@ def main() -> None:
         engine = document.primary.endpoint.engine
         collectors = [kind(document) for kind in find_collectors().values() if kind.engines is None or engine in kind.engines]
         start_s = time.monotonic()
-        # Their beats are spread over the interval, so that they do not all fall on the servers at once.
+        # Sampling times are spread over the interval, so that the collectors do not query the servers all at once.
         spread_s = min(document.interval_s, _SPREAD_S) / len(collectors)
         samplers = [
             Sampler(
@@ -79,7 +79,7 @@ def _end(samplers: Sequence[Sampler]) -> None:
     until_s = time.monotonic() + _LAST_SAMPLES_S
     for sampler in samplers:
         if not sampler.end(max(0.0, until_s - time.monotonic())):
-            print(f"{sampler.name}: did not come back for its last sample", file=sys.stderr)
+            print(f"{sampler.name}: did not return from its last sample", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How many advisory locks does one session hold? A queue that claims by them holds few; one that leaks them, more and more."""
+"""How many advisory locks does one session hold? A queue that claims with them holds a few; a queue that leaks them holds more and more."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ FROM (SELECT count(*) AS locks FROM pg_locks WHERE locktype = 'advisory' AND gra
 
 
 class AdvisoryLocksCollector(ServerCollector):
-    """Asks only for a queue that says that it takes any: the question stops the lock manager for a moment."""
+    """Samples only queues that declare advisory locks: reading pg_locks blocks the lock manager for a moment."""
 
     name = "advisory_locks"
     engines = POSTGRES
     roles = ("primary",)
 
     def __init__(self, document: CollectorsDocument) -> None:
-        """See what the queue says."""
+        """Read whether the queue declares advisory locks."""
         super().__init__(document)
         queue = find_queue(document.queue.kind)
         self._is_asked = queue.count_advisory_locks(queue.options_type.model_validate(document.queue.options)) > 0
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
-        """Yield how many the session has that has the most."""
+        """Yield the number of the session that holds the most."""
         if self._is_asked:
             row = connection.execute(_MOST).fetchone()
             assert row is not None

@@ -1,6 +1,6 @@
-"""Is there an autovacuum worker left for the queue's tables, and for how long have these been waiting for one?
+"""Is an autovacuum worker free for the queue's tables, and how long have the tables been waiting for one?
 
-A table that is due and is not come to, while every worker is busy elsewhere, starves; no transaction need be old for that.
+A table that is due for a vacuum starves while every worker is busy with other tables, even if no transaction is old.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FROM (SELECT) AS always
 LEFT JOIN pg_stat_activity ON backend_type = 'autovacuum worker'
 """
 
-# When autovacuum comes: documentation, "The Autovacuum Daemon". The setting that caps it is PostgreSQL 18's.
+# When a table is due: PostgreSQL's documentation, "The Autovacuum Daemon". The setting that caps it is PostgreSQL 18's.
 _TABLES = """
 SELECT name, pg_stat_get_dead_tuples(id), pg_stat_get_vacuum_count(id) + pg_stat_get_autovacuum_count(id),
   id IN (SELECT relid FROM pg_stat_progress_vacuum),
@@ -48,7 +48,7 @@ class AutovacuumCollector(ServerCollector):
     engines = POSTGRES
 
     def __init__(self, document: CollectorsDocument) -> None:
-        """Nothing has been due yet."""
+        """Start with no table due."""
         super().__init__(document)
         self._due_since_s: dict[str, float] = {}
         self._vacuums: dict[str, int] = {}
@@ -68,7 +68,7 @@ class AutovacuumCollector(ServerCollector):
             yield from samples_of(server.name, f"table:{name}", values)
 
     def _measure_wait(self, name: str, vacuums: int, *, is_due: bool) -> float:
-        """Return for how long a table has been due; one that has just been vacuumed and still has too many dead tuples waits anew."""
+        """Return for how long a table has been due. The wait restarts when a vacuum ends and leaves too many dead tuples."""
         now_s = time.monotonic()
         if not is_due or vacuums != self._vacuums.get(name, vacuums):
             self._due_since_s.pop(name, None)

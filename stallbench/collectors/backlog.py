@@ -1,4 +1,4 @@
-"""How much waits in the queue, and for how long has the first of it waited? By the queue's own words."""
+"""How many jobs are ready, and how old is the oldest? As the queue itself reports it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BacklogCollector(ServerCollector):
     name = "backlog"
 
     def __init__(self, document: CollectorsDocument) -> None:
-        """Make the queue under test when it is first asked."""
+        """Prepare; the queue is opened at the first sample."""
         super().__init__(document)
         self._queue = QueueOnConnection(document.queue)
 

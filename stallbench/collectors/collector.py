@@ -1,4 +1,4 @@
-"""What every collector is: one subject, measured from outside, again and again."""
+"""The interface of every collector: one subject, sampled periodically."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from stallbench.records.samples import Sample
 
 
 class Collector(ABC):
-    """One subject that is sampled at the run's cadence, in a thread of its own."""
+    """One subject, sampled at the run's interval in its own thread."""
 
     name: ClassVar[str]
     """Also the name of its file in ``samples/``, and part of its sessions' application name."""
     engines: ClassVar[frozenset[str] | None] = None
-    """Engines that it knows how to ask; all if none."""
+    """Engines that it can sample; all if None."""
     shortest_interval_s: ClassVar[float] = 0.0
-    """It is asked no more often than this, however short the run's interval is: for what is dear to measure."""
+    """The shortest sampling interval, whatever the run's interval is; for expensive queries."""
 
     def __init__(self, document: CollectorsDocument) -> None:
-        """Watch what ``document`` names; nothing is asked yet."""
+        """Prepare to sample what ``document`` names; no query is sent yet."""
         self.document = document
         self.connections = Connections(self.name)
 
     @abstractmethod
     def sample(self) -> Iterable[Sample]:
-        """Measure once. Yields what could be measured, then raises for what could not; it is asked again at the next beat."""
+        """Take one sample. Yields what could be measured, then raises for what could not; the next sample is taken as usual."""
 
     def close(self) -> None:
         """Close its connections."""
@@ -41,13 +41,13 @@ INNODB = frozenset({"mariadb", "mysql"})
 
 
 class ServerCollector(Collector):
-    """A collector that asks one server after the other, each for itself, so that one that is down does not hide the others."""
+    """A collector that samples each server separately, so that a server that is down does not hide the others."""
 
     roles: ClassVar[tuple[str, ...]] = ("primary",)
-    """Roles of the servers that it asks."""
+    """Roles of the servers that it samples."""
 
     def sample(self) -> Iterator[Sample]:
-        """Measure each server; raises `NotMeasuredError` at the end if one could not be."""
+        """Sample each server. Raises `NotMeasuredError` at the end if one of them could not be sampled."""
         failures = []
         for server in self.document.servers:
             if server.role not in self.roles:
@@ -64,11 +64,11 @@ class ServerCollector(Collector):
 
     @abstractmethod
     def sample_server(self, server: WatchedServer, connection: Any) -> Iterable[Sample]:
-        """Measure one server once."""
+        """Take one sample of one server."""
 
 
 def samples_of(source: str, subject: str, values: Mapping[str, float | int | str | None]) -> Iterator[Sample]:
-    """Make a sample of each of ``values`` that is known."""
+    """Return a sample for each known value of ``values``."""
     for metric, value in values.items():
         if value is not None:
             yield Sample(source, subject, metric, value)

@@ -1,6 +1,6 @@
-"""A collector's own connections, one to each server, made so that they neither hang a run nor weigh on it.
+"""A collector's own connections, one to each server. They can neither block a run nor load the servers noticeably.
 
-In autocommit, so that nothing is open between samples; what a statement may take and weigh is bounded by the engine's driver.
+Autocommit keeps no transaction open between samples; the engine's driver bounds the time and memory of a statement.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stallbench.collectors.document import WatchedServer
 from stallbench.engines import driver_of
 
 APPLICATION_PREFIX = "stallbench:collector:"
-"""What the application name of every collector's session on PostgreSQL begins with."""
+"""Prefix of the application name of every collector session on PostgreSQL."""
 
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 4.0
@@ -25,7 +25,7 @@ class NotMeasuredError(Exception):
 
 @dataclass(slots=True)
 class _Line:
-    """The connection to one server, or when the next try is due."""
+    """The connection to one server, or the time of the next attempt to connect."""
 
     engine: str
     connection: Any = None
@@ -35,18 +35,18 @@ class _Line:
 
 
 class Connections:
-    """The connections of one collector, opened when they are first needed and again after they broke."""
+    """The connections of one collector, opened at first use and again after an error."""
 
     def __init__(self, collector: str) -> None:
-        """Speak for the collector of that name; nothing is opened."""
+        """Prepare for the collector ``name``; nothing is opened."""
         self._collector = collector
         self._lines: dict[str, _Line] = {}
 
     def to(self, server: WatchedServer) -> Any:
         """Return the connection to ``server``.
 
-        Raises `NotMeasuredError` when it cannot be reached. Further tries are put off by pauses that grow to 4 s, in which the same error is
-        raised at once: a server that is down is not hammered, and its collector's other servers are not kept waiting.
+        Raises `NotMeasuredError` when it cannot be reached. Attempts are separated by pauses that grow to 4 s; during a pause the same error is
+        raised at once. So a server that is down is not flooded, and the collector's other servers do not wait.
         """
         line = self._lines.setdefault(server.name, _Line(server.endpoint.engine))
         if line.connection is not None and driver_of(line.engine).is_closed(line.connection):
@@ -57,9 +57,9 @@ class Connections:
         return line.connection
 
     def abort(self) -> None:
-        """Break off whatever another thread is waiting for on these connections: its call then fails, as if the server had gone.
+        """Abort the calls that another thread is waiting for on these connections; they fail as if the server had gone away.
 
-        For a server that is alive to the operating system and dead to its clients, whom its own time-outs do not help.
+        Needed for a server whose process runs but no longer answers, so that its own time-outs have no effect.
         """
         for line in self._lines.values():
             if line.connection is not None:

@@ -1,4 +1,4 @@
-"""What the collectors are told: which servers and which queue to watch, how often, and where to write."""
+"""The collectors' configuration: which servers and which queue to sample, how often, and where to write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stallbench.records.endpoint import Endpoint
 
 
 class WatchedServer(BaseModel):
-    """A server that is watched, by its direct address."""
+    """A server to sample, by its direct address."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -47,5 +47,5 @@ class CollectorsDocument(BaseModel):
 
     @property
     def primary(self) -> WatchedServer:
-        """The server that the queue lives on: the one of that role, else the first."""
+        """The server that holds the queue: the one with role primary, else the first."""
         return next((server for server in self.servers if server.role == "primary"), self.servers[0])

@@ -1,9 +1,9 @@
-"""Who holds the horizon? The oldest snapshot that vacuum must respect, and everybody behind it, wherever they are.
+"""Who holds the horizon? The oldest snapshot that vacuum must respect, and every session behind it, on any server.
 
 A holder is a backend of the primary, a prepared transaction, a replication slot, or a replica's feedback; and behind a
-feedback there is a backend on the replica, which is the one to talk to. With a slot the feedback shows in
+feedback there is a backend on the replica, which is the session to end. With a slot the feedback shows in
 ``pg_replication_slots.xmin`` and not in
-``pg_stat_replication``: a search that looks only there finds nobody.
+``pg_stat_replication``: a search that looks only there finds no holder.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ ORDER BY age(backend_xmin) DESC, xact_start
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Somebody who holds the primary's horizon back."""
+    """A holder of the primary's horizon."""
 
     kind: str
     """``backend``, ``prepared``, ``slot`` or ``replica`` (a feedback behind which no backend was found)."""
@@ -88,7 +88,7 @@ def read_horizon(
     replicas: Mapping[str, psycopg.Connection[tuple[Any, ...]]],
     name: str = "primary",
 ) -> list[Holder]:
-    """Return everybody who holds back ``primary``'s horizon, the oldest first; those of catalogs only come last.
+    """Return every holder of the primary's horizon, the oldest first; holders of catalogs only come last.
 
     ``replicas``: connections to the replicas by the application name under which they stream. ``name``: the primary's.
     """
@@ -140,7 +140,7 @@ def _look_behind(
 
 
 class HorizonCollector(Collector):
-    """Records the holders that have stayed for a while, and always the oldest."""
+    """Records the holders that have held for a while, and always the oldest."""
 
     name = "horizon"
     engines = POSTGRES
@@ -148,7 +148,7 @@ class HorizonCollector(Collector):
     def sample(self) -> Iterator[Sample]:
         """Yield a set of samples for each holder, by rank, and the horizon's age.
 
-        A replica that cannot be reached hides who is behind its feedback, not that there is somebody; that it could not be is told.
+        If a replica cannot be reached, its feedback is still recorded as a holder, and the error is reported.
         """
         primary = self.document.primary
         connection = self.connections.to(primary)

@@ -15,7 +15,7 @@ from stallbench.records.samples import Sample
 class InnoDBDeadlocksCollector(ServerCollector):
     """Reads ``SHOW ENGINE INNODB STATUS``, and records a listing when it is another than the last.
 
-    How many deadlocks there were is counted elsewhere: by the server, and by the calls that raised.
+    The number of deadlocks comes from the server's counter and from the recorded errors.
     """
 
     name = "innodb_deadlocks"

@@ -21,7 +21,7 @@ _COLLECTOR = "collector:"
 
 
 class InnoDBHorizonCollector(ServerCollector):
-    """Records the holders that have stayed for a while, and always the oldest."""
+    """Records the holders that have held for a while, and always the oldest."""
 
     name = "innodb_horizon"
     engines = INNODB

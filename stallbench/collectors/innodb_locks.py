@@ -1,4 +1,4 @@
-"""Does somebody wait for somebody's row, who is at the head, and how much time has gone by like that? How many deadlocks were broken?"""
+"""Which sessions wait for row locks, which session blocks them, and for how long in total? How many deadlocks were broken?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LIMIT 20
 
 
 class InnoDBLocksCollector(ServerCollector):
-    """Counts first; who blocks whom is asked only when somebody waits."""
+    """Reads the counters first; reads who blocks whom only when a session waits."""
 
     name = "innodb_locks"
     engines = INNODB

@@ -1,4 +1,4 @@
-"""How much has purge left to do? Old row versions that somebody may still want to see, or that it has not come to yet."""
+"""How much work is left for purge? Old row versions that a read view still needs, or that purge has not reached yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far behind is each replica, does it follow at all, and how much redo log does the queue write?"""
+"""How far behind is each replica, is it replicating at all, and how much redo log does the queue write?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stallbench.records.samples import Sample
 
 
 class InnoDBReplicationCollector(ServerCollector):
-    """Asks each replica for itself: a primary does not know what its replicas have applied."""
+    """Asks each replica: a primary does not know what its replicas have applied."""
 
     name = "innodb_replication"
     engines = INNODB

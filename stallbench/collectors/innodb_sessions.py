@@ -1,4 +1,4 @@
-"""How many connections are there, what are they at, and how many does the server allow?"""
+"""How many connections are there, in which state, and how many does the server allow?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class InnoDBSessionsCollector(ServerCollector):
     roles = ("primary", "replica")
 
     def sample_server(self, server: WatchedServer, connection: pymysql.Connection) -> Iterator[Sample]:
-        """Yield a count for each command that somebody is at, and ``max_connections``."""
+        """Yield a count for each command with a session, and ``max_connections``."""
         with connection.cursor() as cursor:
             cursor.execute(_SESSIONS)
             for command, sessions in cursor.fetchall():

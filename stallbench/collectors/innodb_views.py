@@ -1,6 +1,6 @@
 """Which transactions are open on an InnoDB server, and which of them have a read view, so that purge must keep old row versions for them?
 
-``information_schema.innodb_trx`` tells the transactions, but not their views; those are in ``SHOW ENGINE INNODB STATUS`` alone.
+``information_schema.innodb_trx`` lists the transactions, but not their read views; only ``SHOW ENGINE INNODB STATUS`` has those.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ReadViews:
 
 
 def read_open_transactions(connection: pymysql.Connection[Any]) -> list[OpenTransaction]:
-    """Return those of sessions, the reader's own excepted, the oldest first.
+    """Return the open transactions of sessions, the oldest first, without the reader's own.
 
     InnoDB renews its list only if nobody has read it for 0.1 s. Raises `pymysql.Error` 1227 without the PROCESS privilege.
     """

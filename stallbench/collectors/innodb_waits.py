@@ -26,7 +26,7 @@ class InnoDBWaitsCollector(ServerCollector):
     roles = ("primary", "replica")
 
     def sample_server(self, server: WatchedServer, connection: pymysql.Connection) -> Iterator[Sample]:
-        """Yield a count for each state that somebody is in."""
+        """Yield a count for each state with a session."""
         with connection.cursor() as cursor:
             cursor.execute(_STATES)
             for state, sessions in cursor.fetchall():

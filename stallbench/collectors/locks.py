@@ -1,4 +1,4 @@
-"""Does somebody wait for somebody's lock, and who is at the head? Has the server broken deadlocks, or cancelled a replica's queries?"""
+"""Which sessions wait for a lock, and which session blocks them? Has the server broken deadlocks, or cancelled a replica's queries?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHERE datname = current_database()
 """
 _CONFLICT_KINDS = ("tablespace", "lock", "snapshot", "bufferpin", "deadlock")
 
-# Of several blockers one that does not wait itself is named: it is the one to talk to. A prepared transaction blocks as process 0;
+# Of several blockers, one that does not wait itself is named: it is the session to end. A prepared transaction blocks as process 0;
 # it is found by the lock that it has on what is waited for.
 _BLOCKED = """
 SELECT wanted.pid, blocker.pid,
@@ -53,7 +53,7 @@ LIMIT 20
 
 
 class LocksCollector(ServerCollector):
-    """Counts first; who blocks whom is asked only when somebody waits, for that question stops the lock manager for a moment."""
+    """Reads the counters first; reads who blocks whom only when a session waits, because that query blocks the lock manager for a moment."""
 
     name = "locks"
     engines = POSTGRES

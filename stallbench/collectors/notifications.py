@@ -1,4 +1,4 @@
-"""Does the notification queue grow, is a client there that does not read, and do commits wait for each other because they notify?
+"""Does the notification queue grow, does a client not read its notifications, and do commits with a NOTIFY wait for each other?
 
 A listener that does not read is easily missed: its session is idle, it has no query, and yet it is in a transaction.
 """
@@ -34,18 +34,18 @@ _MOMENT_S = 1.0
 
 
 class NotificationsCollector(ServerCollector):
-    """Reads how full the primary's notification queue is, who waits to commit a NOTIFY, and which sessions are stuck in ClientWrite."""
+    """Reads how full the primary's notification queue is, which sessions wait to commit a NOTIFY, and which are stuck in ClientWrite."""
 
     name = "notifications"
     engines = POSTGRES
 
     def __init__(self, document: CollectorsDocument) -> None:
-        """Nobody has been seen yet."""
+        """Start with no stuck session."""
         super().__init__(document)
         self._first_seen_s: dict[str, float] = {}
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
-        """Yield the queue's usage, then a set for each session that every look has found in ClientWrite for a second."""
+        """Yield the queue's usage, then a set for each session that every sample of the last second found in ClientWrite."""
         row = connection.execute(_QUEUE).fetchone()
         assert row is not None
         share, queue_bytes, waiting = row

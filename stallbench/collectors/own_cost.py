@@ -1,4 +1,4 @@
-"""What does watching cost, and can it be trusted? How long each collector took, how late it was, and what it left out."""
+"""What does sampling cost, and can it be trusted? How long each sample took, how late it was, and how many were missed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class OwnCost:
     def record(self, collector: str, t_ns: int, *, sample_ms: float, late_ms: float, missed_beats: int, failures: int) -> None:
         """Record one sample of ``collector``, taken at ``t_ns``.
 
-        ``sample_ms``: how long taking and writing it took. ``late_ms``: how far it was behind its beat. ``missed_beats`` and ``failures``:
-        how many of its beats were left out, and how many samples were not, or not wholly, measured, since the start.
+        ``sample_ms``: how long taking and writing it took. ``late_ms``: how late it was. ``missed_beats`` and ``failures``:
+        how many samples were missed, and how many failed wholly or in part, since the start.
         """
         values: dict[str, float | int] = {
             "sample_ms": round(sample_ms, 3),

@@ -1,4 +1,4 @@
-"""By which index does a claim find its job? An optimizer may change its mind while a table fills and empties."""
+"""Which index does a claim use? The optimizer may change its plan while a table fills and empties."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from stallbench.records.samples import Sample
 
 
 class PlanCollector(ServerCollector):
-    """Asks the server to explain the claim, now and then."""
+    """Asks the server to explain the claim, every few seconds."""
 
     name = "plan"
     shortest_interval_s = 5.0
 
     def __init__(self, document: CollectorsDocument) -> None:
-        """Make the queue under test when it is first asked."""
+        """Prepare; the queue is opened at the first sample."""
         super().__init__(document)
         self._queue = QueueOnConnection(document.queue)
 
     def sample_server(self, server: WatchedServer, connection: Any) -> Iterator[Sample]:
-        """Yield the plan in one line; nothing for a queue that cannot say."""
+        """Yield the plan in one line; nothing for a queue without a plan."""
         yield from samples_of(server.name, "claim", {"plan": self._queue.on(connection, server.endpoint).explain()})

@@ -13,7 +13,7 @@ from stallbench.engines.postgres import DRIVER
 from stallbench.records.samples import Sample
 
 ABSENT = "absent"
-"""State of a replica that the primary does not stream to."""
+"""State of a replica to which the primary does not stream."""
 
 _ON_PRIMARY = """
 SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, application_name, state,
@@ -28,16 +28,16 @@ SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint,
 
 
 class ReplicationCollector(Collector):
-    """Asks the primary; a replica that it does not stream to is asked itself, and if it is silent its last known position counts.
+    """Asks the primary. A replica to which it does not stream is asked directly; if it does not answer, its last known position counts.
 
-    So the lag of a replica that is cut off goes on growing in the record, as it does in truth.
+    So the recorded lag of a disconnected replica keeps growing, as the real lag does.
     """
 
     name = "replication"
     engines = POSTGRES
 
     def __init__(self, document: CollectorsDocument) -> None:
-        """Know of no replica's position yet."""
+        """Start without a known position of any replica."""
         super().__init__(document)
         self._replayed_bytes: dict[str, int] = {}
         """By replica: the last WAL position that it is known to have replayed."""

@@ -1,7 +1,7 @@
-"""Keeps one collector at its work: asks it at its beats, writes down what it says, and says when it breaks and when it is back.
+"""Runs one collector: takes its samples on time, writes them, and reports when it fails and when it recovers.
 
-Each has a thread of its own, which mostly waits: one that hangs on a server keeps no other from its beat, and a server that is
-stopped does not hide what happens on the host. Measured, the threads cost no more than one loop over all collectors.
+Each collector has its own thread, which mostly waits: one that hangs on a server delays no other, and a server that is
+stopped does not hide what happens on the host. The threads cost no more than one loop over all collectors (measured).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HANGING_S = SAMPLING_TIMEOUT_S + 3.0
 
 
 class Sampler:
-    """One collector, its cadence and its file."""
+    """One collector, its sampling times and its file."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name=collector.name, daemon=True)
 
     def start(self) -> None:
-        """Begin with a first sample at once."""
+        """Start, with a first sample at once."""
         self._thread.start()
 
     def end(self, within_s: float) -> bool:
@@ -83,7 +83,7 @@ class Sampler:
         return True
 
     def break_off_if_hanging(self, now_s: float) -> None:
-        """Let a sample fail that has been waiting for longer than any time-out allows."""
+        """Abort a sample that has been waiting for longer than any time-out allows."""
         asked_s = self._asked_s
         if asked_s is not None and now_s - asked_s > HANGING_S:
             self._collector.connections.abort()
@@ -102,7 +102,7 @@ class Sampler:
             self._stop.event.set()
 
     def _sample(self, beat_s: float) -> float:
-        """Ask once and write down the answer, also half of one; returns when the next beat is.
+        """Take one sample and write it, even an incomplete one. Returns when the next sample is due.
 
         Raises `OSError` when it could not be written.
         """
@@ -131,7 +131,7 @@ class Sampler:
         return self._cadence.next_s(began_s, ended_s)
 
     def _note(self, why: str, now_s: float) -> None:
-        """Say on standard error why it broke, each reason once, and when it measures again."""
+        """Print to standard error why sampling fails, each reason once, and when it works again."""
         if why and not self.why:
             self._broke_s = now_s
         if why and why != self._told:
@@ -144,7 +144,7 @@ class Sampler:
 
 
 def _describe(error: Exception) -> str:
-    """What went wrong in one line; with a traceback if it is something that only a fault in the collector can cause."""
+    """Return the error in one line, with a traceback if only a bug in the collector can cause it."""
     if isinstance(error, NotMeasuredError):
         return str(error)
     if isinstance(error, (OSError, psutil.Error, *loaded_errors())):

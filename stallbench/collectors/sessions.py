@@ -27,7 +27,7 @@ class SessionsCollector(ServerCollector):
     roles = ("primary", "replica")
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
-        """Yield a count for each state that somebody is in, and ``max_connections``."""
+        """Yield a count for each state with a session, and ``max_connections``."""
         for state, sessions in connection.execute(_SESSIONS).fetchall():
             yield Sample(server.name, f"session:{state}", "sessions", sessions)
         row = connection.execute(_LIMIT).fetchone()

@@ -1,4 +1,4 @@
-"""Do dead tuples pile up, and do tables and indexes grow? The queue's tables as the primary's statistics have them."""
+"""Do dead tuples accumulate, and do tables and indexes grow? From the primary's statistics of the queue's tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TablesCollector(ServerCollector):
     engines = POSTGRES
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
-        """Yield tuples and row operations of each table, then the sizes, which cannot be had while a table is locked exclusively."""
+        """Yield tuples and row operations of each table, then the sizes, which cannot be read while a table is locked exclusively."""
         tables = list(self.document.queue.tables)
         for name, dead, live, inserts, updates, hot_updates, deletes in connection.execute(_STATISTICS, (tables,)).fetchall():
             values = {

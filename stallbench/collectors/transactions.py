@@ -1,4 +1,4 @@
-"""How old is the oldest transaction, on every server, replicas included? And how fast are transaction ids used up?"""
+"""How old is the oldest transaction, on every server, replicas included? How fast are transaction ids consumed?"""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from stallbench.collectors.document import WatchedServer
 from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
-# The collectors' own statements are over in milliseconds. One that is not would be somebody who holds the server back, and is counted.
-# The snapshot's xmax is not yet the next id: those given out since are running still.
+# The collectors' own statements end in milliseconds. One that does not would hold the horizon, so it is counted.
+# The snapshot's xmax is not the next id yet: ids assigned since are still running.
 _OLDEST = f"""
 SELECT
   extract(epoch FROM clock_timestamp() - least(

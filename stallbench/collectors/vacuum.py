@@ -1,4 +1,4 @@
-"""Does autovacuum come by, and does it achieve anything? What the last one could not remove tells a held horizon
+"""Does autovacuum run, and does it remove anything? What the last one could not remove distinguishes a held horizon
 from a late vacuum.
 """
 
@@ -24,7 +24,7 @@ _CUTOFF = re.compile(r"(?:removable cutoff|oldest xmin): (?P<xmin>\d+)")
 
 
 class AutovacuumLog:
-    """Reads a server's log on from where it was read to, and remembers the last autovacuum of each table."""
+    """Reads new lines of a server's log, and remembers the last autovacuum of each table."""
 
     def __init__(self, path: Path) -> None:
         """Start at the beginning of ``path``."""
@@ -36,7 +36,7 @@ class AutovacuumLog:
         """By table: ``removed_tuples``, ``not_removable_tuples``, ``oldest_xmin``."""
 
     def read_on(self) -> None:
-        """Take in what has been written since; a line that is not finished yet is left for the next time."""
+        """Read what was written since the last call; an incomplete line is left for the next call."""
         if self._path.stat().st_size < self._offset:
             self._offset, self._rest = 0, ""
         with self._path.open("rb") as file:
@@ -74,7 +74,7 @@ class VacuumCollector(ServerCollector):
         self._log = AutovacuumLog(document.primary.log) if document.primary.log else None
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
-        """Yield for each table how often autovacuum came, when it last did, and what it could and could not remove."""
+        """Yield for each table how often autovacuum ran, when it last ran, and what it could and could not remove."""
         if self._log:
             self._log.read_on()
         for name, count, age_s in connection.execute(_COUNTS, (list(self.document.queue.tables),)).fetchall():

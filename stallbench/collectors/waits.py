@@ -26,6 +26,6 @@ class WaitsCollector(ServerCollector):
     roles = ("primary", "replica")
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
-        """Yield a count for each wait event that somebody is in; ``CPU`` stands for none."""
+        """Yield a count for each wait event with a backend; ``CPU`` stands for no wait."""
         for event, backends in connection.execute(_WAITS).fetchall():
             yield Sample(server.name, f"wait:{event}", "backends", backends)

@@ -11,10 +11,10 @@ from stallbench.records.endpoint import Endpoint
 
 
 class QueueOnConnection:
-    """Makes the queue once for each connection that a collector has, one after the other."""
+    """Opens the queue once for each new connection of a collector."""
 
     def __init__(self, watched: WatchedQueue) -> None:
-        """Remember which queue it is; it is made when it is first needed."""
+        """Remember which queue it is; it is opened at first use."""
         self._watched = watched
         self._queue: Queue[Any] | None = None
         self._second: Any = None
