@@ -1,6 +1,6 @@
 """``python -m producers [document.json]``: one producer, from its document on standard input or in a file.
 
-``python -m producers --join DIR``: one that takes part in the run in DIR, or in the newest run in DIR, if that invites.
+``python -m producers --join DIR``: a producer that joins the run in DIR, or the newest run in DIR, if the run accepts external processes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every producer does with a job that is wanted, whoever says when: enqueue it, and record it with the time at which it was wanted."""
+"""What every producer does with a scheduled job: enqueue it, and record it with the time at which it was due."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ Move = Callable[[Sequence[NewJob]], Sequence[int]]
 
 
 class EnqueuerDocument(ClientDocument):
-    """What the documents of all producers have."""
+    """The fields that the documents of all producers have."""
 
     payload_bytes: int = Field(default=256, ge=16)
     seed: int = Field(default=1, description="of the payload's filling, and of the queue's own choices")
-    mark: str | None = Field(default=None, description="what a fault knows these jobs by")
+    mark: str | None = Field(default=None, description="mark by which a fault recognises these jobs")
 
 
 class Enqueuer:
     """Enqueues and records, on one connection."""
 
     def __init__(self, document: EnqueuerDocument, log: EventLog, stop: Stop) -> None:
-        """Connect; raises an error of the engine's driver when the server cannot be reached."""
+        """Connect. Raises an error of the engine's driver when the server cannot be reached."""
         self._log = log
         self._mark = f'"mark":"{document.mark}",' if document.mark else ""
         self._payload_bytes = document.payload_bytes
         self._random = random.Random(document.seed)
         self._filling = self._random.randbytes(document.payload_bytes).hex()
         self.client = QueueClient(document, log, stop, prepare=self._prepare)
-        """The connection, and what can be done about its errors."""
+        """The connection to the queue, with its error handling."""
         self.duration_ns = 0
-        """How long the last call took, whether it raised or not."""
+        """Duration of the last call, successful or not."""
 
     def enqueue(
         self, numbers: range, wanted_ns: Sequence[int], *, by: Callable[[Move, Sequence[NewJob]], Sequence[int]] | None = None
     ) -> None:
         """Enqueue the jobs of ``numbers`` in one call, made by ``by`` if given, and record them.
 
-        A job whose enqueue raised is recorded as an error and not tried again: whether it got in is not known, and a second
-        copy would be a duplicate of the bench's making. One that the queue refused, being full, is recorded as refused: that it did not
-        get in is known. Raises what the queue raised, once that is recorded.
+        A job whose enqueue raised is recorded as an error and not retried: its outcome is unknown, and a second
+        copy would be a duplicate made by the bench. A job that a full queue refused is recorded as refused: it is known not to
+        be in the queue. Raises what the queue raised, after recording it.
         """
         jobs = self.make_jobs(numbers)
         queue = self.client.queue

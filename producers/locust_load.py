@@ -1,4 +1,4 @@
-"""What the users of one Locust process share: the target, the job log, the moment at which they all begin, and the end."""
+"""State shared by the users of one Locust process: the target, the job log, the common start, and the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stallbench.processes.role import EXIT_CANNOT_GO_ON, CannotGoOnError, Stop, 
 from stallbench.records.events import Event, EventLog
 
 _SPREAD = 0.618034
-"""The golden ratio's fraction: its multiples spread evenly over 0 to 1, however many there are, so that users take turns."""
+"""The golden ratio's fraction: its multiples spread evenly over 0 to 1 for any number of users, so that users start evenly spaced."""
 
 
 class LocustLoad:
@@ -34,7 +34,7 @@ class LocustLoad:
     environment: Environment
 
     def __init__(self) -> None:
-        """Read nothing and open nothing yet; Locust's environment comes when it has one."""
+        """Prepare; nothing is read or opened yet. Locust sets its environment later."""
         self.stop = Stop(by=())
         self.log: EventLog | None = None
         self.numbers = itertools.count()
@@ -50,12 +50,12 @@ class LocustLoad:
 
     @property
     def options(self) -> Any:
-        """Locust's options, those of the web page and of the master among them."""
+        """Locust's options, including those from the web page and from the master."""
         return self.environment.parsed_options
 
     @cached_property
     def target(self) -> Target:
-        """What is enqueued into; raises `BadInputError` if the options name nothing."""
+        """The queue that is enqueued into. Raises `BadInputError` if the options name none."""
         target = find_target(self.options, self.stop)
         if target is None:
             sys.exit(0)
@@ -68,7 +68,7 @@ class LocustLoad:
         return self._document
 
     def shape(self, elapsed_s: float) -> int | None:
-        """Return how many users there are to be; none if the test is over. Sets what each of them does in a second."""
+        """Return the wanted number of users, None if the test is over. Sets the rate of each user."""
         on_top = None if self.stop.asked else self.target.on_top_at(elapsed_s)
         if on_top is None or elapsed_s >= (self.options.run_time or math.inf):
             return None
@@ -79,7 +79,7 @@ class LocustLoad:
         return round((rate + on_top) / each)
 
     def open(self) -> None:
-        """Take part, if it does not yet: raises `CannotGoOnError`, or an error of the driver, if the queue is not there."""
+        """Join the target if not done yet. Raises `CannotGoOnError`, or an error of the driver, if the queue cannot be reached."""
         if self._document is not None:
             return
         with ExitStack() as stack:
@@ -93,9 +93,9 @@ class LocustLoad:
             self._stack = stack.pop_all()
 
     def close(self) -> None:
-        """Take part no longer; the next test opens it anew."""
+        """Leave the target; the next test joins it again."""
         with suppress(CannotGoOnError), self._stack.pop_all():
-            if self._gave_up:  # a seat in somebody's run is to say so
+            if self._gave_up:  # its registration in the run reports the end
                 raise CannotGoOnError
         self._document = None
         self._begin.clear()
@@ -103,10 +103,10 @@ class LocustLoad:
         self._all_spawned = False
 
     def connect(self) -> tuple[Enqueuer, float]:
-        """Return a connection of a new user's own, and which part of its period, 0 to 1, it lets pass before its first job.
+        """Return a new user's own connection, and the share of its period, 0 to 1, that it waits before its first job.
 
-        Waits until all the users that begin together are there. Raises an error of the driver if the server does not take them all;
-        later, `CannotGoOnError` if it stays away.
+        Waits until all users that start together are connected. Raises an error of the driver if the server refuses one of them;
+        later, `CannotGoOnError` if the server stays unreachable.
         """
         place = next(self._places)
         worker = getattr(self.environment.runner, "worker_index", 0)
@@ -123,12 +123,12 @@ class LocustLoad:
         self._begin_if_all_are_there()
         self._begin.wait()
         if not self._all_spawned:
-            raise StopUser  # there is to be no test
+            raise StopUser  # the test was cancelled
         self._users += 1
         return enqueuer, part
 
     def leave(self) -> None:
-        """Say that a user is done; a worker's last one reports to the master, which waits for no report once the users are gone."""
+        """Note that a user has ended. A worker's last user reports to the master, which waits for no report after the users have ended."""
         self._users -= 1
         runner = self.environment.runner
         if isinstance(runner, WorkerRunner) and self._users == 0:
@@ -137,19 +137,19 @@ class LocustLoad:
             runner.send_message("stats", report)
 
     def all_are_spawned(self) -> None:
-        """Let the users begin as soon as each is connected."""
+        """Start the users as soon as all are connected."""
         self._all_spawned = True
         self._begin_if_all_are_there()
 
     def let_go(self) -> None:
-        """Let users go that wait for others to come: there is to be no test."""
+        """Release users that wait for others to connect: the test was cancelled."""
         self._all_spawned = False
         self._begin.set()
 
     def give_up(self, reason: object) -> None:
-        """End the test: this process cannot go on."""
+        """End the test: this process cannot continue."""
         if not self.stop.asked:  # else it is because it was asked to end
-            print(f"cannot go on: {' '.join(str(reason).split())}", file=sys.stderr, flush=True)
+            print(f"cannot continue: {' '.join(str(reason).split())}", file=sys.stderr, flush=True)
             self.environment.process_exit_code = EXIT_CANNOT_GO_ON
             self._gave_up = True
             self.stop.event.set()

@@ -1,4 +1,4 @@
-"""The options that ``locust -f producers/locustfile.py`` has besides Locust's own, and the target that they name."""
+"""The project's options of ``locust -f producers/locustfile.py``, and the target that they select."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from stallbench.processes.role import Stop, read_document
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.locust_bounds import LocustBounds
 
-_WAYS = "expected one of --join DIR (a run that invites), --scenario NAME with --dsn and --database (its queue, without a run)"
+_WAYS = "expected one of --join DIR (a run that accepts external processes), --scenario NAME with --dsn and --database (its queue, without a run)"
 _OF_SCENARIO = ("variant", "set", "dsn", "database", "install")
 
 
 def add_options(parser: Any) -> None:
     """Add the project's options to Locust's parser."""
     for name, form, text in (
-        ("--join", "DIR", "take part in the run in DIR, or in the newest run in DIR, that has external_processes = true"),
+        ("--join", "DIR", "join the run in DIR, or the newest run in DIR, that has external_processes = true"),
         ("--scenario", "NAME", "follow the phases of a scenario: its name, or its file"),
         ("--variant", "NAME", "of the scenario"),
         ("--dsn", "URL", "the scenario's database, like postgresql://me@db.test/queues; password in STALLBENCH_PASSWORD"),
-        ("--database", "NAME", "repeats the name of the database: Locust writes into it"),
-        ("--document", "FILE", "how the bench starts it: a JSON document; - is standard input"),
+        ("--database", "NAME", "repeats the name of the database, to confirm that Locust may write into it"),
+        ("--document", "FILE", "used by the bench: a JSON document; - is standard input"),
     ):
         parser.add_argument(name, metavar=form, default=None, help=text, include_in_web_ui=False)
     parser.add_argument(
@@ -44,7 +44,7 @@ def add_options(parser: Any) -> None:
         "--install",
         action="store_true",
         default=False,
-        help="make the queue's tables in the database first",
+        help="create the queue's tables in the database first",
         include_in_web_ui=False,
     )
     parser.add_argument(
@@ -69,13 +69,13 @@ def add_options(parser: Any) -> None:
 
 
 def find_target(options: argparse.Namespace, stop: Stop) -> Target | None:
-    """Return what the options name; none if asked to stop while there was no run to join. Raises `BadInputError`."""
+    """Return the target that the options select; None if asked to stop while there was no run to join. Raises `BadInputError`."""
     given = [f"--{name}" for name in ("join", "scenario", "document") if getattr(options, name)]
     if len(given) != 1:
         raise BadInputError(f"{' and '.join(given) + ' exclude each other' if given else 'there is no queue'}; {_WAYS}")
     misplaced = [f"--{name}" for name in _OF_SCENARIO if getattr(options, name)]
     if not options.scenario and misplaced:
-        raise BadInputError(f"{', '.join(misplaced)} goes with --scenario: {given[0]} says all that")
+        raise BadInputError(f"{', '.join(misplaced)} needs --scenario; {given[0]} defines it already")
     if options.document:
         return _read_given(options)
     if options.join:
@@ -92,7 +92,7 @@ def _read_given(options: argparse.Namespace) -> GivenDocument:
 def _find_run(options: argparse.Namespace, stop: Stop) -> JoinedRun | None:
     place = Path(options.join)
     if not place.is_dir():
-        raise BadInputError(f"--join {place}: expected one folder: a run's, or that of all runs")
+        raise BadInputError(f"--join {place}: expected one folder: a run's folder, or the folder of all runs")
     folder = wait_for_run(place, stop)
     return None if folder is None else JoinedRun(folder)
 
@@ -103,7 +103,7 @@ def _read_alone(options: argparse.Namespace) -> ScenarioAlone:
         if scenario.producers.wants_rate:
             problem = "the load is a share of what the workers can do, which Locust alone does not measure"
         else:
-            problem = "producers.rate is 0: there is nothing for Locust to do"
+            problem = "producers.rate is 0: Locust has nothing to enqueue"
         raise BadInputError(f"{scenario.file}: {problem}; expected --rate JOBS")
     if options.run_time and options.run_time > scenario.duration_s:
         raise BadInputError(f"--run-time {options.run_time}s: the phases of {scenario.file} end after {scenario.duration_s:g} s")
@@ -115,12 +115,12 @@ def _read_alone(options: argparse.Namespace) -> ScenarioAlone:
         wanted=scenario.database.model_copy(update={"replicas": 0}),
     )
     if servers is None:
-        raise BadInputError("--scenario goes with --dsn and --database: where its queue is")
+        raise BadInputError("--scenario needs --dsn and --database: where its queue is")
     return ScenarioAlone(scenario, servers.servers["primary"])
 
 
 def read_rate(text: str | float, usual: float) -> float:
-    """Return the rate that is asked for, or the usual one. Raises `BadInputError`."""
+    """Return the rate from the options, else the target's. Raises `BadInputError`."""
     if text == "":
         return usual
     try:
@@ -133,7 +133,7 @@ def read_rate(text: str | float, usual: float) -> float:
 
 
 def read_bounds(options: argparse.Namespace, of_target: LocustBounds) -> LocustBounds:
-    """Return the target's bounds with those of the options laid over. Raises `BadInputError`."""
+    """Return the target's bounds, overridden by those of the options. Raises `BadInputError`."""
     told: dict[str, Any] = of_target.model_dump()
     if options.max_failure_ratio is not None:
         told["max_failure_ratio"] = options.max_failure_ratio

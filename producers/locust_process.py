@@ -1,4 +1,4 @@
-"""One Locust process from its options to its exit code, by Locust's events: local, master, or worker."""
+"""One Locust process (local, master or worker) from its options to its exit code, driven by Locust's events."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from stallbench.errors import EXIT_BAD_INPUT, BadInputError, StallbenchError
 from stallbench.processes.role import EXIT_CANNOT_GO_ON, is_expected
 
 USERS = 50
-"""Connections that share the rate if nobody says."""
+"""Default number of connections that share the rate."""
 SPAWN_A_SECOND = 100.0
 FINISH_S = 10.0
-"""What a user may take to finish the call that it is in: one that is broken off may have enqueued its job or not."""
+"""Time for a user to finish its current call: the outcome of an aborted call is unknown."""
 
 
 class LocustProcess:
@@ -34,7 +34,7 @@ class LocustProcess:
         self._load = load
 
     def listen(self, events: Events) -> None:
-        """Have Locust say what happens."""
+        """Subscribe to Locust's events."""
         events.init_command_line_parser.add_listener(add_options)
         events.init.add_listener(self._prepare)
         events.test_start.add_listener(self._begin)
@@ -44,15 +44,15 @@ class LocustProcess:
         events.quitting.add_listener(self._judge)
 
     def _prepare(self, environment: Environment, runner: Any, web_ui: Any, **_: Any) -> None:
-        """See that there is something to do, and end the process with one message if not."""
+        """Check the options, and end the process with one message if they are invalid."""
         self._load.environment = environment
         keep_fractions_of_ms()
         environment.stop_timeout = environment.stop_timeout or FINISH_S
         if isinstance(runner, WorkerRunner):
-            return  # the master's options come with its word to begin
+            return  # the master sends its options when it starts the test
         options = self._load.options
         if options.headless:
-            gevent.signal_handler(signal.SIGTERM, self._ask_to_stop)  # Locust itself sees to it only when a shape has ended
+            gevent.signal_handler(signal.SIGTERM, self._ask_to_stop)  # Locust itself does so only when a shape has ended
         try:
             _require_free_port(web_ui)
             target = self._load.target
@@ -75,15 +75,15 @@ class LocustProcess:
         except Exception as error:
             if not is_expected(error):
                 raise
-            hint = "; --install makes the queue's tables" if options.scenario and "exist" in str(error) else ""
-            print(f"cannot go on: {' '.join(str(error).split())}{hint}", file=sys.stderr)
+            hint = "; --install creates the queue's tables" if options.scenario and "exist" in str(error) else ""
+            print(f"cannot continue: {' '.join(str(error).split())}{hint}", file=sys.stderr)
             sys.exit(EXIT_CANNOT_GO_ON)
 
     def _ask_to_stop(self) -> None:
         self._load.stop.event.set()
         runner = self._load.environment.runner
         if isinstance(runner, LocalRunner) and runner.shape_greenlet is not None:
-            runner.shape_greenlet.kill(block=False)  # it would look only at its next second, and Locust ends when it does
+            runner.shape_greenlet.kill(block=False)  # the shape is polled once a second, and Locust ends when it returns none
 
     def _begin(self, environment: Environment, **_: Any) -> None:
         if isinstance(environment.runner, MasterRunner):
@@ -101,9 +101,9 @@ class LocustProcess:
             self._load.close()
 
     def _judge(self, environment: Environment, **_: Any) -> None:
-        """Stop the users, then say whether Locust's own bounds hold: by the exit code, and in the run's folder."""
+        """Stop the users, then report whether Locust's own bounds hold: in the exit code and in the run's folder."""
         runner = environment.runner
-        assert runner is not None, "Locust makes a runner before all else"
+        assert runner is not None, "Locust creates a runner first"
         if runner.state != STATE_STOPPED and runner.user_count:
             runner.stop()
         self._load.close()
@@ -126,5 +126,5 @@ def _require_free_port(web_ui: Any) -> None:
         socket.create_server((web_ui.host or "", web_ui.port)).close()
     except OSError as error:
         raise BadInputError(
-            f"the web page cannot be at port {web_ui.port}: {error.strerror}; choose another with --web-port, or none with --headless"
+            f"the web page cannot use port {web_ui.port}: {error.strerror}; choose another with --web-port, or none with --headless"
         ) from error

@@ -1,4 +1,4 @@
-"""What Locust enqueues into, and how many jobs a second are wanted when: told by the bench, by a run that it joins, or by a scenario."""
+"""What Locust enqueues into, and at which rate at which time: given by the bench, by a run that it joins, or by a scenario."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ class LocustDocument(EnqueuerDocument):
     """The JSON document that the bench starts a Locust process with."""
 
     rate: float = Field(gt=0, description="jobs a second, of all users of this process together")
-    users: int = Field(ge=1, description="that share the rate, a connection each")
+    users: int = Field(ge=1, description="number of users that share the rate, with a connection each")
     bounds: LocustBounds = LocustBounds()
-    result: Path = Field(description="file to leave Locust's own pass or fail in; its folder exists")
+    result: Path = Field(description="file for Locust's own pass or fail; its folder exists")
 
 
 class Target(ABC):
-    """A queue, and the load that is meant for it."""
+    """A queue and its intended load."""
 
     rate: float
-    """Jobs a second that are usual."""
+    """Base rate in jobs per second."""
     users: int | None = None
-    """Connections that share the usual rate, if the target says."""
+    """Connections that share the base rate, if the target defines them."""
     bounds: LocustBounds = LocustBounds()
     result: Path | None = None
-    """Where Locust's own pass or fail is left, if it is part of a run."""
+    """File for Locust's own pass or fail, if it is part of a run."""
 
     @abstractmethod
     def taken_part(self, stop: Stop) -> AbstractContextManager[EnqueuerDocument]:
-        """Give the block what a process that enqueues must know, for as long as it does."""
+        """Give the block the document of a process that enqueues, for as long as the block lasts."""
 
     def on_top_at(self, elapsed_s: float) -> float | None:
-        """Return how many jobs a second are wanted on top of the usual rate; none if the test is over."""
+        """Return the rate on top of the base rate, in jobs per second; None if the test is over."""
         return 0.0
 
     @abstractmethod
     def lead(self, stop: Stop) -> None:
-        """Prepare a process that only leads others: they enqueue."""
+        """Prepare a master process, which enqueues nothing itself."""
 
 
 class GivenDocument(Target):
-    """As one process of a run; the bench starts another for a burst, and ends each."""
+    """One process of a run. The bench starts another for a burst, and ends both."""
 
     def __init__(self, document: LocustDocument) -> None:
-        """Do as ``document`` says."""
+        """Use ``document``."""
         self._document = document
         self.rate = document.rate
         self.users = document.users
@@ -66,36 +66,36 @@ class GivenDocument(Target):
 
     @contextmanager
     def taken_part(self, stop: Stop) -> Iterator[EnqueuerDocument]:
-        """Give the document itself."""
+        """Give the block the document."""
         yield self._document
 
     def lead(self, stop: Stop) -> None:
-        """Do nothing: the bench starts no process that leads."""
+        """Do nothing: the bench starts no master."""
 
 
 class JoinedRun(Target):
-    """A run that invites processes of others; its load lasts until the run ends it."""
+    """A run that accepts external processes; the load lasts until the run ends it."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the invitation in ``folder``; raises `CannotGoOnError` if it cannot be read."""
+        """Read the join instructions in ``folder``. Raises `CannotGoOnError` if it cannot be read."""
         self._folder = folder
         self.rate = float(str(read_join_instructions(folder).producer["rate"]))
         self.result = folder.parent / "locust" / f"master-{socket.gethostname()}.json"
 
     @contextmanager
     def taken_part(self, stop: Stop) -> Iterator[EnqueuerDocument]:
-        """Sit down as a producer."""
+        """Register as a producer."""
         with join_run_folder("producer", self._folder, stop) as told:
             self.result = self._folder.parent / "locust" / f"{told['name']}.json"
             yield EnqueuerDocument.model_validate({key: value for key, value in told.items() if key not in ("rate", "max_batch")})
 
     def lead(self, stop: Stop) -> None:
-        """Let ``stop`` be asked when the run ends the load; those that enqueue sit down by themselves."""
+        """Set ``stop`` when the run ends the load; the worker processes register themselves."""
         watch_for_stop("producer", self._folder, stop)
 
 
 class ScenarioAlone(Target):
-    """The queue and the phases of a scenario, without the bench: bursts are followed, what else goes wrong there does not happen."""
+    """The queue and the phases of a scenario, without the bench: bursts are applied, other faults are not."""
 
     def __init__(self, scenario: Scenario, endpoint: Endpoint) -> None:
         """Enqueue into the scenario's queue at ``endpoint``."""
@@ -115,7 +115,7 @@ class ScenarioAlone(Target):
 
     @contextmanager
     def taken_part(self, stop: Stop) -> Iterator[EnqueuerDocument]:
-        """Enqueue without a job log: there is no run that it could be part of."""
+        """Enqueue without a job log, because there is no run."""
         queue = find_queue(self._scenario.queue.kind)
         options = queue.options_type.model_validate(self._scenario.queue.options)
         yield EnqueuerDocument(
@@ -129,19 +129,19 @@ class ScenarioAlone(Target):
         )
 
     def lead(self, stop: Stop) -> None:
-        """See that the queue is there."""
+        """Check that the queue exists."""
         with self.taken_part(stop) as document:
             require_queue(document)
 
     def on_top_at(self, elapsed_s: float) -> float | None:
-        """Return the rates of the bursts that are due; none when all phases are over."""
+        """Return the summed rate of the bursts that are due; None when all phases are over."""
         if elapsed_s >= self._scenario.duration_s:
             return None
         return sum(rate for from_s, until_s, rate in self._bursts if from_s <= elapsed_s < until_s)
 
 
 def require_queue(document: EnqueuerDocument, *, install: bool = False) -> None:
-    """See that the queue is there, or make it; raises an error of the driver."""
+    """Check that the queue exists, or create it. Raises an error of the driver."""
     with opened_queue(document.queue, document.queue_options, document.endpoint, document.name) as queue:
         if install:
             queue.install()

@@ -23,7 +23,7 @@ class LocustJudgement(BaseModel):
     """Why it failed, a sentence each; or none."""
 
     def describe(self) -> str:
-        """Return it in a sentence."""
+        """Return it as one sentence."""
         times = ", ".join(f"{name} {value:g} ms" for name, value in self.response_ms.items())
         found = f"{self.requests:,} requests, {self.failures:,} failed; {times}"
         return f"Locust: {self.result}: {'; '.join((*self.reasons, found))}"
@@ -34,7 +34,7 @@ class LocustJudgement(BaseModel):
 
 
 def judge(stats: locust.stats.StatsEntry, bounds: LocustBounds, exceptions: int) -> LocustJudgement:
-    """Hold the statistics of all requests against ``bounds``. ``exceptions``: what users raised that was no request's failure."""
+    """Check the statistics of all requests against ``bounds``. ``exceptions``: number of exceptions that were no failed requests."""
     times: dict[Statistic, float] = {
         "p50": stats.get_response_time_percentile(0.5),
         "p95": stats.get_response_time_percentile(0.95),
@@ -53,7 +53,7 @@ def judge(stats: locust.stats.StatsEntry, bounds: LocustBounds, exceptions: int)
         if times[name] > at_most
     ]
     if exceptions:
-        reasons.append(f"users raised {exceptions:,} exceptions besides")
+        reasons.append(f"users raised {exceptions:,} exceptions outside requests")
     return LocustJudgement(
         result="fail" if reasons else "pass",
         requests=stats.num_requests,
@@ -65,7 +65,7 @@ def judge(stats: locust.stats.StatsEntry, bounds: LocustBounds, exceptions: int)
 
 
 def keep_fractions_of_ms() -> None:
-    """Let Locust's statistics keep two digits of a response time under 10 ms, too: a call of a queue rarely takes a whole millisecond."""
+    """Make Locust keep two digits of response times below 10 ms: a call of a queue rarely takes a whole millisecond."""
     usual = locust.stats.bucket_response_time
 
     def bucket(response_time: float) -> float:

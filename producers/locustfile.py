@@ -1,6 +1,6 @@
 """Locust's users of the queue under test: ``locust -f producers/locustfile.py``, with its web page, headless, or distributed.
 
-A scenario with ``producers.kind = "locust"`` starts it by itself. How to use it is in docs/locust.md.
+A scenario with ``producers.kind = "locust"`` starts it. docs/locust.md shows how to use it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EnqueueingUser(User):
         self._asked_to_stop = Event()
 
     def on_start(self) -> None:
-        """Connect, wait for the others, and for this user's turn among them."""
+        """Connect, wait for the other users, then for this user's start offset."""
         try:
             self._enqueuer, part = _load.connect()
         except Exception as error:
@@ -50,11 +50,11 @@ class EnqueueingUser(User):
         self._period_ns = round(1e9 / each)
         self._pause_s: Callable[[User], float] = constant_throughput(each)
         self._asked_to_stop.wait(part / each)
-        self._cp_last_run = time.perf_counter()  # the pace counts from here, not from before the connection
+        self._cp_last_run = time.perf_counter()  # the schedule starts here, not before the connection
         self._wanted_ns = self._paced_ns = time.time_ns()
 
     def wait_time(self) -> float:
-        """Pause, and note when the next job is wanted: a period after this one, or after its begin if it was late."""
+        """Pause, and set when the next job is due: one period after this one, or after its start if it was late."""
         pause_s = self._pause_s(self)
         next_ns = time.time_ns() + round(pause_s * 1e9)
         self._wanted_ns = next_ns if pause_s else self._paced_ns + self._period_ns
@@ -63,7 +63,7 @@ class EnqueueingUser(User):
         return 0.0
 
     def stop(self, force: bool = False) -> bool:
-        """End after the call that it is in, at once if it is in none.
+        """End after the current call, or at once if there is none.
 
         Locust itself would kill a user that pauses; one that has just ended its pause would be killed in its call, and nobody could
         say whether the job got in.
@@ -76,7 +76,7 @@ class EnqueueingUser(User):
 
     @task
     def enqueue(self) -> None:
-        """Enqueue one job; it is in the job log before Locust hears of it."""
+        """Enqueue one job. It is in the job log before Locust counts it."""
         number = next(_load.numbers)
         client = self._enqueuer.client
         failure: Exception | None = None
@@ -112,15 +112,15 @@ class EnqueueingUser(User):
 
 
 class PhasesShape(LoadTestShape):
-    """As many users as make the jobs a second that the target wants at the moment."""
+    """Runs as many users as the target's current rate needs."""
 
     use_common_options = True
 
     def tick(self) -> tuple[int, float] | None:
-        """Return the number of users, and how fast to come to it; none when the test is over."""
+        """Return the number of users and the spawn rate; None when the test is over."""
         try:
             users = _load.shape(time.perf_counter() - self.start_time)
-        except StallbenchError as error:  # a rate that somebody typed into the web page
+        except StallbenchError as error:  # a rate from the web page
             print(error, file=sys.stderr, flush=True)
             users = None
         if users is None and isinstance(self.runner, MasterRunner) and self.runner.user_count:
@@ -129,7 +129,7 @@ class PhasesShape(LoadTestShape):
 
 
 def _call(move: Move, jobs: Sequence[NewJob]) -> Sequence[int]:
-    """Make a call so that other users have their turn meanwhile."""
+    """Make a call while other users keep running."""
     if driver_of(_load.document.endpoint.engine).yields_to_greenlets:
         return move(jobs)
     ids: Sequence[int] = gevent.get_hub().threadpool.apply(move, (jobs,))

@@ -1,4 +1,4 @@
-"""The producer's loop: wait until a job is wanted, and enqueue it."""
+"""The producer's loop: wait until a job is due, and enqueue it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stallbench.records.events import EventLog
 
 _LONGEST_NAP_S = 0.2
 _JOBS_AT_ONCE, _BYTES_AT_ONCE = 10_000, 4_000_000
-"""What a backlog is loaded by. The bytes are those of payloads: a statement has to fit into what MariaDB takes at once, 16 MB."""
+"""Batch sizes for loading a backlog. The bytes are those of payloads: a statement must fit into MariaDB's packet limit, 16 MB."""
 
 
 class ProducerDocument(EnqueuerDocument):
@@ -23,7 +23,7 @@ class ProducerDocument(EnqueuerDocument):
 
     rate: float = Field(ge=0, description="jobs a second, of this producer alone; 0 if it only fills the queue")
     backlog: int = Field(default=0, ge=0, description="jobs to enqueue before anything else, as fast as the queue takes them")
-    offset_s: float = Field(default=0, ge=0, description="when the first job is wanted, after the start")
+    offset_s: float = Field(default=0, ge=0, description="when the first job is due, after the start")
     max_batch: int = Field(default=1, ge=1, description="jobs that are due may share one enqueue call, up to this many")
 
 
@@ -31,7 +31,7 @@ class Producer:
     """Enqueues by an open-loop schedule that starts when `run` is called."""
 
     def __init__(self, document: ProducerDocument, log: EventLog, stop: Stop) -> None:
-        """Connect; raises an error of the engine's driver when the server cannot be reached."""
+        """Connect. Raises an error of the engine's driver when the server cannot be reached."""
         self._document = document
         self._log = log
         self._stop = stop
@@ -39,7 +39,7 @@ class Producer:
         self._enqueuer = Enqueuer(document, log, stop)
 
     def fill(self) -> None:
-        """Enqueue the backlog; raises an error of the driver if the queue does not take it: half a backlog is none."""
+        """Enqueue the backlog. Raises an error of the driver if the queue does not take all of it."""
         client = self._enqueuer.client
         at_once = max(1, min(_JOBS_AT_ONCE, _BYTES_AT_ONCE // self._document.payload_bytes))
         for begin in range(0, self._document.backlog, at_once):
@@ -63,7 +63,7 @@ class Producer:
                 return
 
     def run(self) -> None:
-        """Enqueue until asked to stop, as `Enqueuer.enqueue` does. Raises `CannotGoOnError` when the server stays away."""
+        """Enqueue until asked to stop, as `Enqueuer.enqueue` does. Raises `CannotGoOnError` when the server stays unreachable."""
         schedule = self._schedule
         if schedule is None:
             self._stop.wait()

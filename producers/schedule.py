@@ -1,6 +1,6 @@
-"""When each job is wanted: an open-loop schedule, computed from start time and rate alone.
+"""When each job is due: an open-loop schedule, computed from start time and rate alone.
 
-A producer that falls behind does not move the schedule: a late job keeps the time at which it was wanted, and latency counts
+A producer that falls behind does not move the schedule: a late job keeps its due time, and latency counts
 from there.
 """
 
@@ -18,14 +18,14 @@ class Schedule:
     rate: float
     """Jobs a second."""
     offset_s: float = 0.0
-    """When the first job is wanted, so that several producers take turns."""
+    """When the first job is due, so that several producers are interleaved."""
 
     def due_ns(self, n: int) -> int:
-        """Nanoseconds from the start at which job ``n``, counted from 0, is wanted."""
+        """Due time of job ``n``, counted from 0, in nanoseconds from the start."""
         return int((self.offset_s + n / self.rate) * _NS)
 
     def due_count(self, elapsed_ns: int) -> int:
-        """How many jobs were wanted up to ``elapsed_ns`` after the start."""
+        """Number of jobs due up to ``elapsed_ns`` after the start."""
         count = max(0, int((elapsed_ns / _NS - self.offset_s) * self.rate))
         while self.due_ns(count) <= elapsed_ns:
             count += 1

@@ -1,7 +1,7 @@
-"""The systems under test. A queue is one file here (and its ``.sql``); dropping the file in is all it takes to add it.
+"""The queue algorithms under test. To add a queue, add one file here (and its ``.sql``).
 
-Each module defines one subclass of `Queue` and nothing is registered by hand: `find_queues` looks through the folder.
-This room imports no other room of the bench, so that a queue can be read, and trusted, on its own.
+Each module defines one subclass of `Queue`; `find_queues` finds it.
+This package imports no other part of the bench, so that a queue can be read and trusted on its own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 @cache
 def find_queues() -> dict[str, type[Queue[Any]]]:
-    """Return every queue in this folder by its kind, in alphabetical order."""
+    """Return every queue by its kind, in alphabetical order."""
     found = discover(sys.modules[__name__], Queue, "stallbench.queues")
     return {each.kind: each for each in sorted(found, key=lambda each: each.kind)}
 

@@ -1,4 +1,4 @@
-"""Beanstalkd: a server that is nothing but a queue. A reserved job belongs to a connection, until it ends or the job's time runs out."""
+"""Beanstalkd: a queue server. A reserved job belongs to a connection until the connection ends or the reservation expires."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class BeanstalkdOptions(QueueOptions):
 class Beanstalkd(Queue[BeanstalkdOptions]):
     """Put, reserve, delete, release.
 
-    A server without a binlog forgets everything when it ends, and gives the same ids anew: a job's id is the server's own in the last ten
-    digits, and before them six that are drawn from what the server calls its own run.
+    A server without a binlog loses everything when it ends, and assigns the same ids again. So a job's id here is the server's id in the last ten
+    digits, preceded by six digits derived from the server's instance id.
     """
 
     kind = "beanstalkd"
@@ -47,7 +47,7 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
     puts_off_failed = False
 
     def __init__(self, connection: Any, options: BeanstalkdOptions) -> None:
-        """Turn ``connection`` to the tube; raises the driver's errors."""
+        """Select the tube on ``connection``. Raises the driver's errors."""
         super().__init__(connection, options)
         if options.tube != greenstalk.DEFAULT_TUBE:
             connection.use(options.tube)
@@ -56,23 +56,23 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
         self._first_id = int(str(connection.stats()["id"]), 16) % _RUNS * _IDS_OF_A_RUN
 
     def install(self) -> None:
-        """Do nothing: a tube is there from its first mention on."""
+        """Do nothing: a tube exists from its first use."""
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Put the jobs, each for itself, for there are no transactions; several do not wait for each other's answers."""
+        """Put the jobs one by one, because there are no transactions; the answers are pipelined."""
         return [self._first_id + job_id for job_id in self.connection.put_all([job.payload for job in jobs], self.options.ttr_s)]
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Reserve one job, whatever ``limit`` is. The server does not say how often that has happened to it."""
+    def claim(self) -> Sequence[Claim]:
+        """Reserve one job. The server does not report the number of attempts."""
         try:
             job = self.connection.reserve(timeout=0)
         except (greenstalk.TimedOutError, greenstalk.DeadlineSoonError):
-            # The second is the same, with a reminder: this connection has a job whose time is about to run out.
+            # The second is the same, with a warning: a reservation of this connection is about to expire.
             return []
         return [Claim(job_id=self._first_id + job.id, attempt=None, payload=job.body, handle=job)]
 
     def complete(self, claim: Claim) -> None:
-        """Delete the job; raises `greenstalk.NotFoundError` if its time has run out and somebody else has it or has deleted it."""
+        """Delete the job; raises `greenstalk.NotFoundError` if its reservation has expired and another worker has it or has deleted it."""
         self.connection.delete(claim.handle)
 
     def fail(self, claim: Claim, error: str) -> None:
@@ -80,7 +80,7 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
         self.connection.release(claim.handle)
 
     def recover(self, error: Exception) -> bool:
-        """Go on after what the server refused; not after an answer that is not understood, and not when the connection is lost."""
+        """Continue after an error of the server; not after an answer that cannot be parsed, and not when the connection is lost."""
         return isinstance(error, greenstalk.BeanstalkdError)
 
     def backlog(self) -> Backlog:
@@ -89,18 +89,18 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
         return Backlog(depth=depth, oldest_job_s=self._age_of_next_s() if depth else None)
 
     def is_drained(self) -> bool:
-        """Whether the tube holds nothing."""
+        """Whether the tube is empty."""
         return self._count() == 0
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Ask for each id that the server can have given, from the last one down, until as many jobs are found as it says it holds.
+        """Query each id that the server can have assigned, from the last one down, until as many jobs are found as it reports.
 
-        It lists no jobs, but the last ones are most likely the ones that are left. Delayed and buried jobs count as queued.
+        The protocol cannot list jobs, and the newest jobs are the likeliest to remain. Delayed and buried jobs count as queued.
         """
         left = self._count()
         if left == 0:
             return
-        # Every put takes an id, also one that comes to nothing.
+        # Every put consumes an id, also a failed one.
         for end in range(int(self.connection.stats()["cmd-put"]), 0, -_IDS_AT_ONCE):
             for stats in self.connection.stats_of(range(end, max(0, end - _IDS_AT_ONCE), -1)):
                 if stats["tube"] == self.options.tube:
@@ -118,7 +118,7 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
         return stats
 
     def _age_of_next_s(self) -> float | None:
-        """Return the age of the next job; another one's if it is done before it could be asked for its age."""
+        """Return the age of the next job, or that of its successor if it completes meanwhile."""
         for _ in range(_PEEKS):
             try:
                 return float(self.connection.stats_job(self.connection.peek_ready())["age"])

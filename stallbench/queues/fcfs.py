@@ -1,7 +1,7 @@
-"""First come, first served: look for the first job that nobody has, then reserve it.
+"""First come, first served: find the first job that is not reserved, then reserve it.
 
-Between the two steps another worker may find the same job. And the look begins at the first job of all each time, so that it takes the longer
-the more jobs have been reserved before.
+Between the two steps another worker may find the same job. The search starts at the very first job each time, so it takes longer
+the more jobs were reserved before.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from stallbench.queues.store_queue import JobStore, StoreQueue
 
 
 class FcfsOptions(QueueOptions):
-    """There is nothing to choose."""
+    """It has no options."""
 
 
 class FcfsStore(JobStore):
-    """A store that can look through its jobs in their order, and mark one."""
+    """A store that can scan its jobs in order, and mark one."""
 
     @abstractmethod
     def find_first_unprocessed(self) -> Claim | None:
-        """Walk through all jobs from the first one on, to one that is not reserved; none if there is none."""
+        """Scan all jobs from the first one to one that is not reserved; None if there is none."""
 
     @abstractmethod
     def reserve(self, claim: Claim) -> None:
-        """Mark the job as reserved, whoever may have done that before."""
+        """Mark the job as reserved, even if another worker has done so before."""
 
 
 class Fcfs(StoreQueue[FcfsOptions, FcfsStore]):
-    """Two steps and nothing between them that keeps others out; it cannot promise what it does not check."""
+    """Two steps without a lock between them, so the same job may be reserved twice."""
 
     kind = "fcfs"
     summary = "looks for the first job that is not reserved, then reserves it, in two steps"
@@ -38,8 +38,8 @@ class Fcfs(StoreQueue[FcfsOptions, FcfsStore]):
     options_type = FcfsOptions
     tables = ("fcfs_jobs",)
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Find a job, then reserve it, whatever ``limit`` is."""
+    def claim(self) -> Sequence[Claim]:
+        """Find a job, then reserve it."""
         found = self.store.find_first_unprocessed()
         if found is None:
             return []

@@ -1,6 +1,6 @@
-"""The ID store: one record with the list of ids that nobody has reserved, and jobs that are found by their ids.
+"""The ID store: one record with the list of unreserved ids, and jobs that are looked up by id.
 
-A pop from the list is one operation of the store, so that no two workers get the same id, at the same cost whatever has been worked before.
+A pop from the list is one atomic operation of the store: no two workers get the same id, and the cost does not depend on earlier jobs.
 The list must fit into one record, whose size Aerospike limits.
 """
 
@@ -15,11 +15,11 @@ from stallbench.queues.queue import Claim, QueueOptions, RefusedError
 from stallbench.queues.store_queue import JobStore, StoreQueue
 
 ID_BYTES = 8
-"""What an id takes of the record, as the article reckons."""
+"""Bytes of an id in the record, as the article calculates."""
 
 
 class IdStoreOptions(QueueOptions):
-    """What can be chosen about the record."""
+    """Options of the record."""
 
     record_bytes: int = Field(
         default=128_000,
@@ -34,7 +34,7 @@ class IdStoreOptions(QueueOptions):
 
 
 class IdListStore(JobStore):
-    """A store that keeps a list in one record and can take its first element off."""
+    """A store that keeps a list in one record and can pop its first element."""
 
     @abstractmethod
     def pop(self) -> int | None:
@@ -46,7 +46,7 @@ class IdListStore(JobStore):
 
 
 class IdStore(StoreQueue[IdStoreOptions, IdListStore]):
-    """Pop an id, then fetch its job. Once popped, an id is nowhere but with its worker."""
+    """Pop an id, then fetch its job. A popped id exists only in its worker."""
 
     kind = "id_store"
     summary = "pops the first id off a list in one record, then fetches its job; a full record takes no more jobs"
@@ -54,8 +54,8 @@ class IdStore(StoreQueue[IdStoreOptions, IdListStore]):
     options_type = IdStoreOptions
     tables = ("id_store_jobs",)
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Pop one id, whatever ``limit`` is, and fetch its job."""
+    def claim(self) -> Sequence[Claim]:
+        """Pop one id, and fetch its job."""
         job_id = self.store.pop()
         found = None if job_id is None else self.store.fetch(job_id)
         return [] if found is None else [found]

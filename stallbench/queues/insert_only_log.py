@@ -1,11 +1,11 @@
-"""A log that is only inserted into: consumers take ranges of it, and what they have done is how far their cursor has come.
+"""An insert-only log: consumers take ranges of it, and a cursor records how far each range is worked.
 
-No row is ever updated or deleted, so none dies; partitions that have been worked off are dropped, which asks no horizon. A transaction
-that has read the queue's own tables keeps a partition from being dropped, as it would anybody's; until then the log only grows.
+No row is ever updated or deleted, so there are no dead tuples; finished partitions are dropped, which needs no horizon. A transaction
+that has read the queue's own tables keeps its partitions from being dropped; until it ends the log grows.
 
-What it promises. A range is worked in its order by one consumer, and ranges are handed out in theirs; so a slow job holds up those behind it
-in its range, and no other. A range whose consumer died is given, from its cursor on, to the next one: only the job that was being worked is
-executed again. A job that failed comes again at the end of the log. What it costs: appends commit one after the other, so that no id becomes
+Promise: a range is worked in order by one consumer, and ranges are handed out in order. So a slow job delays the jobs behind it
+in its range, and no others. The range of a dead consumer is given, from its cursor on, to the next one: only the job in progress is
+re-executed. A failed job is appended to the log again. Cost: appends commit one after the other, so that no id becomes
 visible after a greater one that a cursor has passed already.
 """
 
@@ -27,14 +27,18 @@ _TURN_S = 1.0
 
 
 class InsertOnlyLogOptions(QueueOptions):
-    """What can be chosen about the log."""
+    """Options of the log."""
 
     jobs_a_range: int = Field(
         default=1, ge=1, le=10_000, alias="range", description="jobs that a consumer takes at once, at most"
     )
     jobs_a_partition: int = Field(default=10_000, ge=100, alias="partition", description="jobs in each partition")
     partitions_ahead: int = Field(
-        default=4, ge=1, le=100, alias="ahead", description="partitions that are kept ready; without one, jobs are refused"
+        default=4,
+        ge=1,
+        le=100,
+        alias="ahead",
+        description="partitions that are created in advance; without one, jobs are refused",
     )
 
 
@@ -43,7 +47,7 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
 
     kind = "insert_only_log"
     statements = read_statements(Path(__file__).with_suffix(".sql"))
-    summary = "a log that is only inserted into: consumers take ranges of it and insert how far they have come; old partitions are dropped"
+    summary = "an insert-only log: consumers take ranges and insert their progress; old partitions are dropped"
     source = "PgQ's event log with a position for each consumer (pgq.github.io), and Kafka's offsets; ranges instead of ticks"
     options_type = InsertOnlyLogOptions
     promise = Promise.AT_LEAST_ONCE
@@ -62,7 +66,7 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
 
     @classmethod
     def count_advisory_locks(cls, options: InsertOnlyLogOptions) -> int:
-        """One for its range, and one while it takes it."""
+        """One for its range, and one while taking it."""
         return 2
 
     def install(self) -> None:
@@ -80,7 +84,7 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
             raise RefusedError(f"there is no partition ready: {error.diag.message_primary}") from error
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Copy the jobs to the end, and make what partitions they need: the scheduler may not have begun yet."""
+        """Copy the jobs to the end, and create the partitions that they need: the scheduler may not run yet."""
         with self.connection.transaction():
             self.execute("wait_for_turn")
             ids = self.take_ids(len(jobs))
@@ -88,8 +92,8 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
             self.copy("load", ((job_id, job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
         return ids
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Return the next job of the range, whatever ``limit`` is; take another range if it has none."""
+    def claim(self) -> Sequence[Claim]:
+        """Return the next job of the range; take another range if it is finished."""
         if not self._range:
             self._range.extend(self._take_range())
         return [self._range.popleft()] if self._range else []
@@ -103,7 +107,7 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
             yield Claim(job_id=int(job_id), attempt=int(attempts) + 1, payload=payload.decode(), handle=handle)
 
     def complete(self, claim: Claim) -> None:
-        """Move the cursor past the job; after the last of the range, let go of that."""
+        """Move the cursor past the job; release the range after its last job."""
         entry_id, finished_range = claim.handle
         if not self.execute("move", entry_id).command_tuples:
             raise ClaimExpiredError(claim.job_id)
@@ -116,12 +120,12 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
         self._let_go(finished_range)
 
     def _let_go(self, finished_range: bytes | None) -> None:
-        # Only now, when it is committed that the range is finished: who gets the lock looks at that again.
+        # Only after the end of the range is committed: the next holder of the lock reads it.
         if finished_range is not None:
             self.execute("let_go", finished_range)
 
     def schedule(self) -> float:
-        """Drop the partitions that have been worked off, if nobody uses the tables for longer than a moment, and keep others ready."""
+        """Drop finished partitions, unless another session uses the tables for more than a moment, and create new ones in advance."""
         before = read_int(self.execute("finished_before"), 0)
         for since in self._find_partitions():
             if since + self.options.jobs_a_partition > before:
@@ -145,10 +149,10 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
                 self.execute("add_partition", b"%d" % since, b"%d" % size)
 
     def backlog(self) -> Backlog:
-        """Count what nobody has taken."""
+        """Count the jobs that no consumer has taken."""
         return read_backlog(self.execute("backlog"))
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through the log, its cursors, and the advisory locks."""
+        """Read the log, its cursors, and the advisory locks."""
         for job_id, claimed in self.stream("job_ids"):
             yield int(job_id), bool(claimed)

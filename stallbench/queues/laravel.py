@@ -16,7 +16,7 @@ from stallbench.queues.queue import Claim, OptionRole
 
 
 class LaravelPessimisticOptions(LaravelOptions):
-    """What can be chosen about the deletion: the article's mitigations."""
+    """Options of the deletion: the article's mitigations."""
 
     delete_retries: int = Field(
         default=1,
@@ -26,14 +26,14 @@ class LaravelPessimisticOptions(LaravelOptions):
     )
     delete_mark: bool = Field(default=False, description="whether a finished job is marked before it is deleted")
     tries: Annotated[int, OptionRole.ATTEMPT_LIMIT] = Field(
-        default=0, ge=0, le=255, description="attempts after which a job is put aside, into failed_jobs; 0: never (`--tries`)"
+        default=0, ge=0, le=255, description="attempts after which a job is moved to failed_jobs; 0: never (`--tries`)"
     )
-    delay_s: int = Field(default=0, ge=0, alias="delay", description="seconds that a failed job waits (`--delay`)")
+    delay_s: int = Field(default=0, ge=0, alias="delay", description="seconds until a failed job is available again (`--delay`)")
     fetch_before_delete: bool = Field(default=True, description="whether the row is selected and locked before it is deleted")
 
 
 class Laravel(LaravelTableQueue[LaravelPessimisticOptions]):
-    """``SELECT .. FOR UPDATE``, then an ``UPDATE`` that reserves. A reservation that is not followed by a deletion expires."""
+    """``SELECT .. FOR UPDATE``, then an ``UPDATE`` that reserves. A reservation expires if the job is not deleted in time."""
 
     kind = "laravel"
     summary = "locks the first available row, reserves it by time, and deletes it when the work is done"
@@ -48,11 +48,11 @@ class Laravel(LaravelTableQueue[LaravelPessimisticOptions]):
         self.has_failed_jobs = options.tries > 0
         super().__init__(connection, options)
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Reserve one job, as Laravel does whatever ``limit`` is.
+    def claim(self) -> Sequence[Claim]:
+        """Reserve one job, as Laravel does.
 
-        One that is marked as done is deleted on the way, and one that has used up its tries is put aside: so Laravel's worker finds, before
-        it begins, what killed the workers that had it.
+        A job marked as done is deleted, and a job without attempts left is moved to failed_jobs. In this way Laravel's worker detects, before
+        it starts, jobs that killed their workers.
         """
         while True:
             self.session.begin()
@@ -68,15 +68,15 @@ class Laravel(LaravelTableQueue[LaravelPessimisticOptions]):
             self.session.run(self.statements["reserve"], self.now_s(), int(job_id))
             self.session.commit()
             if 0 < self.options.tries <= int(attempts):
-                self._put_aside(int(job_id), payload, f"attempted {attempts} times and never heard of again")
+                self._put_aside(int(job_id), payload, f"attempted {attempts} times without a result")
                 continue
             return [Claim(job_id=int(job_id), attempt=int(attempts) + 1, payload=payload)]
 
     def complete(self, claim: Claim) -> None:
         """Delete the job.
 
-        A transaction that the server sacrificed is tried again as often as ``delete_retries`` says, then the error is raised and the
-        job will run again when its reservation has expired. One that is marked will not: whoever comes upon it deletes it.
+        A transaction that the server rolled back is retried up to ``delete_retries`` times, then the error is raised and the
+        job is re-executed when its reservation has expired. A marked job is not: the next worker that claims it deletes it.
         """
         if self.has_delete_mark:
             self.session.run(self.statements["mark"], claim.job_id)
@@ -93,9 +93,9 @@ class Laravel(LaravelTableQueue[LaravelPessimisticOptions]):
                 return
 
     def fail(self, claim: Claim, error: str) -> None:
-        """Make the job available again after the delay, or put it aside if that was its last try.
+        """Make the job available again after the delay, or move it to failed_jobs after its last attempt.
 
-        Laravel deletes the row and inserts it anew, under another id; here it keeps its id, by which the bench follows it.
+        Laravel deletes the row and inserts it again under another id; here it keeps its id, by which the bench identifies it.
         """
         if 0 < self.options.tries <= (claim.attempt or 1):
             self._put_aside(claim.job_id, claim.payload, error)

@@ -13,7 +13,7 @@ from stallbench.queues.queue import Claim, LostRaceError, OptionRole
 
 _SHARES = {"N/2": 0.5, "N": 1.0, "2N": 2.0}
 _EXPONENTIAL_STOP = 3
-"""Each job of the window is taken with a chance of one in three, in turn; if none was, the first is."""
+"""Each job of the window in order is chosen with probability 1/3; if none is, the first one."""
 
 
 def _require_window(value: object) -> object:
@@ -28,17 +28,19 @@ Window = Annotated[int | Literal["N/2", "N", "2N"], BeforeValidator(_require_win
 
 
 class LaravelOptimisticOptions(LaravelOptions):
-    """What can be chosen about the choice."""
+    """Options of the choice."""
 
     window: Annotated[Window, OptionRole.WINDOW] = Field(
         default="N",
-        description="how many available jobs a worker chooses among: a number, or a multiple of N, the number of workers",
+        description="number of available jobs from which a worker chooses: a number, or a multiple of N, the number of workers",
     )
-    pick: Literal["first", "uniform", "exponential"] = Field(default="uniform", description="which of them it tries to reserve")
+    pick: Literal["first", "uniform", "exponential"] = Field(
+        default="uniform", description="which of them the worker tries to reserve"
+    )
 
 
 class LaravelOptimistic(LaravelTableQueue[LaravelOptimisticOptions]):
-    """No transaction and no row lock is held: the ``version`` column tells who was first."""
+    """Holds no transaction and no row lock: the ``version`` column decides which worker was first."""
 
     kind = "laravel_optimistic"
     summary = "reads a window of available rows, picks one, and reserves it if its version is still the same"
@@ -48,7 +50,7 @@ class LaravelOptimistic(LaravelTableQueue[LaravelOptimisticOptions]):
     extra_column = "add_version"
 
     def __init__(self, connection: Any, options: LaravelOptimisticOptions) -> None:
-        """Serve ``connection``; a window that is a multiple of the workers has been resolved before, or is that of one worker."""
+        """Serve ``connection``. A window relative to the number of workers has been resolved before; else it counts for one worker."""
         super().__init__(connection, options)
         self._window = options.window if isinstance(options.window, int) else _window_of(options.window, 1)
         self.statements["next_jobs"] = (
@@ -57,13 +59,13 @@ class LaravelOptimistic(LaravelTableQueue[LaravelOptimisticOptions]):
 
     @classmethod
     def resolve_options(cls, options: LaravelOptimisticOptions, *, workers: int) -> LaravelOptimisticOptions:
-        """Put the window in jobs."""
+        """Resolve the window to a number of jobs."""
         if isinstance(options.window, int):
             return options
         return options.model_copy(update={"window": _window_of(options.window, workers)})
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Reserve one job of the window, whatever ``limit`` is; raises `LostRaceError` if another worker was faster."""
+    def claim(self) -> Sequence[Claim]:
+        """Reserve one job of the window; raises `LostRaceError` if another worker was faster."""
         rows = self.session.run(self.statements["next_jobs"], *self._when()).rows
         if not rows:
             return []
@@ -74,7 +76,7 @@ class LaravelOptimistic(LaravelTableQueue[LaravelOptimisticOptions]):
         return [Claim(job_id=int(job_id), attempt=int(attempts) + 1, payload=payload)]
 
     def complete(self, claim: Claim) -> None:
-        """Delete the job; a busy database is recorded and asked again by the worker's next move, as an error."""
+        """Delete the job. A busy database is an error; the worker retries with its next operation."""
         self.session.run(self.statements["delete"], claim.job_id)
 
     def _pick(self, count: int) -> int:

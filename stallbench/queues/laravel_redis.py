@@ -1,7 +1,7 @@
 """Laravel's Redis queue: a list of waiting jobs, and a sorted set of reserved ones by the time at which their reservation expires.
 
-Every step is atomic, for Redis does one thing at a time: no two workers ever get the same job, and none waits for another. What is left
-is the reservation that runs out while its worker is still at it.
+Every step is atomic, because Redis executes one command at a time: no two workers get the same job, and none waits for another. The remaining
+risk is a reservation that expires while its worker is still working.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ return {count, firsts}
 
 
 class LaravelRedisOptions(QueueOptions):
-    """What can be chosen about the reservation."""
+    """Options of the reservation."""
 
     retry_after_s: Annotated[int, OptionRole.EXPIRY] = Field(
         default=90, ge=1, alias="retry_after", description="seconds after which a reservation has expired"
@@ -74,7 +74,7 @@ class LaravelRedisOptions(QueueOptions):
 
 
 class StoredJob(NamedTuple):
-    """A job that has its id already."""
+    """A job with an id."""
 
     job_id: int
     payload: str
@@ -83,7 +83,7 @@ class StoredJob(NamedTuple):
 
 
 class _Reservation(NamedTuple):
-    """What a worker must know to give its job up again."""
+    """What a worker needs to release its job."""
 
     member: bytes
     """The job as it is in the sorted set."""
@@ -91,9 +91,9 @@ class _Reservation(NamedTuple):
 
 
 class LaravelRedis(Queue[LaravelRedisOptions]):
-    """Scripts do what Laravel's do, in as many calls. Times are whole seconds by the clock of the process, as Laravel's are.
+    """The scripts do what Laravel's do, in the same number of calls. Times are whole seconds by the clock of the process, as Laravel's are.
 
-    Laravel's job ids are random text; these count.
+    Laravel's job ids are random text; these are numbers.
     """
 
     kind = "laravel_redis"
@@ -111,7 +111,7 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
     puts_off_failed = False
 
     def __init__(self, connection: Any, options: LaravelRedisOptions) -> None:
-        """Make the scripts known; each is sent to the server when it first says that it does not have it."""
+        """Register the scripts; each is sent to the server when the server does not know it."""
         super().__init__(connection, options)
         self._move_due = self.connection.register_script(_MOVE_DUE)
         self._reserve_first = self.connection.register_script(_RESERVE_FIRST)
@@ -120,7 +120,7 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
         self._ids = RedisIds(self.connection, _WAITING)
 
     def install(self) -> None:
-        """Let ids begin at 1; lists and sorted sets come into being with their first member."""
+        """Start ids at 1; lists and sorted sets are created with their first member."""
         self._ids.install()
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
@@ -145,8 +145,8 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
         """Count what is in the list."""
         return int(self.connection.llen(_WAITING))
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Move back what is due, then reserve the first job, as Laravel does whatever ``limit`` is."""
+    def claim(self) -> Sequence[Claim]:
+        """Move back what is due, then reserve the first job, as Laravel does."""
         at_s = self._now_s()
         self._move_due([_DELAYED, _WAITING], [at_s])
         self._move_due([_RESERVED, _WAITING], [at_s])
@@ -167,9 +167,9 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
     def complete(self, claim: Claim) -> None:
         """Remove the reservation.
 
-        One that has expired may be gone, and its job with somebody else. Laravel takes no notice; here it raises `ClaimExpiredError`,
-        for what is recorded as completed must not be executed again. One that is gone before its time is the server's loss, which Laravel
-        takes no notice of either.
+        An expired reservation may be gone, and another worker may have the job. Laravel ignores this; here it raises `ClaimExpiredError`,
+        because a job recorded as completed must not be re-executed. A reservation that is gone before it expired was lost by the server, which Laravel
+        ignores too.
         """
         reservation: _Reservation = claim.handle
         removed = self.connection.zrem(_RESERVED, reservation.member)
@@ -182,21 +182,21 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
         self._release([_RESERVED, _DELAYED], [reservation.member, self._now_s()])
 
     def recover(self, error: Exception) -> bool:
-        """Go on after what the server refused; a connection that broke is opened anew, by whoever has the patience for it."""
+        """Continue after an error of the server; a broken connection is replaced by the caller."""
         return isinstance(error, redis.ResponseError)
 
     def backlog(self) -> Backlog:
-        """Count what waits or is due; the oldest is the first of its place, but for what has been moved to the end of the list."""
+        """Count the waiting and the due jobs. The oldest is the first of the list or of a sorted set, except for jobs moved to the end of the list."""
         count, firsts = self._look([_WAITING, _RESERVED, _DELAYED], [self._now_s()])
         pushed_at_s = min((float(json.loads(first)["pushedAt"]) for first in firsts), default=None)
         return Backlog(depth=int(count), oldest_job_s=None if pushed_at_s is None else max(0.0, self.clock() - pushed_at_s))
 
     def is_drained(self) -> bool:
-        """Whether all three places are empty."""
+        """Whether the list and both sorted sets are empty."""
         return not (self.connection.llen(_WAITING) or self.connection.zcard(_RESERVED) or self.connection.zcard(_DELAYED))
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through all three places, some thousand jobs at once; a job is claimed if its reservation has not expired."""
+        """Read the list and both sorted sets in batches of a thousand; a job is claimed if its reservation has not expired."""
         at_s = self._now_s()
         for begin in range(0, int(self.connection.llen(_WAITING)), _JOBS_A_FETCH):
             for member in self.connection.lrange(_WAITING, begin, begin + _JOBS_A_FETCH - 1):

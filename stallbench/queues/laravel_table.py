@@ -20,7 +20,7 @@ _INDEX_NAMES = {"queue": "jobs_queue_index", "queue_reserved_at": "jobs_queue_re
 
 
 class LaravelOptions(QueueOptions):
-    """What can be chosen about the table and the reservation."""
+    """Options of the table and the reservation."""
 
     index: Literal["queue", "queue_reserved_at", "none"] = Field(
         default="queue", description="index besides the primary key: Laravel 5.5's, the one before 5.4, or none"
@@ -30,14 +30,14 @@ class LaravelOptions(QueueOptions):
     )
     hint: Literal["none", "queue_index", "primary"] = Field(
         default="none",
-        description="index that the claim is made to read, on MariaDB and MySQL; none leaves the choice to the optimizer",
+        description="index that the claim is forced to read, on MariaDB and MySQL; none leaves the choice to the optimizer",
     )
     attempts_type: Literal["tinyint", "smallint"] = Field(
         default="tinyint",
-        description="on MariaDB and MySQL: how far a job's attempts are counted, to 255, or to 65535 as since Laravel's pull request 59718 (2026)",
+        description="on MariaDB and MySQL: range of a job's attempts counter, to 255, or to 65535 as since Laravel's pull request 59718 (2026)",
     )
     other_jobs: int = Field(
-        default=0, ge=0, description="jobs of another queue in the same table, of which nobody takes notice but the optimizer"
+        default=0, ge=0, description="jobs of another queue in the same table, which only affect the optimizer"
     )
 
 
@@ -58,10 +58,10 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
     """Statement that adds what this queue needs besides Laravel's own columns."""
     has_delete_mark: bool = False
     has_failed_jobs: bool = False
-    """Whether there is a table of jobs that were put aside."""
+    """Whether there is a table of failed jobs."""
 
     def __init__(self, connection: Any, options: LaravelOptionsT) -> None:
-        """Word the statements for the engine that ``connection`` leads to."""
+        """Prepare the statements for the engine of ``connection``."""
         super().__init__(connection, options)
         self.session = open_session(connection)
         hint = _HINTS[options.hint].format(index=_INDEX_NAMES.get(options.index, ""))
@@ -76,7 +76,7 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
 
     @classmethod
     def find_option_issue(cls, options: LaravelOptionsT, engine: str) -> tuple[str, str] | None:
-        """Find what the engine does not know, and a hint that names an index that is not made."""
+        """Find options that the engine does not know, and a hint that names a missing index."""
         if options.hint != "none" and engine not in ("mariadb", "mysql"):
             return "hint", f' is "{options.hint}", which {engine} does not know; expected "none"'
         if options.hint == "queue_index" and options.index == "none":
@@ -105,7 +105,7 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
         return self.session.insert(self.statements["insert"], rows)
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Do the same by the quickest way in."""
+        """Do the same as `enqueue`, by the fastest bulk load."""
         created_at_s = self.now_s()
         columns = ("queue", "payload", "attempts", "available_at", "created_at")
         return self.session.load("jobs", columns, [(self.queue_name, job.payload, 0, created_at_s, created_at_s) for job in jobs])
@@ -118,14 +118,14 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
         self.session.run(self.statements["release"], self.now_s(), claim.job_id)
 
     def recover(self, error: Exception) -> bool:
-        """Roll back and go on, as Laravel's worker does after an exception, unless the connection itself is lost."""
+        """Roll back and continue, as Laravel's worker does after an exception, unless the connection is lost."""
         if self.session.is_connection_lost(error):
             return False
         self.session.rollback()
         return True
 
     def explain(self) -> str:
-        """Ask the server how it would find the next job."""
+        """Return the server's plan for the next claim."""
         return self.session.explain(self.statements["next_jobs"], *self._when())
 
     def backlog(self) -> Backlog:
@@ -134,11 +134,11 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
         return Backlog(depth=int(count), oldest_job_s=None if oldest_at_s is None else max(0.0, self.clock() - int(oldest_at_s)))
 
     def is_drained(self) -> bool:
-        """Whether the table holds no job of the queue that is not done."""
+        """Whether all jobs of the queue are done."""
         return not self.session.run(self.statements["any_job"], self.queue_name).rows
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through the table; a job is claimed if its reservation has not expired. One that was put aside is still there."""
+        """Read the table; a job is claimed if its reservation has not expired. Failed jobs are included."""
         expired_at_s = self.now_s() - self.options.retry_after_s
         for job_id, reserved_at_s in self.session.stream(self.statements["job_ids"], self.queue_name):
             yield int(job_id), reserved_at_s is not None and int(reserved_at_s) > expired_at_s

@@ -1,4 +1,4 @@
-"""What queues on PostgreSQL alone have in common: statements by name, many rows at once, a large table read."""
+"""The base of queues that run on PostgreSQL only: named statements, bulk inserts, large results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stallbench.queues.queue import Backlog, OptionsT, Queue, RefusedError
 
 
 class PostgresQueue(Queue[OptionsT]):
-    """A queue through a psycopg connection in autocommit. Subclasses say what the statements are."""
+    """A queue through a psycopg connection in autocommit. Subclasses provide the statements."""
 
     engines = frozenset({"postgres"})
     statements: dict[str, str]
@@ -61,12 +61,12 @@ class PostgresQueue(Queue[OptionsT]):
         self.session.copy(self.statements[name], rows)
 
     def take_ids(self, count: int) -> Sequence[int]:
-        """Return as many new ids as are wanted, in rising order, by the statement ``take_ids``."""
+        """Return ``count`` new ids in ascending order, by the statement ``take_ids``."""
         result = self.execute("take_ids", b"%d" % count)
         return [int(result.get_value(row, 0) or 0) for row in range(result.ntuples)]
 
     def stream(self, name: str) -> Iterator[Sequence[Any]]:
-        """Go through a result of any size."""
+        """Iterate over a result of any size."""
         return self.session.stream(self.statements[name])
 
 

@@ -1,7 +1,7 @@
 """Statements on PostgreSQL, by libpq's prepared statements directly, through psycopg's `psycopg.pq`.
 
-A cursor costs as much time as the server takes for a claim, and on a machine that client and server share that would be measured as
-the queue's.
+A cursor costs as much time as the server needs for a claim. On a machine shared by client and server that time would be attributed to
+the queue.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PostgresSession(SqlSession):
         return self._run_one(pgconn.exec_params, pgconn.send_query_params, statement.encode(), parameters)
 
     def _run_one(self, run: Callable[..., PGresult], send: Callable[..., None], *arguments: object) -> PGresult:
-        """Make one call of libpq: by ``run``, or by ``send`` and a wait where others of this thread have their turn meanwhile."""
+        """Make one call of libpq: by ``run``, or by ``send`` and a wait during which other greenlets of this thread run."""
         if self._gives_way:
             send(*arguments)
             return _take_only_result(self.connection.pgconn)
@@ -57,9 +57,9 @@ class PostgresSession(SqlSession):
         return result
 
     def execute_at_once(self, calls: Sequence[tuple[str, Sequence[bytes | None]]]) -> list[PGresult]:
-        """Send statements in libpq's pipeline mode, none waiting for the answer of another, and wait for all results.
+        """Send statements in libpq's pipeline mode, and wait for all results.
 
-        Raises what `execute` raises, of the first that failed; the server has then run none of those behind it.
+        Raises the error of the first statement that failed, as `execute` does; the server has not run the statements after it.
         """
         names = [self._prepare(statement) if self._prepares else b"" for statement, _ in calls]
         pgconn = self.connection.pgconn
@@ -80,7 +80,7 @@ class PostgresSession(SqlSession):
 
     @property
     def _prepares(self) -> bool:
-        """Whether statements are prepared by name; psycopg's own way to say no is to have no threshold."""
+        """Whether statements are prepared by name; in psycopg no threshold means no prepared statements."""
         return self.connection.prepare_threshold is not None
 
     def _prepare(self, statement: str) -> bytes:
@@ -94,7 +94,7 @@ class PostgresSession(SqlSession):
         return name
 
     def prepare_anew(self) -> None:
-        """Prepare all statements again when they are next used: psycopg deallocates them after it has rolled a transaction of its own back."""
+        """Prepare all statements again at their next use: psycopg deallocates them after it has rolled back a transaction."""
         self.connection.execute("DEALLOCATE ALL", prepare=False)  # prepared, it would deallocate itself
         self._prepared.clear()
 
@@ -141,7 +141,7 @@ class PostgresSession(SqlSession):
         return "; ".join(str(line[0]).strip().removeprefix("->").strip() for line in lines)
 
     def is_conflict(self, error: Exception) -> bool:
-        """Deadlock, serialization failure, or a lock not had."""
+        """Deadlock, serialization failure, or lock not available."""
         return getattr(error, "sqlstate", None) in _CONFLICTS
 
     def is_connection_lost(self, error: Exception) -> bool:
@@ -149,7 +149,7 @@ class PostgresSession(SqlSession):
         return self.connection.closed
 
     def rollback(self) -> None:
-        """Roll back; outside of a transaction the server would only warn, which costs a round trip all the same."""
+        """Roll back, if a transaction is open: outside one the server only warns, which costs a round trip."""
         if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             self.run("ROLLBACK")
 
@@ -167,9 +167,9 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _is_select_patched() -> bool:
-    """Whether a library of greenlets (gevent, under Locust) has put its own in the place of Python's ways to wait.
+    """Whether a greenlet library (gevent, under Locust) has patched Python's blocking calls.
 
-    libpq would wait in C, and with it every other greenlet of the thread.
+    libpq would block in C, and with it every other greenlet of the thread.
     """
     return select.select.__module__ != "select"
 
@@ -194,14 +194,14 @@ def _take_only_result(pgconn: PGconn) -> PGresult:
         _wait_giving_way(pgconn)
         pgconn.get_result()
     except psycopg.OperationalError:
-        _check(result)  # why the server has hung up, if it said so
+        _check(result)  # the server's reason for closing the connection, if it sent one
         raise
     _check(result)
     return result
 
 
 def _take_result(pgconn: PGconn, *, is_last: bool, wait: Callable[[PGconn], None]) -> PGresult:
-    """Wait for the next result of a pipeline; behind each but that of the synchronisation point, libpq says that there is no other."""
+    """Wait for the next result of a pipeline. After each result except the synchronisation point, libpq returns a null result."""
     wait(pgconn)
     result = pgconn.get_result()
     if result is None or pgconn.status == ConnStatus.BAD:
@@ -215,7 +215,7 @@ def _take_result(pgconn: PGconn, *, is_last: bool, wait: Callable[[PGconn], None
 def _check(result: PGresult) -> None:
     if result.status not in _GOOD:
         error = errors.error_from_result(result, encoding="utf-8")
-        # Without an SQLSTATE it is libpq that speaks, not the server: the connection is gone.
+        # Without an SQLSTATE the error comes from libpq, not from the server: the connection is gone.
         raise error if error.sqlstate else psycopg.OperationalError(str(error))
 
 

@@ -1,6 +1,6 @@
-"""Postgrestue, the queue of seed 004: what a job is and how far it has come are in different tables, and so is what a job waits for.
+"""Postgrestue, the queue of seed 004. A job's description, its state, and what it waits for are in different tables.
 
-The claim reads a small table without an index on what changes. Everything that would make it larger or slower is done elsewhere: at
+The claim reads a small table without an index on changing columns. Everything that would make it larger or slower is done elsewhere: at
 enqueueing, at completion, and by a scheduler.
 """
 
@@ -29,7 +29,7 @@ Moved = TypeVar("Moved")
 
 
 class _Handle(NamedTuple):
-    """What the end of an attempt needs to know of it."""
+    """What is needed to end an attempt."""
 
     attempt: int
     queue: str | None
@@ -37,7 +37,7 @@ class _Handle(NamedTuple):
 
 
 class Postgrestue(PostgresQueue[PostgrestueOptions]):
-    """Jobs move from table to table; a claim is a row that says so, and outlives its worker."""
+    """Jobs move from table to table. A claim is a row, so it survives its worker."""
 
     kind = "postgrestue"
     statements = read_statements(_HERE.with_suffix(".sql")) | _SCHEDULER
@@ -66,20 +66,20 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
         self._pinged_s = 0.0
 
     def install(self) -> None:
-        """Create the tables, the partitions of these days included."""
+        """Create the tables, including the partitions of the current days."""
         for statement in _SCHEMA.values():
             self.connection.execute(statement.replace("{fillfactor}", str(self.options.fillfactor)).encode())
         if self.options.state_index:
             self.connection.execute(_STATE_INDEX)
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Describe the jobs, and put each where it waits for what it waits for."""
+        """Insert the jobs' descriptions, and each job into the table for what it waits for."""
         described = self._describe(jobs)
         self._send(*calls_to_enqueue(described, self.options))
         return [job.job_id for job in described]
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Copy the descriptions, and the rows of what can be run at once; what waits is put where it waits."""
+        """Copy the descriptions and the rows of runnable jobs; insert the waiting jobs into their tables."""
         options, described = self.options, self._describe(jobs)
         common = (options.owner, options.job_kind, options.max_attempts, f"{options.time_limit_s} s")
         with self.connection.transaction():
@@ -97,15 +97,15 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
             return {}
         return {job.job_id: job.precondition for job in self._described if job.precondition is not None}
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Take one job, whatever ``limit`` is; the first claim registers the worker, and one now and then pings."""
+    def claim(self) -> Sequence[Claim]:
+        """Take one job. The first claim registers the worker; later ones ping when it is time to."""
         self._be_there()
         return self._serialize(self._claim_once)
 
     def complete(self, claim: Claim) -> None:
-        """End the attempt, set free what waited for it, and start the next of its FIFO queue.
+        """End the attempt, release the jobs that waited for it, and start the next job of its FIFO queue.
 
-        Raises `ClaimExpiredError` if the scheduler has given the job to somebody else.
+        Raises `ClaimExpiredError` if the scheduler has given the job to another worker.
         """
         calls = [("set_free", (claim.job_id,))]
         if claim.handle.queue is not None:
@@ -113,7 +113,7 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
         self._serialize(lambda: self._end(claim, "succeeded", None, calls))
 
     def fail(self, claim: Claim, error: str) -> None:
-        """End the attempt; another can be run at once if there is one left. Raises `ClaimExpiredError` as `complete` does."""
+        """End the attempt; the next attempt can be run at once if one is left. Raises `ClaimExpiredError` as `complete` does."""
         handle: _Handle = claim.handle
         calls: list[tuple[str, tuple[Any, ...]]] = []
         if handle.attempt < handle.max_attempts:
@@ -123,14 +123,14 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
         self._serialize(lambda: self._end(claim, "failed", error, calls))
 
     def recover(self, error: Exception) -> bool:
-        """Roll back and go on, unless the connection itself is lost: a worker stays who it is."""
+        """Roll back and continue, unless the connection is lost. The worker keeps its registration."""
         if self.session.is_connection_lost(error):
             return False
         self.session.rollback()
         return True
 
     def schedule(self) -> float:
-        """Move what is due, start what nobody has started, and take jobs from workers that are taken to be dead."""
+        """Move due jobs, start stranded ones, and rescue the jobs of workers that are presumed dead."""
         silent_after_s = str(self.options.silent_after_s)
         self._send(("move_due", ()))
         self._send(("set_free_late", ()))
@@ -149,11 +149,11 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
             self._worker_id = None
 
     def explain(self) -> str:
-        """Ask the server how it would find the next job."""
+        """Return the server's plan for the next claim."""
         return self.session.explain(re.sub(r"\s+", " ", self.statements[self._find]))
 
     def backlog(self) -> Backlog:
-        """Count what can be run and what is due; what waits for another job is not ready."""
+        """Count the runnable and the due jobs; a job that waits for another one is not ready."""
         ((depth, age_s),) = self._send(("backlog", ()))[0].rows
         return Backlog(depth=int(depth), oldest_job_s=None if age_s is None else float(age_s))
 
@@ -163,7 +163,7 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
         return str(is_any) in ("f", "False")
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through the tables of jobs that have not finished; a job is claimed for as long as it is said to be processed."""
+        """Read the tables of unfinished jobs; a job is claimed while its state is processing."""
         for job_id, claimed in self.stream("job_ids"):
             yield int(job_id), bool(claimed)
 
@@ -190,7 +190,7 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
         )
 
     def _serialize(self, move: Callable[[], Moved]) -> Moved:
-        """Make a move; under SERIALIZABLE, again for as long as the server says that others were in its way."""
+        """Run an operation; under SERIALIZABLE, retry it while the server reports serialization failures."""
         for _ in range(self.options.serialization_retries if self._is_serializable else 0, 0, -1):
             try:
                 return move()
@@ -220,7 +220,7 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
         return self._described
 
     def _take_ids(self, count: int) -> list[int]:
-        """Return ids that nobody else has: what is left of this client's block, then blocks of the server's."""
+        """Return unique ids: the rest of this client's block, then new blocks from the server."""
         while len(self._ids) < count:
             block = int(self._send(("take_block", ()))[0].rows[0][0])
             self._ids.extend(range((block - 1) * _IDS_A_BLOCK + 1, block * _IDS_A_BLOCK + 1))

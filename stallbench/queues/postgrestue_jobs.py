@@ -24,7 +24,7 @@ class Described:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for anything."""
+        """Whether it has a precondition."""
         return self.precondition is not None
 
     @property
@@ -41,15 +41,15 @@ class Described:
 
 
 class Describer:
-    """Draws what jobs wait for."""
+    """Draws the preconditions of jobs."""
 
     def __init__(self, options: PostgrestueOptions, source: random.Random) -> None:
-        """Begin; the first job is blocked by none."""
+        """Start; the first job is not blocked."""
         self._options = options
         self._random = source
         self._last_id: int | None = None
         self.draws = bool(options.fifo_share or options.scheduled_share or options.blocked_share)
-        """Whether any job waits for anything."""
+        """Whether any job has a precondition."""
 
     def describe(self, jobs: Sequence[NewJob], ids: Sequence[int]) -> list[Described]:
         """Give each of ``jobs`` its id and what it waits for."""
@@ -74,7 +74,7 @@ class Describer:
 
 
 def calls_to_enqueue(jobs: Sequence[Described], options: PostgrestueOptions) -> list[Call]:
-    """Return the statements that put jobs where they wait, in one transaction."""
+    """Return the statements that insert jobs and their preconditions, in one transaction."""
     columns = zip(*((job.job_id, job.schedule_time, job.blocking_job_id, job.queue, job.arguments) for job in jobs), strict=True)
     described = (options.owner, options.job_kind, options.max_attempts, str(options.time_limit_s))
     calls: list[Call] = [("begin", ()), ("insert_job", (*described, *map(array, columns)))]
@@ -84,7 +84,7 @@ def calls_to_enqueue(jobs: Sequence[Described], options: PostgrestueOptions) -> 
 
 
 def calls_to_make_wait(jobs: Sequence[Described]) -> list[Call]:
-    """Return the statements that put those of described jobs that wait where they wait."""
+    """Return the statements that insert the preconditions of jobs already described."""
     calls: list[Call] = []
     if scheduled := [(job.job_id, job.schedule_time) for job in jobs if job.schedule_time is not None]:
         calls.append(("enqueue_scheduled", tuple(map(array, zip(*scheduled, strict=True)))))

@@ -1,4 +1,4 @@
-"""What can be chosen about Postgrestue, and about the jobs that the bench puts into it."""
+"""Options of Postgrestue, and of the jobs that the bench enqueues into it."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ class PostgrestueOptions(QueueOptions):
 
     claim: Literal["skip_locked", "serializable"] = Field(
         default="skip_locked",
-        description="how workers keep apart: row locks that others skip, or SERIALIZABLE transactions that are tried again",
+        description="how workers avoid conflicts: row locks with SKIP LOCKED, or SERIALIZABLE transactions that are retried",
     )
     serialization_retries: int = Field(
-        default=50, ge=0, description="how often a move under SERIALIZABLE is tried again; then it is an error"
+        default=50, ge=0, description="how often an operation under SERIALIZABLE is retried before it is an error"
     )
-    pipeline: bool = Field(default=False, description="whether statements that need no answer of each other are sent at once")
+    pipeline: bool = Field(default=False, description="whether independent statements are sent in one pipeline")
     client: Literal["libpq", "cursor"] = Field(
         default="libpq",
-        description="what sends them: prepared statements of libpq, as the bench's other queues, or psycopg's cursors, as the source",
+        description="how statements are sent: prepared statements of libpq, as the bench's other queues, or psycopg's cursors, as the source",
     )
     fillfactor: int = Field(
         default=50, ge=10, le=100, description="of running_job, in percent; the rest of a page is for updates"
     )
     state_index: bool = Field(default=False, description="whether running_job has an index on its state, which updates change")
-    owner: str = Field(default="stallbench", description="whom the jobs are attributed to")
+    owner: str = Field(default="stallbench", description="owner of the jobs")
     job_kind: str = Field(default="sleep", description="name of the function that the jobs execute")
     max_attempts: Annotated[int, OptionRole.ATTEMPT_LIMIT] = Field(
-        default=3, ge=1, le=32767, description="attempts at a job before it is given up"
+        default=3, ge=1, le=32767, description="attempts before a job fails for good"
     )
     time_limit_s: float = Field(default=60, gt=0, alias="time_limit", description="seconds that an attempt may take")
     scheduler_every_s: float = Field(
         default=1.0, gt=0, le=60, alias="scheduler_every", description="pause of the scheduler in seconds; the prototype's is 5"
     )
     ping_every_s: float = Field(
-        default=5.0, gt=0, alias="ping_every", description="a claim also pings if the last ping is so many seconds ago"
+        default=5.0, gt=0, alias="ping_every", description="seconds between pings; a claim pings when this time has passed"
     )
     rescue: Literal["none", "pings", "time_limit"] = Field(
         default="none",
-        description="whose jobs the scheduler gives to others: nobody's, as in the prototype; those of workers that do not ping any more; "
+        description="which jobs the scheduler rescues: none, as in the prototype; those of workers that no longer ping; "
         "those that take longer than their time limit",
     )
     silent_after_s: float = Field(
-        default=15.0, gt=0, alias="silent_after", description="seconds without a ping after which a worker is taken to be dead"
+        default=15.0, gt=0, alias="silent_after", description="seconds without a ping after which a worker is presumed dead"
     )
     fifo_share: float = Field(default=0.0, ge=0, le=1, description="share of the jobs that belong to a FIFO queue")
-    fifo_queues: int = Field(default=10, ge=1, description="how many FIFO queues there are")
+    fifo_queues: int = Field(default=10, ge=1, description="number of FIFO queues")
     scheduled_share: float = Field(default=0.0, ge=0, le=1, description="share of the jobs that are scheduled for later")
     schedule_s: float = Field(
         default=2.0, gt=0, alias="schedule", description="mean of how much later, in seconds; drawn from half to 1.5 of it"

@@ -1,4 +1,4 @@
-"""How the statements of a move reach PostgreSQL: one after the other or several at once, by libpq itself or by psycopg's cursors."""
+"""How the statements of an operation reach PostgreSQL: one by one or pipelined, by libpq or by psycopg's cursors."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Sending(ABC):
     """Sends named statements on one connection in autocommit; values come back as text or as psycopg makes them."""
 
     def __init__(self, session: PostgresSession, statements: Mapping[str, str], *, pipeline: bool) -> None:
-        """Serve the session's connection; ``pipeline``: whether what is given to `send` goes out at once."""
+        """Serve the session's connection; ``pipeline``: whether the statements given to `send` are pipelined."""
         self._session = session
         self._statements = statements
         self._is_pipelined = pipeline
 
     @abstractmethod
     def send(self, *calls: Call) -> list[Outcome]:
-        """Run the statements in their order and return what each came to; raises the `psycopg.Error` of the first that failed."""
+        """Run the statements in order and return their results. Raises the `psycopg.Error` of the first that failed."""
 
 
 class LibpqSending(Sending):
-    """Prepared statements without a cursor: what a cursor costs would be taken for the queue's."""
+    """Prepared statements without a cursor, so that the cost of cursors is not attributed to the queue."""
 
     def send(self, *calls: Call) -> list[Outcome]:
         """See the base class."""

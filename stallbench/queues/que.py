@@ -3,7 +3,7 @@
 Deleted jobs stay in the index until vacuum may remove them, and every walk starts at the oldest of them: this is
 the queue that one idle transaction brings down.
 
-Two of the ways out that 'Postgres job queues and failure by MVCC' (2015) proposes are options: ``claim_after_last`` is its *predicate
+Two of the mitigations that 'Postgres job queues and failure by MVCC' (2015) proposes are options: ``claim_after_last`` is its *predicate
 specificity* (a claim need not walk over what this worker has seen), ``batch`` its *lock multiple jobs* (one walk for many of them).
 """
 
@@ -32,11 +32,11 @@ _JOB_CLASS = b"Stallbench"
 
 
 class QueOptions(QueueOptions):
-    """What can be chosen about Que."""
+    """Options of Que."""
 
     recheck: bool = Field(
         default=True,
-        description="look again after locking, as Que does; without it a job is worked twice once the walk's snapshot is stale",
+        description="re-check the job after locking it, as Que does; without the re-check a job is executed twice once the walk's snapshot is stale",
     )
     queue: str = Field(default="", description="name of the queue within the table")
     priority: int = Field(
@@ -45,12 +45,14 @@ class QueOptions(QueueOptions):
         le=32767,
         description="priority of the jobs; lower is first",
     )
-    claim_after_last: bool = Field(default=False, description="start the walk after the last job that this worker has seen")
+    claim_after_last: bool = Field(
+        default=False, description="whether the walk starts after the last job that this worker has seen"
+    )
     start_over_s: int = Field(
         default=5,
         ge=1,
         alias="start_over",
-        description="with claim_after_last: seconds after which a walk starts at the first job again, or a job that came back would never be seen",
+        description="with claim_after_last: seconds after which a walk starts at the first job again, so that retried jobs are found",
     )
     batch: int = Field(default=1, ge=1, le=1000, description="jobs to lock in one walk; the worker then takes them one by one")
 
@@ -58,7 +60,7 @@ class QueOptions(QueueOptions):
 class Que(PostgresQueue[QueOptions]):
     """Que 0.x. A claim is held by the session: when the worker's connection ends, its jobs are free again.
 
-    So are all of a batch. Those that it had not begun were never executed, but until its connection ends nobody else gets them.
+    So are all jobs of its batch. The jobs that it had not started were never executed, but no other worker gets them until the connection ends.
     """
 
     kind = "que"
@@ -85,7 +87,7 @@ class Que(PostgresQueue[QueOptions]):
 
     @classmethod
     def find_option_issue(cls, options: QueOptions, engine: str) -> tuple[str, str] | None:
-        """Find two ways out at once, which would hide what each of them does."""
+        """Reject two mitigations at once, which would hide the effect of each."""
         if options.batch > 1 and options.claim_after_last:
             return "batch", f" is {options.batch}, but queue.claim_after_last is true; expected one of both"
         return None
@@ -109,8 +111,8 @@ class Que(PostgresQueue[QueOptions]):
         self.copy("load", ((job_id, queue, priority, job_class, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
         return ids
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Return one locked job, whatever ``limit`` is, after a check that it is still there; lock more if none is left."""
+    def claim(self) -> Sequence[Claim]:
+        """Return one locked job after re-checking it; lock more if none is left."""
         if not self._locked:
             self._locked.extend(self._lock())
         if not self._locked:
@@ -130,7 +132,7 @@ class Que(PostgresQueue[QueOptions]):
         ]
 
     def _lock(self) -> Sequence[Sequence[bytes]]:
-        """Walk, and return the rows of the jobs that are locked now: none, one, or up to a batch."""
+        """Walk, and return the rows of the jobs that were locked: none, one, or up to a batch."""
         queue = self.options.queue.encode()
         if self.options.batch > 1:
             result = self.execute("lock_jobs", queue, b"%d" % self.options.batch)
@@ -145,12 +147,12 @@ class Que(PostgresQueue[QueOptions]):
         return rows
 
     def complete(self, claim: Claim) -> None:
-        """Delete the job, then unlock it. A row that is gone already is no error to Que."""
+        """Delete the job, then unlock it. For Que a missing row is no error."""
         self.execute("destroy_job", *claim.handle)
         self.execute("unlock_job", claim.handle[-1])
 
     def fail(self, claim: Claim, error: str) -> None:
-        """Put the job off by Que's back-off, then unlock it."""
+        """Delay the job by Que's back-off, then unlock it."""
         failures = claim.attempt or 1
         self.execute(
             "set_error",
@@ -166,6 +168,6 @@ class Que(PostgresQueue[QueOptions]):
         return read_backlog(self.execute("backlog"))
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through the table and the advisory locks."""
+        """Read the table and the advisory locks."""
         for job_id, claimed in self.stream("job_ids"):
             yield int(job_id), bool(claimed)

@@ -1,4 +1,4 @@
-"""What every queue under test offers, and what it declares about itself."""
+"""The interface of every queue under test, and what a queue declares about itself."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Promise(StrEnum):
-    """How often a queue says that it executes a job whose worker may die."""
+    """How often a queue promises to execute a job when workers may die."""
 
     AT_LEAST_ONCE = "at_least_once"
-    """Never lost; executed again only after an attempt that died, failed or expired."""
+    """Never lost; re-executed only after an attempt that died, failed or expired."""
     AT_MOST_ONCE = "at_most_once"
-    """Never executed again; lost with the worker that had it."""
+    """Never re-executed; lost with the worker that had it."""
 
 
 class OptionRole(StrEnum):
@@ -73,12 +73,12 @@ class Precondition:
     """What a job waits for before it may be claimed."""
 
     kind: Literal["fifo", "due", "after"]
-    """Its turn in a FIFO queue of which one job runs at a time; a time; another job's success."""
+    """The jobs before it in a FIFO queue that runs one job at a time; a due time; another job's success."""
     subject: str
     """The FIFO queue's name; nanoseconds since 1970, UTC; the other job's id."""
 
     def __str__(self) -> str:
-        """Return it as the event log has it."""
+        """Return its form in the event log."""
         return f"{self.kind}:{self.subject}"
 
 
@@ -88,33 +88,33 @@ class Claim:
 
     job_id: int
     attempt: int | None
-    """1 for the first execution; none if the queue does not count."""
+    """1 for the first execution; None if the queue does not count."""
     payload: str
     handle: Any = field(default=None, repr=False)
-    """What the queue needs to find the job again (its key columns); of no meaning to others."""
+    """What the queue needs to find the job again (its key columns); opaque to others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """What waits in a queue."""
+    """The ready jobs of a queue."""
 
     depth: int
     """Jobs ready and not claimed."""
     oldest_job_s: float | None
-    """Age of the oldest of them, from when it was due; none if the queue is empty."""
+    """Age of the oldest ready job, from its due time; None if there is none."""
 
 
 class LostRaceError(Exception):
-    """The queue offered a job and then found it taken or gone; the worker should claim again at once."""
+    """The queue selected a job and then found it taken or gone; the worker should claim again at once."""
 
     def __init__(self, job_id: int) -> None:
         """Name the job that was lost."""
-        super().__init__(f"job {job_id} was taken or gone when it was checked again")
+        super().__init__(f"job {job_id} was taken or gone at the re-check")
         self.job_id = job_id
 
 
 class ClaimExpiredError(Exception):
-    """The time of a claim had run out before its job was completed, and the queue has let it go: it will be, or is, executed again."""
+    """A claim expired before its job was completed, and the queue has released the job: it will be, or is, re-executed."""
 
     def __init__(self, job_id: int) -> None:
         """Name the job whose claim it was."""
@@ -123,7 +123,7 @@ class ClaimExpiredError(Exception):
 
 
 class RefusedError(Exception):
-    """The queue takes no more jobs, because it is full: none of those that were to be enqueued together is in it."""
+    """The queue is full and accepts no more jobs: none of the jobs of this call is in it."""
 
 
 OptionsT = TypeVar("OptionsT", bound=QueueOptions)
@@ -141,27 +141,29 @@ class Queue(ABC, Generic[OptionsT]):
     summary: ClassVar[str]
     """One sentence on how it claims a job."""
     source: ClassVar[str]
-    """Where the statements come from."""
+    """Source of the statements."""
     engines: ClassVar[frozenset[str]]
-    """Engines that it runs on: ``postgres``, ``mariadb``, ..."""
+    """Engines on which it runs: ``postgres``, ``mariadb``, ..."""
     options_type: ClassVar[type[QueueOptions]]
     promise: ClassVar[Promise]
     ordered: ClassVar[bool]
-    """Whether jobs of one priority are claimed in the order of their enqueueing (but for concurrency)."""
+    """Whether jobs of one priority are claimed in the order of their enqueueing (up to concurrency)."""
     outlives_connection: ClassVar[bool] = False
-    """Whether a claim goes on after its worker's connection has ended, and only time ends it; else the job is free again at once."""
+    """Whether a claim survives the end of its worker's connection and only expires; else the job is free again at once."""
+    expiry_option: ClassVar[str | None] = None
+    """The option that says after how many seconds a claim ends by itself; none if it does not."""
     gives_back: ClassVar[bool] = True
-    """Whether a job whose worker is gone is ever given to another; if not, it is lost, although the store may still have its record."""
+    """Whether the job of a dead worker is ever given to another one. If not, the job is lost, although the store may still have its record."""
     puts_off_failed: ClassVar[bool] = True
-    """Whether a job that failed has to wait before it is offered again."""
+    """Whether a failed job is delayed before it can be claimed again."""
     needs_scheduler: ClassVar[bool] = False
-    """Whether a process of its own calls `schedule`, again and again, for as long as there is load."""
+    """Whether a scheduler process calls `schedule` repeatedly during the load."""
     claims_after_schedule: ClassVar[bool] = False
-    """Whether a job that was enqueued may be claimed only after a turn of the scheduler."""
+    """Whether an enqueued job can be claimed only after an iteration of the scheduler."""
     second_engine: ClassVar[str | None] = None
-    """The engine of another server that it needs beside its own; its connection to that comes by `attach`."""
+    """The engine of a second server that it needs; `attach` provides the connection to it."""
     tables: ClassVar[tuple[str, ...]]
-    """Tables that collectors watch; the first is the one jobs wait in."""
+    """Tables that collectors watch; ready jobs are in the first."""
     indexes: ClassVar[tuple[str, ...]]
 
     def __init__(self, connection: Any, options: OptionsT) -> None:
@@ -171,24 +173,24 @@ class Queue(ABC, Generic[OptionsT]):
         """The connection to the second server, if it needs one."""
         self.options = options
         self.random = random.Random()
-        """Where the queue takes its random choices from; a worker seeds it."""
+        """The source of the queue's random choices; a worker seeds it."""
         self.on_retry: Callable[[Exception], None] = _ignore
-        """Called with an error of the driver that the queue's own policy answers by trying again, before it does."""
+        """Called with an error of the driver before the queue's own policy retries."""
         self.clock: Callable[[], float] = time.time
-        """What the process takes for the time, in seconds since 1970, for queues that do not ask the server for it."""
+        """The process's clock, in seconds since 1970, for queues that do not use the server's."""
 
     def attach(self, second: Any) -> None:
-        """Take the connection to the server of `second_engine`, before any move."""
+        """Accept the connection to the server of `second_engine`, before any operation."""
         self.second = second
 
     @classmethod
     def resolve_options(cls, options: OptionsT, *, workers: int) -> OptionsT:
-        """Return ``options`` with what depends on the scenario put in numbers; ``workers``: how many there are."""
+        """Return ``options`` with values that depend on the scenario resolved to numbers. ``workers``: number of workers."""
         return options
 
     @classmethod
     def count_advisory_locks(cls, options: OptionsT) -> int:
-        """Return how many of PostgreSQL's advisory locks a session holds at once, at the most; one that holds more has leaked them."""
+        """Return the maximum of PostgreSQL's advisory locks that a session holds at once; a session with more has leaked some."""
         return 0
 
     @classmethod
@@ -205,52 +207,52 @@ class Queue(ABC, Generic[OptionsT]):
         """Add ``jobs`` in one transaction and return their ids, in the same order. Raises `RefusedError` if the queue is full."""
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Add many jobs as quickly as the engine can, as `enqueue` would have left them, and return their ids in the same order."""
+        """Bulk-load many jobs, with the same result as `enqueue`, and return their ids in the same order."""
         return self.enqueue(jobs)
 
     @property
     def preconditions(self) -> Mapping[int, Precondition]:
-        """What the jobs of the latest `enqueue` or `load` wait for, by id; one that may be claimed at once is left out."""
+        """Preconditions of the jobs of the latest `enqueue` or `load`, by id; jobs that may be claimed at once have none."""
         return {}
 
     @abstractmethod
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Take up to ``limit`` jobs; empty if there is none. Raises `LostRaceError` if a re-check found the job gone."""
+    def claim(self) -> Sequence[Claim]:
+        """Take one job; empty if there is none. Raises `LostRaceError` if a re-check found the job gone."""
 
     @abstractmethod
     def complete(self, claim: Claim) -> None:
-        """Say that the job's work is done; it must not be executed again. Raises `ClaimExpiredError` if the queue finds that it will be."""
+        """Report that the job is done; it must not be re-executed. Raises `ClaimExpiredError` if the queue finds that it will be."""
 
     @abstractmethod
     def fail(self, claim: Claim, error: str) -> None:
-        """Say that the job's work failed; the queue decides on what follows."""
+        """Report that the job failed; the queue decides what follows."""
 
     def recover(self, error: Exception) -> bool:
-        """After an error of the driver in one of the moves: make the connection fit for the next one, if that can be done.
+        """After an error of the driver in an operation: make the connection usable for the next one, if possible.
 
-        Returns whether it is; else the worker opens a new connection, which also ends what the broken move may have left open.
+        Returns whether it is usable; else the worker opens a new connection, which also ends what the failed operation may have left open.
         """
         return False
 
     @classmethod
     def has_scheduler(cls, options: OptionsT) -> bool:
-        """Return whether a process of its own calls `schedule`, with these options."""
+        """Return whether a scheduler process calls `schedule`, with these options."""
         return cls.needs_scheduler
 
     def schedule(self) -> float:
-        """Do what the queue's scheduler does at its turn, and return after how many seconds it is its turn again."""
+        """Run one iteration of the queue's scheduler, and return the seconds until the next one."""
         raise NotImplementedError(f"{self.kind} has no scheduler")
 
     def leave(self) -> None:
-        """Say goodbye, if workers are known to the queue; the connection is closed afterwards."""
+        """Deregister the worker, if the queue knows its workers; the connection is closed afterwards."""
 
     def explain(self) -> str | None:
-        """Return, in one line, how the server would find the next job to claim; none if the engine cannot say."""
+        """Return, in one line, the server's plan for the next claim; None if the engine has none."""
         return None
 
     @abstractmethod
     def backlog(self) -> Backlog:
-        """Measure what waits in the queue, as exactly as the queue allows."""
+        """Count the ready jobs, as exactly as the queue allows."""
 
     def depth(self) -> int:
         """Count the jobs that are ready and not claimed."""
@@ -262,4 +264,4 @@ class Queue(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through every job that the queue still holds: its id, and whether somebody has claimed it."""
+        """Iterate over every job that the queue still holds: its id, and whether it is claimed."""

@@ -1,7 +1,7 @@
-"""Jobs are enqueued in a table, in the transaction of whoever has something to be done; a mover drains it into Redis, where workers claim.
+"""Jobs are enqueued in a table, in the application's own transaction; a mover drains the table into Redis, where workers claim.
 
-The walk over dead rows is made once for a batch, and by nobody who works. What it costs is a second store, and no transaction spans the two:
-a mover that dies between them leaves a batch in both, and its jobs are executed twice (``hand_over = "push_first"``), or in neither, and they
+The walk over dead rows happens once per batch, and not in a worker. The cost is a second store, and no transaction spans the two:
+a mover that dies in between leaves a batch in both, and its jobs are executed twice (``hand_over = "push_first"``), or in neither, and they
 are lost (``"delete_first"``). What Redis holds is as durable as Redis is: ``most_in_redis`` bounds what its crash can lose.
 """
 
@@ -24,13 +24,13 @@ _NOTHING_TO_MOVE_S = 0.02
 
 
 class RedisBatchesOptions(QueueOptions):
-    """What can be chosen about the mover and about Redis."""
+    """Options of the mover and of Redis."""
 
-    batch: int = Field(default=100, ge=1, le=10_000, description="jobs that the mover takes at once, at most")
-    most_in_redis: int = Field(default=1000, ge=1, le=10_000_000, description="jobs that wait in Redis, at most")
+    batch: int = Field(default=100, ge=1, le=10_000, description="maximum number of jobs per batch of the mover")
+    most_in_redis: int = Field(default=1000, ge=1, le=10_000_000, description="maximum number of jobs that wait in Redis")
     hand_over: Literal["push_first", "delete_first"] = Field(
         default="push_first",
-        description="whether the mover pushes a batch before it commits that it has taken it from the table, or after",
+        description="whether the mover pushes a batch to Redis before or after it commits the deletion from the table",
     )
     retry_after_s: Annotated[int, OptionRole.EXPIRY] = Field(
         default=90, ge=1, alias="retry_after", description="seconds after which a worker's reservation has expired"
@@ -38,7 +38,7 @@ class RedisBatchesOptions(QueueOptions):
 
 
 class RedisBatches(PostgresQueue[RedisBatchesOptions]):
-    """A table before Laravel's queue on Redis. The scheduler is the mover."""
+    """A table in front of Laravel's queue on Redis. The scheduler is the mover."""
 
     kind = "redis_batches"
     statements = read_statements(Path(__file__).with_suffix(".sql"))
@@ -64,7 +64,7 @@ class RedisBatches(PostgresQueue[RedisBatchesOptions]):
         self._redis.clock = self._now_s
 
     def _now_s(self) -> float:
-        """Ask the clock that the process has by then, not the one that it began with."""
+        """Use the process's current clock, which a fault may have replaced."""
         return self.clock()
 
     def install(self) -> None:
@@ -100,9 +100,9 @@ class RedisBatches(PostgresQueue[RedisBatchesOptions]):
             self._redis.push(jobs)
         return len(jobs)
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
+    def claim(self) -> Sequence[Claim]:
         """Reserve a job in Redis."""
-        return self._redis.claim(limit)
+        return self._redis.claim()
 
     def complete(self, claim: Claim) -> None:
         """Remove the reservation."""
@@ -113,11 +113,11 @@ class RedisBatches(PostgresQueue[RedisBatchesOptions]):
         self._redis.fail(claim, error)
 
     def recover(self, error: Exception) -> bool:
-        """Go on after what Redis refused outside of a transaction; whatever else it is, both connections are opened anew."""
+        """Continue after an error of Redis outside a transaction; after any other error both connections are opened again."""
         return isinstance(error, redis.ResponseError) and self.connection.info.transaction_status == TransactionStatus.IDLE
 
     def backlog(self) -> Backlog:
-        """Count what waits in either store."""
+        """Count the ready jobs of both stores."""
         parts = [read_backlog(self.execute("backlog")), self._redis.backlog()]
         ages_s = [part.oldest_job_s for part in parts if part.oldest_job_s is not None]
         return Backlog(depth=sum(part.depth for part in parts), oldest_job_s=max(ages_s, default=None))
@@ -127,7 +127,7 @@ class RedisBatches(PostgresQueue[RedisBatchesOptions]):
         return read_backlog(self.execute("backlog")).depth == 0 and self._redis.is_drained()
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through the table, then through Redis, in the order in which a job is moved; one that is in both is told once."""
+        """Read the table, then Redis, in the order in which a job moves; a job in both is reported once."""
         in_table = {int(job_id) for (job_id,) in self.stream("job_ids")}
         for job_id, claimed in self._redis.job_ids():
             in_table.discard(job_id)

@@ -1,4 +1,4 @@
-"""Ids of jobs on Redis, which a server that forgets must not give twice."""
+"""Job ids on Redis that stay unique after a server has lost its latest writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ return true
 
 
 class RedisIds:
-    """Numbers that count, and begin anew far above whatever a server that lost its last seconds has forgotten."""
+    """Ascending numbers, which restart far above any id that a crashed server may have forgotten."""
 
     def __init__(self, connection: redis.Redis, prefix: str) -> None:
         """Keep the count in ``<prefix>:last-id`` and ``<prefix>:run-id``."""
@@ -34,12 +34,12 @@ class RedisIds:
     def take(self, count: int) -> Sequence[int]:
         """Return so many new ids."""
         if not self._are_new:
-            # Once for each connection, and a server's new run means a new connection: no id is given twice, whatever it has lost.
+            # Once per connection, and a restarted server means a new connection: no id is assigned twice, whatever was lost.
             self._adopt(self._keys, [self._run_id(), time.time_ns() // 1000])
             self._are_new = True
         last = int(self._connection.incrby(self._keys[1], count))
         return range(last - count + 1, last + 1)
 
     def _run_id(self) -> str:
-        """Return what the server calls its own run; it is another after each start."""
+        """Return the server's run id; it changes at each start."""
         return str(self._connection.info("server")["run_id"])

@@ -19,7 +19,7 @@ from stallbench.queues.store_queue import JobStore
 _JOBS_A_FETCH = 5000
 
 Job = bytes | str
-"""A job as Redis has it: redis-py's types leave open which of the two; here it is always bytes."""
+"""A job as stored in Redis. redis-py's types allow both; here it is always bytes."""
 
 APPEND = """
 -- Adds jobs (id, job, id, job, ..) to the hash KEYS[2] and their ids to the end of the list KEYS[1], of which ARGV[1] is the greatest length.
@@ -37,7 +37,7 @@ return false
 
 
 class RedisStore(JobStore):
-    """What the three have in common."""
+    """The base of the three stores."""
 
     connection: redis.Redis
 
@@ -48,11 +48,11 @@ class RedisStore(JobStore):
         self.ids = RedisIds(self.connection, name)
 
     def install(self) -> None:
-        """Let ids begin at 1; everything else comes into being with the first job."""
+        """Start ids at 1; everything else is created with the first job."""
         self.ids.install()
 
     def write(self, jobs: Sequence[NewJob]) -> tuple[Sequence[int], list[str]]:
-        """Return an id for each of ``jobs``, and what is to be kept of it."""
+        """Return an id for each of ``jobs``, and its stored form."""
         ids = self.ids.take(len(jobs))
         at_s = time.time()
         written = [
@@ -61,7 +61,7 @@ class RedisStore(JobStore):
         return ids, written
 
     def is_usable_after(self, error: Exception) -> bool:
-        """Go on after what the server refused; a connection that broke is opened anew, by whoever has the patience for it."""
+        """Continue after an error of the server; a broken connection is replaced by the caller."""
         return isinstance(error, redis.ResponseError)
 
     def is_drained(self) -> bool:
@@ -77,7 +77,7 @@ class RedisStore(JobStore):
 
 
 def paired(ids: Sequence[Any], written: Sequence[Any]) -> list[Any]:
-    """Return each of ``ids`` with what is to be kept of it behind it, as the script that appends takes them."""
+    """Return each of ``ids`` followed by its stored form, as the append script expects."""
     return [value for pair in zip(ids, written, strict=True) for value in pair]
 
 

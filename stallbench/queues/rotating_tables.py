@@ -1,7 +1,7 @@
 """Rotating tables, as PgQ has them: new jobs go to one of three in turn, and one that has been worked off is emptied by TRUNCATE.
 
-A job leaves a dead row as everywhere, but only until its table is emptied: TRUNCATE asks no horizon. A transaction that has read the
-queue's own tables keeps one from being emptied, for it holds a lock on it; until then jobs go on, and dead rows pile up.
+A job leaves a dead row, but only until its table is emptied: TRUNCATE does not depend on the horizon. A transaction that has read the
+queue's own tables holds a lock that prevents TRUNCATE; until it ends, jobs continue and dead rows accumulate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SLOTS = 3
 
 
 class RotatingTablesOptions(QueueOptions):
-    """What can be chosen about the rotation."""
+    """Options of the rotation."""
 
     rotate_after_s: int = Field(
         default=2, ge=1, alias="rotate_after", description="seconds after which new jobs go to the next table"
@@ -43,7 +43,7 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
     indexes = tuple(f"rotating_jobs_{slot}_pkey" for slot in range(_SLOTS))
 
     def __init__(self, connection: Any, options: RotatingTablesOptions) -> None:
-        """Serve ``connection``; the first claim looks whether it is time to rotate."""
+        """Serve ``connection``; the first claim checks whether it is time to rotate."""
         super().__init__(connection, options)
         self._rotate_at_s = 0.0
         self.statements = dict(_STATEMENTS)
@@ -52,7 +52,7 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
             self.statements |= {f"{name}_{slot}": fill_places(statement, places) for name, statement in _STATEMENTS.items()}
 
     def install(self) -> None:
-        """Create the tables, and say whose turn it is."""
+        """Create the tables, and set the current one."""
         self.execute("install_jobs")
         for slot in range(_SLOTS):
             self.execute(f"install_slot_{slot}")
@@ -64,15 +64,15 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
         return self.insert("enqueue", [(job.payload.encode(),) for job in jobs])
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Copy the jobs into the table whose turn it is; nobody rotates meanwhile."""
+        """Copy the jobs into the current table; rotation is locked meanwhile."""
         ids = self.take_ids(len(jobs))
         with self.connection.transaction():
             slot = read_int(self.execute("hold_turn"), 0)
             self.copy("load", ((slot, job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
         return ids
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Begin a transaction and lock one job, whatever ``limit`` is, of the oldest table that has one; pass on and empty what has none."""
+    def claim(self) -> Sequence[Claim]:
+        """Begin a transaction and lock one job of the oldest table that has one; rotate past and empty tables without jobs."""
         head, tail = (int(value) for value in read_row(self.execute("turn"), 0, 2))
         if time.monotonic() >= self._rotate_at_s:
             self.execute(f"rotate_{tail}", b"%d" % (self.options.rotate_after_s * 1000))
@@ -97,7 +97,7 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
         return [Claim(job_id=int(job_id), attempt=int(attempts) + 1, payload=payload.decode(), handle=(slot, job_id))]
 
     def _empty(self, slot: int) -> None:
-        """Truncate a table that holds no job, and pass on its turn, if nobody is using it just now; else the next claim tries again."""
+        """Truncate a table without jobs and advance, unless another session is using it; then the next claim retries."""
         self.execute("begin")
         try:
             self.execute(f"lock_slot_{slot}")
@@ -115,7 +115,7 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
         self.execute("commit")
 
     def fail(self, claim: Claim, error: str) -> None:
-        """Count the attempt, put the job off, and commit."""
+        """Count the attempt, delay the job, and commit."""
         slot, job_id = claim.handle
         self.execute(f"fail_{slot}", error.encode(), job_id)
         self.execute("commit")
@@ -125,6 +125,6 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
         return read_backlog(self.execute("backlog"))
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through the tables and their row locks."""
+        """Read the tables and their row locks."""
         for job_id, claimed in self.stream("job_ids"):
             yield int(job_id), bool(claimed)

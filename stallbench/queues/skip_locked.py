@@ -25,14 +25,14 @@ class SkipLockedOptions(QueueOptions):
     """Options of `SkipLocked`."""
 
     notify: bool = Field(
-        default=False, description="whether each enqueue also notifies (NOTIFY), as queues do that wake their workers so"
+        default=False, description="whether each enqueue also sends a NOTIFY, as queues do that wake their workers with it"
     )
     vacuum_every_s: float | None = Field(
         default=None,
         gt=0,
         le=86_400,
         alias="vacuum_every",
-        description="pause in seconds after which a process of its own vacuums the table again, as by cron; none leaves it to autovacuum",
+        description="seconds between scheduled VACUUMs of the table by a separate process, as with cron; none leaves it to autovacuum",
     )
 
 
@@ -74,8 +74,8 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
         self.execute("vacuum")
         return self.options.vacuum_every_s
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Begin a transaction and lock one job, whatever ``limit`` is; with none there, end it again."""
+    def claim(self) -> Sequence[Claim]:
+        """Begin a transaction and lock one job; end it if there is none."""
         self.execute("begin")
         locked = self.execute("claim")
         if locked.ntuples == 0:
@@ -98,7 +98,7 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
         self.execute("commit")
 
     def fail(self, claim: Claim, error: str) -> None:
-        """Count the attempt, put the job off, and commit."""
+        """Count the attempt, delay the job, and commit."""
         self.execute("fail", error.encode(), claim.handle)
         self.execute("commit")
 
@@ -107,6 +107,6 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
         return read_backlog(self.execute("backlog"))
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through the table and its row locks."""
+        """Read the table and its row locks."""
         for job_id, claimed in self.stream("job_ids"):
             yield int(job_id), bool(claimed)

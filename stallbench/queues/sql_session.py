@@ -1,4 +1,4 @@
-"""How a queue that runs on several SQL engines sends its statements: one wording, each engine's own way of sending."""
+"""How a queue that runs on several SQL engines sends its statements: one statement text, each engine's own protocol."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _SESSIONS = {
     "pymysql": "stallbench.queues.mysql_session",
     "sqlite3": "stallbench.queues.sqlite_session",
 }
-"""By the library that a connection comes from; each is loaded when it is used."""
+"""By the client library of a connection; each is loaded when it is used."""
 
 
 class Outcome(NamedTuple):
-    """What a statement came to."""
+    """The result of a statement."""
 
     rows: Sequence[Sequence[Any]]
     """Values as the library gives them: PostgreSQL's are all text."""
@@ -30,7 +30,7 @@ class SqlSession(ABC):
     """One connection in autocommit. Statements have ``?`` for each parameter, whatever the engine's own placeholder is."""
 
     engine_family: ClassVar[str]
-    """``postgres``, ``mysql`` or ``sqlite``: names the wording of what cannot be worded alike, like a table's creation."""
+    """``postgres``, ``mysql`` or ``sqlite``: selects engine-specific statements, like CREATE TABLE."""
     row_lock: ClassVar[str] = "FOR UPDATE"
     """Clause by which a SELECT locks its rows; empty if the engine has none."""
 
@@ -40,7 +40,7 @@ class SqlSession(ABC):
 
     @abstractmethod
     def run(self, statement: str, *parameters: Value) -> Outcome:
-        """Run a statement and return what it came to; raises the library's errors."""
+        """Run a statement and return its result. Raises the library's errors."""
 
     @abstractmethod
     def insert(self, statement: str, rows: Sequence[Sequence[Value]]) -> Sequence[int]:
@@ -53,15 +53,15 @@ class SqlSession(ABC):
 
     @abstractmethod
     def stream(self, statement: str, *parameters: Value) -> Iterator[Sequence[Any]]:
-        """Go through a result of any size."""
+        """Iterate over a result of any size."""
 
     @abstractmethod
     def explain(self, statement: str, *parameters: Value) -> str:
-        """Return in one line how the server would run a statement, without running it."""
+        """Return the server's plan for a statement in one line, without running it."""
 
     @abstractmethod
     def is_conflict(self, error: Exception) -> bool:
-        """Whether the server chose this transaction to give way: a deadlock, a lock not had in time, a busy database."""
+        """Whether the server aborted this transaction because of a conflict: deadlock, lock time-out, busy database."""
 
     @abstractmethod
     def is_connection_lost(self, error: Exception) -> bool:
@@ -81,7 +81,7 @@ class SqlSession(ABC):
 
 
 def open_session(connection: Any) -> SqlSession:
-    """Return the session that fits the library which ``connection`` comes from."""
+    """Return the session for the client library of ``connection``."""
     library = type(connection).__module__.split(".")[0]
     session: SqlSession = importlib.import_module(_SESSIONS[library]).SESSION(connection)
     return session

@@ -14,7 +14,7 @@ from stallbench.queues.store_queue import JobStore
 
 
 class SqlStore(JobStore):
-    """Statements from a file, sent in the engine's own way; each is its own transaction, where nothing else is said."""
+    """Statements from a file, sent by the engine's session; each is its own transaction unless stated otherwise."""
 
     def __init__(self, connection: Any, statements: Path) -> None:
         """Serve ``connection`` with the ``statements`` of a file."""
@@ -23,7 +23,7 @@ class SqlStore(JobStore):
         self.statements = {name: " ".join(statement.split()) for name, statement in read_statements(statements).items()}
 
     def is_usable_after(self, error: Exception) -> bool:
-        """Roll back and go on, unless the connection itself is lost."""
+        """Roll back and continue, unless the connection is lost."""
         if self.session.is_connection_lost(error):
             return False
         self.session.rollback()
@@ -36,11 +36,11 @@ class SqlStore(JobStore):
         return Backlog(depth=max(0, int(count)), oldest_job_s=oldest_s)
 
     def is_drained(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether no job is left."""
         return not self.session.run(self.statements["any_job"]).rows
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through what is left."""
+        """Iterate over the remaining jobs."""
         for job_id, is_reserved in self.session.stream(self.statements["job_ids"]):
             yield int(job_id), int(is_reserved) == 1
 

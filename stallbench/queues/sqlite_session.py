@@ -42,7 +42,7 @@ class SQLiteSession(SqlSession):
         return "; ".join(str(row[3]) for row in self.run(f"EXPLAIN QUERY PLAN {statement}", *parameters).rows)
 
     def rollback(self) -> None:
-        """Roll back, if there is something to: SQLite takes it for an error otherwise."""
+        """Roll back if a transaction is open: otherwise SQLite reports an error."""
         if self.connection.in_transaction:
             self.run("ROLLBACK")
 

@@ -13,7 +13,7 @@ def read_statements(path: Path) -> dict[str, str]:
     """Return the statements of ``path`` by name, as written but for their comment lines.
 
     A statement begins at a line ``-- name: <name>`` and ends before the next one. Placeholders are PostgreSQL's own (``$1``),
-    so that a published statement stands here as it was published.
+    so that a published statement is kept as it was published.
     """
     parts = _HEADING.split(path.read_text())
     names, bodies = parts[1::2], parts[2::2]
@@ -24,7 +24,7 @@ def read_statements(path: Path) -> dict[str, str]:
 
 
 def fill_places(statement: str, places: Mapping[str, str]) -> str:
-    """Return ``statement`` with each place that an option of the queue decides replaced by its text."""
+    """Return ``statement`` with each placeholder of an option replaced by its text."""
     for place, text in places.items():
         statement = statement.replace(place, text)
     return statement

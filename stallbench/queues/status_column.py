@@ -1,6 +1,6 @@
 """A status column: claimed by a single UPDATE, and marked as done, with a partial index on what is ready.
 
-What most queues of today do on PostgreSQL: no transaction stays open while a job is worked. The price is that a dead worker's job has
+Current common practice on PostgreSQL: no transaction stays open while a job is worked. The price is that a dead worker's job has
 to wait until its claim expires, and that each job leaves two or three dead row versions instead of one.
 """
 
@@ -22,7 +22,7 @@ _RESCUES_PER_EXPIRY = 10
 
 
 class StatusColumnOptions(QueueOptions):
-    """What can be chosen about the table, and about what becomes of a job that is done."""
+    """Options of the table, and of completed jobs."""
 
     finish: Literal["mark", "delete"] = Field(default="mark", description="whether a completed job is marked as done or deleted")
     index: Literal["partial", "none"] = Field(
@@ -34,7 +34,7 @@ class StatusColumnOptions(QueueOptions):
         default=60,
         ge=1,
         alias="expire_after",
-        description="seconds after which a claim has expired, and another worker gets the job",
+        description="seconds after which a claim expires and another worker may claim the job",
     )
 
 
@@ -55,7 +55,7 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
     indexes = ("status_column_jobs_pkey", "status_column_jobs_ready", "status_column_jobs_claimed")
 
     def __init__(self, connection: Any, options: StatusColumnOptions) -> None:
-        """Serve ``connection``; the first claim looks for expired ones."""
+        """Serve ``connection``; the first claim checks for expired claims."""
         super().__init__(connection, options)
         self._rescue_at_s = 0.0
         places = {"{fillfactor}": str(options.fillfactor), "{expire_after}": str(options.expire_after_s)}
@@ -82,8 +82,8 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
         self.copy("load", ((job_id, job.payload) for job_id, job in zip(ids, jobs, strict=True)))
         return ids
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Claim one job, whatever ``limit`` is; ten times in the life of a claim, give back first what has expired."""
+    def claim(self) -> Sequence[Claim]:
+        """Claim one job; release expired claims first, ten times per expiry interval."""
         if time.monotonic() >= self._rescue_at_s:
             self.execute("rescue", self._expire_after)
             self._rescue_at_s = time.monotonic() + self.options.expire_after_s / _RESCUES_PER_EXPIRY
@@ -94,12 +94,12 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
         return [Claim(job_id=int(job_id), attempt=int(attempts), payload=payload.decode(), handle=(job_id, attempts))]
 
     def complete(self, claim: Claim) -> None:
-        """Mark the job as done, or delete it; raises `ClaimExpiredError` if it is somebody else's by now."""
+        """Mark the job as done, or delete it; raises `ClaimExpiredError` if another worker has it by now."""
         if not self.execute(f"complete_{self.options.finish}", *claim.handle).command_tuples:
             raise ClaimExpiredError(claim.job_id)
 
     def fail(self, claim: Claim, error: str) -> None:
-        """Put the job off; raises `ClaimExpiredError` if it is somebody else's by now."""
+        """Delay the job. Raises `ClaimExpiredError` if another worker has it by now."""
         if not self.execute("fail", error.encode(), *claim.handle).command_tuples:
             raise ClaimExpiredError(claim.job_id)
 
@@ -108,6 +108,6 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
         return read_backlog(self.execute("backlog", self._expire_after))
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through the jobs that are not done."""
+        """Iterate over the jobs that are not done."""
         for job_id, claimed in self.stream("job_ids"):
             yield int(job_id), bool(claimed)

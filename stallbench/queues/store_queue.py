@@ -1,7 +1,7 @@
 """What the three queues of "Concurrent Queues with Aerospike" share: jobs in a store that does not know what a queue is.
 
-Which operations reserve a job is the queue's, and can be read in its `claim`; how a store carries them out is the store's. None of the
-article's algorithms has a way back for a job whose worker is gone.
+The queue's `claim` shows which operations reserve a job; the store carries them out. None of the
+article's algorithms recovers the job of a dead worker.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _STORES = {
     "pymysql": "{kind}_sql",
     "stallbench.engines.aerospike": "aerospike.{kind}",
 }
-"""By the library that a connection comes from: the module with the queue's store. It is loaded when it is used."""
+"""By the client library of a connection: the module with the queue's store, loaded when it is used."""
 
 
 class JobStore(ABC):
-    """Jobs in a store, and everything about them but how one is reserved."""
+    """Jobs in a store, with every operation except reserving one."""
 
     def __init__(self, connection: Any) -> None:
         """Serve ``connection``."""
@@ -48,11 +48,11 @@ class JobStore(ABC):
 
     @abstractmethod
     def give_back(self, claim: Claim) -> None:
-        """Let a job that failed be reserved once more."""
+        """Make a failed job available again."""
 
     @abstractmethod
     def is_usable_after(self, error: Exception) -> bool:
-        """Make the connection fit for another move, if that can be done, and return whether it is."""
+        """Make the connection usable for another operation, if possible, and return whether it is."""
 
     @abstractmethod
     def backlog(self) -> Backlog:
@@ -64,10 +64,10 @@ class JobStore(ABC):
 
     @abstractmethod
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through all jobs: id, and whether somebody has reserved it."""
+        """Iterate over all jobs: id, and whether it is reserved."""
 
     def explain(self) -> str | None:
-        """Return, in one line, how the server finds the next job; none if it does not say."""
+        """Return the server's plan for the next claim in one line; None if it has none."""
         return None
 
 
@@ -75,7 +75,7 @@ StoreT = TypeVar("StoreT", bound=JobStore)
 
 
 class StoreQueue(Queue[OptionsT], Generic[OptionsT, StoreT]):
-    """A queue made of a store; subclasses say how a job is reserved."""
+    """A queue on a store; subclasses define how a job is reserved."""
 
     source = SOURCE
     promise = Promise.AT_MOST_ONCE
@@ -86,7 +86,7 @@ class StoreQueue(Queue[OptionsT], Generic[OptionsT, StoreT]):
     indexes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, connection: Any, options: OptionsT) -> None:
-        """Serve ``connection``, by the store that it leads to."""
+        """Serve ``connection`` with the store of its client library."""
         super().__init__(connection, options)
         self.store: StoreT = self._open_store()
 
@@ -114,11 +114,11 @@ class StoreQueue(Queue[OptionsT], Generic[OptionsT, StoreT]):
         self.store.complete(claim)
 
     def fail(self, claim: Claim, error: str) -> None:
-        """Let the job be reserved once more, which the article does not provide for: only a worker that lives can do that."""
+        """Make the job available again. The article does not provide for this; only a live worker can do it."""
         self.store.give_back(claim)
 
     def recover(self, error: Exception) -> bool:
-        """Go on after what the server refused, if the connection is still there."""
+        """Continue after an error of the server, if the connection still works."""
         return self.store.is_usable_after(error)
 
     def explain(self) -> str | None:
@@ -126,13 +126,13 @@ class StoreQueue(Queue[OptionsT], Generic[OptionsT, StoreT]):
         return self.store.explain()
 
     def backlog(self) -> Backlog:
-        """Measure what nobody has reserved."""
+        """Count the jobs that are not reserved."""
         return self.store.backlog()
 
     def is_drained(self) -> bool:
-        """Whether the store has no job at all; one that was lost with its worker stays in it."""
+        """Whether the store has no job at all; a job lost with its worker stays in it."""
         return self.store.is_drained()
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Go through the store; a reserved job is claimed, whether its worker lives or not."""
+        """Iterate over the store; a reserved job is claimed, whether its worker is alive or not."""
         return self.store.job_ids()

@@ -1,7 +1,7 @@
 """The token store: jobs are numbered as they come, and one record has the number of the next job to be processed.
 
-A worker takes that number in one atomic read-increment-write, then fetches its job. No race, the same cost for every claim, no list that could
-grow too large; but whoever dies with a number takes its job along.
+A worker takes that number in one atomic read-increment-write, then fetches its job. No race, constant cost per claim, no list that could
+grow too large; but the job of a worker that dies with its number is lost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stallbench.queues.store_queue import JobStore, StoreQueue
 
 
 class TokenStoreOptions(QueueOptions):
-    """What can be chosen about the function that takes a token."""
+    """Options of the function that takes a token."""
 
     past_the_end: bool = Field(
         default=False,
@@ -49,8 +49,8 @@ class TokenStore(StoreQueue[TokenStoreOptions, TokenCounterStore]):
     tables = ("token_store_jobs", "token_store")
     indexes = ("token_store_jobs_token",)
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
-        """Take one token, whatever ``limit`` is, and fetch its job."""
+    def claim(self) -> Sequence[Claim]:
+        """Take one token, and fetch its job."""
         token = self.store.take_token()
         found = None if token is None else self.store.fetch(token)
         return [] if found is None else [found]

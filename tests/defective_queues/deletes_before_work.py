@@ -15,9 +15,9 @@ class DeletesBeforeWork(SeededDefect, SkipLocked):
     caught_by = "conservation"
     tried_under = "deaths"
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
+    def claim(self) -> Sequence[Claim]:
         """Take the job out of the table at once."""
-        claims = super().claim(limit)
+        claims = super().claim()
         for claim in claims:
             super().complete(claim)
         return claims

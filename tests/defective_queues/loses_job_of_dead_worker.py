@@ -21,9 +21,9 @@ class LosesJobOfDeadWorker(SeededDefect, SkipLocked):
         "job_ids": f"SELECT job_id, {_MARKED} FROM skip_locked_jobs",
     }
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
+    def claim(self) -> Sequence[Claim]:
         """Mark the job instead of keeping it locked."""
-        claims = super().claim(limit)
+        claims = super().claim()
         for claim in claims:
             self.execute("mark", claim.handle)
             self.execute("commit")

@@ -49,7 +49,7 @@ class FailingQueue(Queue[QueueOptions]):
         self.may_fail("enqueue")
         return [1] * len(jobs)
 
-    def claim(self, limit: int = 1) -> Sequence[Claim]:
+    def claim(self) -> Sequence[Claim]:
         self.may_fail("claim")
         return [Claim(job_id=1, attempt=1, payload="")]
 

@@ -1,1 +1,1 @@
-"""The article's stores on Aerospike itself: loaded only by who uses them, for their client is an extra. Never run against a server yet."""
+"""The article's stores on Aerospike. Loaded only when used, because the client library is an extra. Never run against a server yet."""
