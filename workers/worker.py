@@ -76,7 +76,7 @@ class Worker:
 
     def _leave(self) -> None:
         try:
-            self._client.queue.leave()
+            self._client.queue.deregister()
         except self._client.errors as error:
             self._record_error(error, "leave", None, 0)
 

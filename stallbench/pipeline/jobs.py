@@ -65,7 +65,7 @@ def make_jobs(
         "*",
         F.greatest(F.col("claims") - F.col("releases"), ended).alias("executions"),
         ((F.col("first_completed_ns") - F.col("intended_ns")) / 1e6).alias("latency_ms"),
-        _state(census_taken=final_snapshot is not None, gives_back=facts.queue.gives_back).alias("state"),
+        _state(census_taken=final_snapshot is not None, rescues_jobs=facts.queue.rescues_jobs).alias("state"),
         F.col("enqueued_ns").isNotNull().alias("enqueue_recorded"),
         ((F.col("completions") > 0) & F.coalesce(F.col("is_queued") | F.col("is_claimed"), F.lit(False))).alias(
             "held_after_completion"
@@ -77,11 +77,11 @@ def _when(event: Event, column: str) -> Column:
     return F.when(F.col("event") == event, F.col(column))
 
 
-def _state(*, census_taken: bool, gives_back: bool) -> Column:
+def _state(*, census_taken: bool, rescues_jobs: bool) -> Column:
     unanswered = F.col("last_worker_died") | (F.col("last_error_ns") > F.col("worked_ns"))
     return (
         F.when(F.col("completions") > 0, "completed")
-        .when(F.col("is_claimed") & gives_back, "claimed")
+        .when(F.col("is_claimed") & rescues_jobs, "claimed")
         .when(F.col("is_queued"), "queued")
         .when(F.lit(not census_taken), "unknown")
         .when(unanswered, "completed_unrecorded")

@@ -73,9 +73,9 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
     in force nothing is, nor ever what has used up its tries. None, if the queue does not say when it lets go of a claim.
     """
     queue = facts.queue
-    if deaths is None or not facts.executes_again or queue.outlives_connection is None:
+    if deaths is None or not facts.executes_again or queue.claims_survive_connection is None:
         return None
-    if queue.outlives_connection and queue.expiry_s is None:
+    if queue.claims_survive_connection and queue.expiry_s is None:
         return None
     held = jobs.filter("state IN ('queued', 'claimed')").select("job_id", "state")
     turns = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).join(held, "job_id")
@@ -90,7 +90,7 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
     )
     died = abandoned.join(F.broadcast(deaths), "process").filter("died_ns >= claimed_ns")
     due_ns = F.min("died_ns")
-    if queue.outlives_connection and queue.expiry_s is not None:
+    if queue.claims_survive_connection and queue.expiry_s is not None:
         due_ns = F.greatest(due_ns, F.min("claimed_ns") + F.lit(int(queue.expiry_s * NS_PER_S)))
     for fault in sorted(facts.faults, key=lambda fault: fault.start_ns or 0):
         begin_ns, end_ns = fault.start_ns, fault.verified_gone_ns or fault.end_ns

@@ -58,9 +58,9 @@ class QueueFacts(_Part):
     """What the queue says of itself."""
 
     promise: str
-    gives_back: bool = True
+    rescues_jobs: bool = True
     """Whether a job whose worker is gone is ever given to another."""
-    outlives_connection: bool | None = None
+    claims_survive_connection: bool | None = None
     expiry_s: float | None = None
     """Seconds after which a claim ends by itself; none if it does not."""
     attempt_limit: int | None = None

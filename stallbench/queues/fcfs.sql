@@ -32,7 +32,7 @@ UPDATE fcfs_jobs SET state = 1 WHERE id = ?
 -- The job is done.
 UPDATE fcfs_jobs SET state = 2 WHERE id = ?
 
--- name: give_back
+-- name: release
 -- The job failed.
 UPDATE fcfs_jobs SET state = 0 WHERE id = ?
 

@@ -50,7 +50,7 @@ class RedisFcfs(RedisStore, FcfsStore):
         """Remove its content; its id stays in the list, and marked."""
         self.connection.hdel(self.jobs, str(claim.job_id))
 
-    def give_back(self, claim: Claim) -> None:
+    def release(self, claim: Claim) -> None:
         """Take the mark away; its place in the list is the old one."""
         self.connection.hdel(self._reserved, str(claim.job_id))
 

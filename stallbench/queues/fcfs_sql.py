@@ -45,9 +45,9 @@ class SqlFcfs(SqlStore, FcfsStore):
         """Set its state; its row stays."""
         self.session.run(self.statements["complete"], claim.job_id)
 
-    def give_back(self, claim: Claim) -> None:
+    def release(self, claim: Claim) -> None:
         """Set its state; its place is the old one."""
-        self.session.run(self.statements["give_back"], claim.job_id)
+        self.session.run(self.statements["release"], claim.job_id)
 
     def explain(self) -> str:
         """Ask for the plan of the first step."""

@@ -39,7 +39,7 @@ class RedisIdList(RedisStore, IdListStore):
         """HDEL."""
         self.connection.hdel(self.jobs, str(claim.job_id))
 
-    def give_back(self, claim: Claim) -> None:
+    def release(self, claim: Claim) -> None:
         """Append the id once more; a record that is full by now does not take it back either, and raises `RefusedError`."""
         for field, job in self.held([str(claim.job_id)]):
             self._append_or_refuse([field], [job])

@@ -111,18 +111,18 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
         entry_id, finished_range = claim.handle
         if not self.execute("move", entry_id).command_tuples:
             raise ClaimExpiredError(claim.job_id)
-        self._let_go(finished_range)
+        self._release_range(finished_range)
 
     def fail(self, claim: Claim, error: str) -> None:
         """Move the cursor past the job, and append it again."""
         entry_id, finished_range = claim.handle
-        self.execute("append_again", error.encode(), entry_id)
-        self._let_go(finished_range)
+        self.execute("reappend", error.encode(), entry_id)
+        self._release_range(finished_range)
 
-    def _let_go(self, finished_range: bytes | None) -> None:
+    def _release_range(self, finished_range: bytes | None) -> None:
         # Only after the end of the range is committed: the next holder of the lock reads it.
         if finished_range is not None:
-            self.execute("let_go", finished_range)
+            self.execute("release_range", finished_range)
 
     def schedule(self) -> float:
         """Drop finished partitions, unless another session uses the tables for more than a moment, and create new ones in advance."""

@@ -16,11 +16,11 @@ CREATE TABLE log_entries
 PARTITION BY RANGE (entry_id)
 
 -- name: install_ids
--- Places in the log.
+-- Positions in the log.
 CREATE SEQUENCE log_entry_ids
 
 -- name: install_ranges
--- How far the log has been handed out: who inserts a range, and holds the advisory lock of its first entry, works it.
+-- How far the log has been handed out. A consumer that inserts a range, and holds the advisory lock of its first entry, works it.
 CREATE TABLE log_ranges
 (
   first_entry bigint NOT NULL,
@@ -30,7 +30,7 @@ CREATE TABLE log_ranges
 PARTITION BY RANGE (first_entry)
 
 -- name: install_positions
--- How far a consumer has come in its range: its cursor is the greatest.
+-- How far a consumer has worked its range: the greatest position is its cursor.
 CREATE TABLE log_positions
 (
   entry_id bigint NOT NULL,
@@ -90,7 +90,7 @@ END
 $$
 
 -- name: install_partition
--- Adds the partition from "since" on to all three tables, if it is not there. Attaching keeps nobody out.
+-- Adds the partition from "since" on to all three tables, if it does not exist. Attaching blocks no other session.
 CREATE FUNCTION log_add_partition(since bigint, entries bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -105,7 +105,7 @@ END
 $$
 
 -- name: install_drop
--- Drops the partition from "since" on. Waits for whoever uses the tables no longer than a tenth of a second: everybody else waits behind it.
+-- Drops the partition from "since" on. Waits at most a tenth of a second for other users of the tables, because every session waits behind it.
 CREATE FUNCTION log_drop_partition(since bigint) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '100ms' AS $$
 BEGIN
@@ -122,7 +122,7 @@ SELECT log_add_partition($1::bigint, $2::bigint)
 SELECT log_drop_partition($1::bigint)
 
 -- name: last_place
--- Which id was given last.
+-- The last assigned id.
 SELECT last_value FROM log_entry_ids
 
 -- name: partitions
@@ -144,7 +144,7 @@ SELECT coalesce(
 )
 
 -- name: append
--- Adds one job to the end, when no other append is on its way: an id that becomes visible after a greater one would be passed over.
+-- Adds one job to the end. Appends are serialised: an id that becomes visible after a greater one would be skipped.
 WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(7010, 2)),
 place AS MATERIALIZED (SELECT nextval('log_entry_ids') AS entry_id FROM turn)
 INSERT INTO log_entries (entry_id, job_id, payload)
@@ -152,11 +152,11 @@ SELECT entry_id, entry_id, $1::json FROM place
 RETURNING job_id
 
 -- name: wait_for_turn
--- Keeps other appends away until the transaction ends.
+-- Blocks other appends until the transaction ends.
 SELECT pg_advisory_xact_lock(7010, 2)
 
 -- name: take_ids
--- Gives as many new places as are wanted.
+-- Returns the wanted number of new positions.
 SELECT nextval('log_entry_ids') FROM generate_series(1, $1::bigint)
 
 -- name: load
@@ -171,7 +171,7 @@ SELECT unfinished, first_entry, last_entry, entry_id, job_id, attempts, payload 
 -- Moves the cursor past an entry.
 INSERT INTO log_positions (entry_id) VALUES ($1::bigint) ON CONFLICT DO NOTHING
 
--- name: append_again
+-- name: reappend
 -- Moves the cursor past an entry that failed, and adds it to the end.
 WITH moved AS (INSERT INTO log_positions (entry_id) VALUES ($2::bigint) RETURNING entry_id),
 turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(7010, 2)),
@@ -180,12 +180,12 @@ INSERT INTO log_entries (entry_id, job_id, attempts, last_error, payload)
 SELECT place.entry_id, e.job_id, e.attempts + 1, $1::text, e.payload
 FROM place, log_entries e JOIN moved USING (entry_id)
 
--- name: let_go
--- Gives up the lock of a range.
+-- name: release_range
+-- Releases the lock of a range.
 SELECT pg_advisory_unlock($1::bigint)
 
 -- name: backlog
--- What has not been handed out, and what dead consumers left of their ranges.
+-- Jobs not handed out yet, and the rest of the ranges of dead consumers.
 WITH held AS MATERIALIZED (
   SELECT (classid::bigint << 32) | objid::bigint AS first_entry FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
 ),

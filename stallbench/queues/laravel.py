@@ -68,7 +68,7 @@ class Laravel(LaravelTableQueue[LaravelPessimisticOptions]):
             self.session.run(self.statements["reserve"], self.now_s(), int(job_id))
             self.session.commit()
             if 0 < self.options.tries <= int(attempts):
-                self._put_aside(int(job_id), payload, f"attempted {attempts} times without a result")
+                self._move_to_failed_jobs(int(job_id), payload, f"attempted {attempts} times without a result")
                 continue
             return [Claim(job_id=int(job_id), attempt=int(attempts) + 1, payload=payload)]
 
@@ -98,14 +98,14 @@ class Laravel(LaravelTableQueue[LaravelPessimisticOptions]):
         Laravel deletes the row and inserts it again under another id; here it keeps its id, by which the bench identifies it.
         """
         if 0 < self.options.tries <= (claim.attempt or 1):
-            self._put_aside(claim.job_id, claim.payload, error)
+            self._move_to_failed_jobs(claim.job_id, claim.payload, error)
         else:
             self.session.run(self.statements["release"], self.now_s() + self.options.delay_s, claim.job_id)
 
-    def _put_aside(self, job_id: int, payload: str, why: str) -> None:
+    def _move_to_failed_jobs(self, job_id: int, payload: str, why: str) -> None:
         """Delete the job, then record it as failed: in this order, and not in one transaction, as Laravel does."""
         self._delete(job_id)
-        self.session.run(self.statements["put_aside"], job_id, self.queue_name, payload, why)
+        self.session.run(self.statements["move_to_failed_jobs"], job_id, self.queue_name, payload, why)
 
     def _delete(self, job_id: int) -> None:
         if self.options.delete_retries == 0 and not self.options.fetch_before_delete:

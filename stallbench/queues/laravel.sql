@@ -68,7 +68,7 @@ SELECT * FROM jobs {index_hint} WHERE queue = ? AND ((reserved_at IS NULL AND av
 UPDATE jobs SET reserved_at = ?, attempts = attempts + 1 WHERE id = ?
 
 -- name: reserve_version
--- Claims the job only if nobody has changed it since it was read.
+-- Claims the job only if it has not changed since it was read.
 UPDATE jobs SET reserved_at = ?, attempts = attempts + 1, version = version + 1 WHERE id = ? AND version = ?
 
 -- name: fetch
@@ -80,7 +80,7 @@ SELECT * FROM jobs WHERE id = ? {row_lock}
 DELETE FROM jobs WHERE id = ?
 
 -- name: mark
--- The job is done, and whoever comes upon it deletes it.
+-- The job is done; the next worker that claims it deletes it.
 UPDATE jobs SET delete_mark = 1 WHERE id = ?
 
 -- name: release
@@ -88,19 +88,19 @@ UPDATE jobs SET delete_mark = 1 WHERE id = ?
 UPDATE jobs SET reserved_at = NULL, available_at = ? WHERE id = ?
 
 -- name: create_failed_jobs
--- Where jobs are put that have used up their tries. Laravel numbers them anew; here they keep the id by which the bench follows them.
+-- Jobs without attempts left. Laravel assigns them new ids; here they keep the id by which the bench identifies them.
 CREATE TABLE failed_jobs (id bigint NOT NULL PRIMARY KEY, queue varchar(255) NOT NULL, payload text NOT NULL, exception text NOT NULL)
 
--- name: put_aside
--- Records a job that will not be tried again.
+-- name: move_to_failed_jobs
+-- Records a job that will not be retried.
 INSERT INTO failed_jobs (id, queue, payload, exception) VALUES (?, ?, ?, ?)
 
 -- name: failed_job_ids
--- Every job that was put aside.
+-- Every failed job.
 SELECT id FROM failed_jobs
 
 -- name: backlog
--- What is available, and since when the oldest of it is.
+-- The number of available jobs, and the time of the oldest.
 SELECT count(*), min(available_at) FROM jobs WHERE queue = ? AND {not_done} AND ((reserved_at IS NULL AND available_at <= ?) OR (reserved_at <= ?))
 
 -- name: any_job

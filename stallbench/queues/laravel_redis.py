@@ -107,7 +107,7 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
     ordered = True
     tables = (_WAITING, _RESERVED, _DELAYED)
     indexes = ()
-    outlives_connection = True
+    claims_survive_connection = True
     puts_off_failed = False
 
     def __init__(self, connection: Any, options: LaravelRedisOptions) -> None:

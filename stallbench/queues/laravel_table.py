@@ -51,7 +51,7 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
     promise = Promise.AT_LEAST_ONCE
     tables = ("jobs",)
     indexes = ("jobs_queue_index", "jobs_queue_reserved_at_index")
-    outlives_connection = True
+    claims_survive_connection = True
     puts_off_failed = False
     queue_name: ClassVar[str] = "default"
     extra_column: str = ""

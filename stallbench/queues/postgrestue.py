@@ -46,7 +46,7 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
     options_type = PostgrestueOptions
     promise = Promise.AT_LEAST_ONCE
     ordered = False
-    outlives_connection = True
+    claims_survive_connection = True
     puts_off_failed = False
     needs_scheduler = True
     tables = ("running_job", "job", "scheduled_job", "blocked_job", "queued_job", "worker")
@@ -107,7 +107,7 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
 
         Raises `ClaimExpiredError` if the scheduler has given the job to another worker.
         """
-        calls = [("set_free", (claim.job_id,))]
+        calls = [("release_blocked", (claim.job_id,))]
         if claim.handle.queue is not None:
             calls.append(("start_next", (claim.handle.queue,)))
         self._serialize(lambda: self._end(claim, "succeeded", None, calls))
@@ -133,7 +133,7 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
         """Move due jobs, start stranded ones, and rescue the jobs of workers that are presumed dead."""
         silent_after_s = str(self.options.silent_after_s)
         self._send(("move_due", ()))
-        self._send(("set_free_late", ()))
+        self._send(("release_blocked_late", ()))
         self._send(("start_stranded", ()))
         if self.options.rescue == "pings":
             self._send(("rescue_from_silent", (silent_after_s,)))
@@ -142,7 +142,7 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
             self._send(("rescue_overdue", ()))
         return self.options.scheduler_every_s
 
-    def leave(self) -> None:
+    def deregister(self) -> None:
         """Remove the worker's row."""
         if self._worker_id is not None:
             self._send(("deregister", (self._worker_id,)))

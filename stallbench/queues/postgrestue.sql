@@ -1,20 +1,20 @@
--- The moves of a job in Postgrestue, as 'Postgrestue' describes them. What a move is made of is sent statement by statement, for it is one of the
--- source's questions whether that is slower than to send them at once.
+-- The operations of Postgrestue, as 'Postgrestue' describes them. An operation is sent statement by statement, because it is one of the
+-- source's questions whether that is slower than sending them at once.
 
 -- name: begin
--- Every move is a transaction.
+-- Every operation is a transaction.
 BEGIN
 
 -- name: begin_serializable
--- The same without row locks: whoever read what another has changed meanwhile has to begin again.
+-- The same without row locks: a transaction that read what another one has changed must be retried.
 BEGIN ISOLATION LEVEL SERIALIZABLE
 
 -- name: commit
--- Its end.
+-- Ends the transaction.
 COMMIT
 
 -- name: rollback
--- Its other end.
+-- Aborts the transaction.
 ROLLBACK
 
 -- name: take_block
@@ -22,22 +22,22 @@ ROLLBACK
 SELECT nextval('job_block')
 
 -- name: insert_job
--- Describes jobs, in the order in which they are given.
+-- Inserts the descriptions of jobs, in the given order.
 INSERT INTO job (id, owner_id, kind, max_attempts, timeout, schedule_time, blocking_job_id, queue, arguments)
 SELECT id, $1, $2, $3::smallint, make_interval(secs => $4::float8), schedule_time, blocking_job_id, queue, arguments
 FROM unnest($5::bigint[], $6::timestamptz[], $7::bigint[], $8::text[], $9::json[])
   AS new (id, schedule_time, blocking_job_id, queue, arguments)
 
 -- name: enqueue
--- They can be run at once.
+-- Jobs that can be run at once.
 INSERT INTO running_job (job_id, attempt, state) SELECT job_id, 1, 'enqueued' FROM unnest($1::bigint[]) AS new (job_id)
 
 -- name: enqueue_scheduled
--- They wait for their time.
+-- Jobs that wait for their due time.
 INSERT INTO scheduled_job (job_id, schedule_time) SELECT * FROM unnest($1::bigint[], $2::timestamptz[])
 
 -- name: enqueue_blocked
--- They wait for the job that blocks them, unless that has succeeded before they came.
+-- Jobs that wait for the job that blocks them, unless it has succeeded already.
 WITH new AS (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS new (job_id, blocking_job_id)),
 free AS (
   SELECT job_id FROM new
@@ -49,7 +49,7 @@ held AS (
 INSERT INTO running_job (job_id, attempt, state) SELECT job_id, 1, 'enqueued' FROM free
 
 -- name: enqueue_fifo
--- The first of a queue of which none is there can be run at once; the others wait for those before them.
+-- The first job of an empty FIFO queue can be run at once; the others wait for the jobs before them.
 WITH new AS (SELECT * FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS new (job_id, queue, place)),
 first AS (
   INSERT INTO running_job (job_id, attempt, state, queue)
@@ -70,19 +70,19 @@ COPY job (id, owner_id, kind, max_attempts, timeout, schedule_time, blocking_job
 COPY running_job (job_id, attempt, state) FROM STDIN
 
 -- name: register
--- A worker comes.
+-- Registers a worker.
 INSERT INTO worker (name) VALUES ($1) RETURNING id
 
 -- name: ping
--- It is still there.
+-- Records that the worker is alive.
 UPDATE worker SET last_ping_time = now() WHERE id = $1
 
 -- name: deregister
--- It goes.
+-- Removes the worker.
 DELETE FROM worker WHERE id = $1
 
 -- name: find
--- The first job in the heap that can be run and that nobody else has locked. The scan of running_job is a query of its own within: in a plain
+-- The first job in the heap that can be run and is not locked. The scan of running_job is a query of its own within: in a plain
 -- join the planner may begin with job, in which every job stays that has ever finished.
 SELECT rj.job_id, rj.attempt, j.arguments, j.queue, j.max_attempts
 FROM (SELECT job_id, attempt FROM running_job WHERE state = 'enqueued' LIMIT 1 FOR UPDATE SKIP LOCKED) rj
@@ -95,25 +95,25 @@ FROM (SELECT job_id, attempt FROM running_job WHERE state = 'enqueued' LIMIT 1) 
 JOIN job j ON j.id = rj.job_id
 
 -- name: mark
--- It is being run.
+-- The job is being run.
 UPDATE running_job SET state = 'processing', worker_id = $1, start_time = now() WHERE job_id = $2 AND attempt = $3
 
 -- name: remove
--- The attempt is over; no row if it was taken away from its worker.
+-- The attempt is over; no row if the scheduler has taken it from its worker.
 DELETE FROM running_job WHERE job_id = $1 AND attempt = $2 RETURNING start_time
 
 -- name: note_end
--- What it came to.
+-- The outcome of the attempt.
 INSERT INTO finished_job (job_id, attempt, outcome, start_time, finish_time, result)
 VALUES ($1, $2, $3::job_outcome, $4::timestamptz, now(), $5)
 
--- name: set_free
--- What waited for the job can be run.
+-- name: release_blocked
+-- The jobs that waited for the job can be run.
 WITH free AS (DELETE FROM blocked_job WHERE blocking_job_id = $1 RETURNING job_id)
 INSERT INTO running_job (job_id, attempt, state) SELECT job_id, 1, 'enqueued' FROM free
 
 -- name: start_next
--- The next of the job's FIFO queue can be run.
+-- The next job of the job's FIFO queue can be run.
 WITH next AS (
   DELETE FROM queued_job
   WHERE (queue, position) = (SELECT queue, position FROM queued_job WHERE queue = $1 ORDER BY position LIMIT 1)
@@ -126,7 +126,7 @@ INSERT INTO running_job (job_id, attempt, state, queue) SELECT job_id, 1, 'enque
 INSERT INTO running_job (job_id, attempt, state, queue) VALUES ($1, $2, 'enqueued', $3)
 
 -- name: backlog
--- What can be run and what is due; the first of it by id stands for the oldest.
+-- Runnable and due jobs; the first by id counts as the oldest.
 WITH ready AS (
   SELECT job_id FROM running_job WHERE state = 'enqueued'
   UNION ALL

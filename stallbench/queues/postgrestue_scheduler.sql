@@ -1,12 +1,12 @@
--- What Postgrestue's scheduler does, again and again. Each statement is a transaction.
+-- One iteration of Postgrestue's scheduler. Each statement is a transaction.
 
 -- name: move_due
--- What was scheduled and is due can be run.
+-- Scheduled jobs that are due can be run.
 WITH due AS (DELETE FROM scheduled_job WHERE schedule_time <= now() RETURNING job_id)
 INSERT INTO running_job (job_id, attempt, state) SELECT job_id, 1, 'enqueued' FROM due
 
--- name: set_free_late
--- A job that was blocked by one that finished at the same moment: neither transaction saw the other.
+-- name: release_blocked_late
+-- Jobs blocked by a job that finished at the same moment: neither transaction saw the other.
 WITH free AS (
   DELETE FROM blocked_job b
   WHERE EXISTS (SELECT FROM finished_job f WHERE f.job_id = b.blocking_job_id AND f.outcome = 'succeeded')
@@ -66,5 +66,5 @@ INSERT INTO running_job (job_id, attempt, state, queue)
 SELECT job_id, attempt + 1, 'enqueued', queue FROM ended WHERE attempt < max_attempts
 
 -- name: forget_silent
--- Workers that died have nobody who removes them.
+-- Removes dead workers.
 DELETE FROM worker WHERE last_ping_time < now() - make_interval(secs => $1::float8)

@@ -1,12 +1,12 @@
--- Postgrestue's tables: what a job is, apart from how far it has come; and a table for each thing that it may wait for. One statement after the
--- other is run on an empty database, in the order in which they stand here.
+-- Postgrestue's tables: the description of a job, its state apart from it, and a table for each precondition. The statements are
+-- run in this order on an empty database.
 
 -- name: job_block
 -- Clients choose the ids of their jobs themselves, so that no statement waits for another's answer: each takes a block of a thousand at a time.
 CREATE SEQUENCE job_block
 
 -- name: job
--- What a job is; written once and never changed. The prototype's ids are UUIDs.
+-- The description of a job; written once and never changed. The prototype's ids are UUIDs.
 CREATE TABLE job
 (
   id              bigint      NOT NULL CONSTRAINT job_pkey PRIMARY KEY,
@@ -23,7 +23,7 @@ CREATE TABLE job
 )
 
 -- name: worker
--- Who works: there from a worker's first claim to its end.
+-- Workers, from their first claim to their end.
 CREATE TABLE worker
 (
   id             bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT worker_pkey PRIMARY KEY,
@@ -33,15 +33,15 @@ CREATE TABLE worker
 )
 
 -- name: states
--- Those of a job that can be run.
+-- States of a runnable job.
 CREATE TYPE job_state AS ENUM ('enqueued', 'processing')
 
 -- name: outcomes
--- Those of an attempt.
+-- Outcomes of an attempt.
 CREATE TYPE job_outcome AS ENUM ('succeeded', 'failed')
 
 -- name: running_job
--- What can be run, or is being run. Nothing that an update changes is indexed, and a share of each page is left free for the new versions of its
+-- Jobs that can be run, or are being run. Nothing that an update changes is indexed, and a share of each page is left free for the new versions of its
 -- rows, so that updates are heap-only. No queue has two rows.
 CREATE TABLE running_job
 (
@@ -56,7 +56,7 @@ CREATE TABLE running_job
 ) WITH (fillfactor = {fillfactor})
 
 -- name: scheduled_job
--- What waits for a time.
+-- Jobs that wait for their due time.
 CREATE TABLE scheduled_job
 (
   job_id        bigint      NOT NULL CONSTRAINT scheduled_job_pkey PRIMARY KEY REFERENCES job,
@@ -64,11 +64,11 @@ CREATE TABLE scheduled_job
 )
 
 -- name: scheduled_job_by_time
--- How the scheduler finds what is due.
+-- For the scheduler, to find due jobs.
 CREATE INDEX scheduled_job_schedule_time ON scheduled_job (schedule_time)
 
 -- name: blocked_job
--- What waits for another job's success.
+-- Jobs that wait for another job's success.
 CREATE TABLE blocked_job
 (
   job_id          bigint NOT NULL CONSTRAINT blocked_job_pkey PRIMARY KEY REFERENCES job,
@@ -77,11 +77,11 @@ CREATE TABLE blocked_job
 )
 
 -- name: blocked_job_by_blocker
--- How a completion finds what it sets free.
+-- For a completion, to find the jobs that it releases.
 CREATE INDEX blocked_job_blocking_job_id ON blocked_job (blocking_job_id)
 
 -- name: queued_job
--- What waits for the jobs before it in its FIFO queue.
+-- Jobs that wait for the jobs before them in their FIFO queue.
 CREATE TABLE queued_job
 (
   queue    text   NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE queued_job
 )
 
 -- name: finished_job
--- An attempt that is over. By outcome, and then by day, so that a day of successes can be dropped as a table.
+-- A finished attempt. By outcome, and then by day, so that a day of successes can be dropped as a table.
 CREATE TABLE finished_job
 (
   job_id      bigint      NOT NULL REFERENCES job,
@@ -103,7 +103,7 @@ CREATE TABLE finished_job
 ) PARTITION BY LIST (outcome)
 
 -- name: finished_job_by_job
--- How it is found whether a job has finished.
+-- To find whether a job has finished.
 CREATE INDEX finished_job_job_id ON finished_job (job_id)
 
 -- name: finished_job_partitions

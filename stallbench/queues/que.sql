@@ -33,7 +33,7 @@ SELECT nextval(pg_get_serial_sequence('que_jobs', 'job_id')) FROM generate_serie
 COPY que_jobs (job_id, queue, priority, job_class, args) FROM STDIN
 
 -- name: lock_job
--- Walks the primary key in order of priority, time and id until an advisory lock on a job is had.
+-- Walks the primary key in order of priority, time and id until it obtains an advisory lock on a job.
 WITH RECURSIVE job AS (
   SELECT (j).*, pg_try_advisory_lock((j).job_id) AS locked
   FROM (
@@ -104,7 +104,7 @@ WHERE locked
 LIMIT 1
 
 -- name: lock_jobs
--- Not Que's: lock_job, but the walk goes on until $2 locks are had.
+-- Not Que's: lock_job, but the walk continues until it has $2 locks.
 WITH RECURSIVE job AS (
   SELECT (j).*, locked, locked::integer AS held
   FROM (
@@ -162,7 +162,7 @@ AND   run_at   = $3::timestamptz
 AND   job_id   = $4::bigint
 
 -- name: set_error
--- Puts a failed job off; Que's pause is error_count to the fourth, plus 3 seconds.
+-- Delays a failed job; Que's pause is error_count to the fourth, plus 3 seconds.
 UPDATE que_jobs
 SET error_count = $1::integer,
     run_at      = now() + $2::bigint * '1 second'::interval,
@@ -173,11 +173,11 @@ AND   run_at    = $6::timestamptz
 AND   job_id    = $7::bigint
 
 -- name: unlock_job
--- Gives the advisory lock back.
+-- Releases the advisory lock.
 SELECT pg_advisory_unlock($1)
 
 -- name: backlog
--- Not Que's: what is ready, less what somebody has locked, and how long the first of them has waited.
+-- Not Que's: ready jobs that are not locked, and the age of the oldest.
 SELECT count(*) - count(locks.job_id), extract(epoch FROM now() - min(run_at) FILTER (WHERE locks.job_id IS NULL))::float8
 FROM que_jobs
 LEFT JOIN (
@@ -188,7 +188,7 @@ LEFT JOIN (
 WHERE run_at <= now()
 
 -- name: job_ids
--- Not Que's: every job that the table holds, and whether somebody has locked it.
+-- Not Que's: every job of the table, and whether it is locked.
 SELECT job_id, locks.job_id IS NOT NULL
 FROM que_jobs
 LEFT JOIN (

@@ -148,11 +148,11 @@ class Queue(ABC, Generic[OptionsT]):
     promise: ClassVar[Promise]
     ordered: ClassVar[bool]
     """Whether jobs of one priority are claimed in the order of their enqueueing (up to concurrency)."""
-    outlives_connection: ClassVar[bool] = False
+    claims_survive_connection: ClassVar[bool] = False
     """Whether a claim survives the end of its worker's connection and only expires; else the job is free again at once."""
     expiry_option: ClassVar[str | None] = None
     """The option that says after how many seconds a claim ends by itself; none if it does not."""
-    gives_back: ClassVar[bool] = True
+    rescues_jobs: ClassVar[bool] = True
     """Whether the job of a dead worker is ever given to another one. If not, the job is lost, although the store may still have its record."""
     puts_off_failed: ClassVar[bool] = True
     """Whether a failed job is delayed before it can be claimed again."""
@@ -243,7 +243,7 @@ class Queue(ABC, Generic[OptionsT]):
         """Run one iteration of the queue's scheduler, and return the seconds until the next one."""
         raise NotImplementedError(f"{self.kind} has no scheduler")
 
-    def leave(self) -> None:
+    def deregister(self) -> None:
         """Deregister the worker, if the queue knows its workers; the connection is closed afterwards."""
 
     def explain(self) -> str | None:

@@ -47,7 +47,7 @@ class RedisBatches(PostgresQueue[RedisBatchesOptions]):
     options_type = RedisBatchesOptions
     promise = Promise.AT_LEAST_ONCE
     ordered = True
-    outlives_connection = True
+    claims_survive_connection = True
     puts_off_failed = False
     needs_scheduler = True
     claims_after_schedule = True

@@ -15,7 +15,7 @@ CREATE TABLE redis_batches_jobs
 INSERT INTO redis_batches_jobs (payload) VALUES ($1::json) RETURNING job_id
 
 -- name: take_ids
--- Gives as many new ids as are wanted.
+-- Returns the wanted number of new ids.
 SELECT nextval('redis_batches_jobs_job_id_seq') FROM generate_series(1, $1::bigint)
 
 -- name: load
@@ -37,9 +37,9 @@ WHERE job_id IN (SELECT job_id FROM redis_batches_jobs ORDER BY job_id LIMIT $1:
 RETURNING job_id, extract(epoch FROM enqueued_at)::float8, payload
 
 -- name: backlog
--- What the mover has not taken yet.
+-- Jobs that the mover has not taken yet.
 SELECT count(*), extract(epoch FROM now() - min(enqueued_at))::float8 FROM redis_batches_jobs
 
 -- name: job_ids
--- The same, each.
+-- The ids of the same jobs.
 SELECT job_id FROM redis_batches_jobs

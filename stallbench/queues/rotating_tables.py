@@ -16,7 +16,7 @@ from pydantic import Field
 
 from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_int, read_row
 from stallbench.queues.queue import Backlog, Claim, NewJob, Promise, QueueOptions
-from stallbench.queues.statements import fill_places, read_statements
+from stallbench.queues.statements import fill_placeholders, read_statements
 
 _STATEMENTS = read_statements(Path(__file__).with_suffix(".sql"))
 _SLOTS = 3
@@ -49,7 +49,7 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
         self.statements = dict(_STATEMENTS)
         for slot in range(_SLOTS):
             places = {"{slot}": str(slot), "{next}": str((slot + 1) % _SLOTS)}
-            self.statements |= {f"{name}_{slot}": fill_places(statement, places) for name, statement in _STATEMENTS.items()}
+            self.statements |= {f"{name}_{slot}": fill_placeholders(statement, places) for name, statement in _STATEMENTS.items()}
 
     def install(self) -> None:
         """Create the tables, and set the current one."""

@@ -1,4 +1,4 @@
--- Three tables that take turns, as PgQ's event tables do: what is empty is TRUNCATEd, whose dead rows no horizon can keep.
+-- Three tables in rotation, as PgQ's event tables: an empty one is TRUNCATEd, which removes dead rows whatever the horizon is.
 -- {slot}: 0, 1 or 2, the table that a statement is about; {next}: the one after it.
 
 -- name: install_jobs
@@ -20,7 +20,7 @@ PARTITION BY LIST (slot)
 CREATE TABLE rotating_jobs_{slot} PARTITION OF rotating_jobs (CONSTRAINT rotating_jobs_{slot}_pkey PRIMARY KEY (job_id)) FOR VALUES IN ({slot})
 
 -- name: install_turn
--- Which slot is worked first, and which takes new jobs.
+-- The slot that is worked first, and the slot that takes new jobs.
 CREATE TABLE rotating_turn (head integer NOT NULL, tail integer NOT NULL, rotated_at timestamptz NOT NULL DEFAULT now())
 
 -- name: install_first_turn
@@ -28,7 +28,7 @@ CREATE TABLE rotating_turn (head integer NOT NULL, tail integer NOT NULL, rotate
 INSERT INTO rotating_turn (head, tail) VALUES (0, 0)
 
 -- name: enqueue
--- Adds one job to the slot whose turn it is.
+-- Adds one job to the current slot.
 INSERT INTO rotating_jobs (slot, payload) VALUES ((SELECT tail FROM rotating_turn), $1::json) RETURNING job_id
 
 -- name: take_ids
@@ -36,7 +36,7 @@ INSERT INTO rotating_jobs (slot, payload) VALUES ((SELECT tail FROM rotating_tur
 SELECT nextval(pg_get_serial_sequence('rotating_jobs', 'job_id')) FROM generate_series(1, $1::bigint)
 
 -- name: hold_turn
--- The slot whose turn it is, and stays until the transaction ends.
+-- The current slot, locked until the transaction ends.
 SELECT tail FROM rotating_turn FOR SHARE
 
 -- name: load
@@ -44,7 +44,7 @@ SELECT tail FROM rotating_turn FOR SHARE
 COPY rotating_jobs (slot, job_id, payload) FROM STDIN
 
 -- name: turn
--- Reads whose turn it is.
+-- Reads the current slots.
 SELECT head, tail FROM rotating_turn
 
 -- name: begin
@@ -52,11 +52,11 @@ SELECT head, tail FROM rotating_turn
 BEGIN
 
 -- name: commit
--- Makes what was done final.
+-- Commits.
 COMMIT
 
 -- name: rollback
--- Gives up.
+-- Rolls back.
 ROLLBACK
 
 -- name: claim
@@ -73,40 +73,40 @@ FOR UPDATE SKIP LOCKED
 DELETE FROM rotating_jobs_{slot} WHERE job_id = $1
 
 -- name: fail
--- Puts the job off by a second for each attempt, into the slot that takes new jobs, so that it does not keep its own from being emptied.
+-- Delays the job by a second for each attempt, in the slot that takes new jobs, so that its old slot can be emptied.
 UPDATE rotating_jobs
 SET slot = (SELECT tail FROM rotating_turn),
     attempts = attempts + 1, last_error = $1, run_at = now() + (attempts + 1) * interval '1 second'
 WHERE slot = {slot} AND job_id = $2
 
 -- name: rotate
--- Lets the next slot take new jobs, $1 milliseconds after the last time, unless it is still worked: then all is as it was.
+-- Makes the next slot take new jobs, $1 milliseconds after the last rotation, unless that slot is still being worked.
 UPDATE rotating_turn
 SET tail = {next}, rotated_at = now()
 WHERE tail = {slot} AND head <> {next} AND rotated_at <= now() - $1::integer * interval '1 millisecond'
 
 -- name: lock_slot
--- Keeps everybody out of the slot, if nobody is in it: an open transaction of a worker, or of a producer, is not waited for.
+-- Locks the slot exclusively if it is unused; does not wait for open transactions of workers or producers.
 LOCK TABLE rotating_jobs_{slot} IN ACCESS EXCLUSIVE MODE NOWAIT
 
 -- name: pass_on
--- Lets the next slot be worked first, if this one is empty and takes no new jobs.
+-- Makes the next slot the first to be worked, if this one is empty and takes no new jobs.
 UPDATE rotating_turn
 SET head = {next}
 WHERE head = {slot} AND tail <> {slot} AND NOT EXISTS (SELECT FROM rotating_jobs_{slot})
 
 -- name: empty_slot
--- Leaves an empty file, whatever an older transaction might still want to see in it.
+-- Empties the table, including rows that an older transaction could still see.
 TRUNCATE rotating_jobs_{slot}
 
 -- name: backlog
--- What is due, less what a worker's open transaction has locked.
+-- Due jobs that no open transaction has locked.
 SELECT count(*), extract(epoch FROM now() - min(run_at))::float8
 FROM rotating_jobs
 WHERE run_at <= now()
 AND xmax NOT IN (SELECT backend_xid FROM pg_stat_activity WHERE backend_xid IS NOT NULL)
 
 -- name: job_ids
--- Every job that the tables hold, and whether an open transaction has locked it.
+-- Every job of the tables, and whether an open transaction has locked it.
 SELECT job_id, xmax IN (SELECT backend_xid FROM pg_stat_activity WHERE backend_xid IS NOT NULL)
 FROM rotating_jobs

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_row
 from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, OptionRole, Promise, QueueOptions
-from stallbench.queues.statements import fill_places, read_statements
+from stallbench.queues.statements import fill_placeholders, read_statements
 
 _STATEMENTS = read_statements(Path(__file__).with_suffix(".sql"))
 _RESCUES_PER_EXPIRY = 10
@@ -50,7 +50,7 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
     options_type = StatusColumnOptions
     promise = Promise.AT_LEAST_ONCE
     ordered = True
-    outlives_connection = True
+    claims_survive_connection = True
     tables = ("status_column_jobs",)
     indexes = ("status_column_jobs_pkey", "status_column_jobs_ready", "status_column_jobs_claimed")
 
@@ -59,7 +59,7 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
         super().__init__(connection, options)
         self._rescue_at_s = 0.0
         places = {"{fillfactor}": str(options.fillfactor), "{expire_after}": str(options.expire_after_s)}
-        self.statements = {name: fill_places(statement, places) for name, statement in _STATEMENTS.items()}
+        self.statements = {name: fill_placeholders(statement, places) for name, statement in _STATEMENTS.items()}
 
     @property
     def _expire_after(self) -> bytes:

@@ -47,7 +47,7 @@ class JobStore(ABC):
         """Remove the job."""
 
     @abstractmethod
-    def give_back(self, claim: Claim) -> None:
+    def release(self, claim: Claim) -> None:
         """Make a failed job available again."""
 
     @abstractmethod
@@ -80,8 +80,8 @@ class StoreQueue(Queue[OptionsT], Generic[OptionsT, StoreT]):
     source = SOURCE
     promise = Promise.AT_MOST_ONCE
     ordered = True
-    outlives_connection = True
-    gives_back = False
+    claims_survive_connection = True
+    rescues_jobs = False
     puts_off_failed = False
     indexes: ClassVar[tuple[str, ...]] = ()
 
@@ -115,7 +115,7 @@ class StoreQueue(Queue[OptionsT], Generic[OptionsT, StoreT]):
 
     def fail(self, claim: Claim, error: str) -> None:
         """Make the job available again. The article does not provide for this; only a live worker can do it."""
-        self.store.give_back(claim)
+        self.store.release(claim)
 
     def recover(self, error: Exception) -> bool:
         """Continue after an error of the server, if the connection still works."""

@@ -60,7 +60,7 @@ SELECT id, payload FROM token_store_jobs WHERE token = ?
 -- The job is done.
 DELETE FROM token_store_jobs WHERE token = ?
 
--- name: give_back
+-- name: release
 -- The job failed, and gets a token at the end.
 UPDATE token_store_jobs SET token = ? WHERE token = ?
 

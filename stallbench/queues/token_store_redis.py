@@ -59,7 +59,7 @@ class RedisTokens(RedisStore, TokenCounterStore):
         """HDEL."""
         self.connection.hdel(self.jobs, str(claim.handle))
 
-    def give_back(self, claim: Claim) -> None:
+    def release(self, claim: Claim) -> None:
         """Give it another token, at the end."""
         for field, job in self.held([str(claim.handle)]):
             self._number([self._last, self.jobs], [job])

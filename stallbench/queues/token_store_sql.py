@@ -51,11 +51,11 @@ class SqlTokens(SqlStore, TokenCounterStore):
         """Delete it."""
         self.session.run(self.statements["complete"], int(claim.handle))
 
-    def give_back(self, claim: Claim) -> None:
+    def release(self, claim: Claim) -> None:
         """Give it another token, at the end."""
         self.session.begin()
         (token,) = self._number(1)
-        self.session.run(self.statements["give_back"], token, int(claim.handle))
+        self.session.run(self.statements["release"], token, int(claim.handle))
         self.session.commit()
 
     def _add(self, jobs: Sequence[NewJob], write: Callable[[Sequence[Sequence[Value]]], Sequence[int]]) -> Sequence[int]:

@@ -82,7 +82,7 @@ def test_tubes_do_not_mix(open_one: Open) -> None:
 def test_a_buried_job_is_still_there(open_one: Open) -> None:
     queue = open_one()
     ids = list(queue.enqueue([JOB] * 2))
-    queue.connection.forget_announcement(claim_one(queue).handle)
+    queue.connection.bury(claim_one(queue).handle)
     assert dict(queue.job_ids()) == dict.fromkeys(ids, False)
     assert queue.depth() == 1
 

@@ -259,7 +259,7 @@ class TestDeadWorkers:
         time.sleep(0.06)
         queue.claim()
         assert ask(queue, "SELECT last_ping_time > register_time FROM worker") == [(True,)], first
-        queue.leave()
+        queue.deregister()
         assert ask(queue, "SELECT * FROM worker") == []
 
 

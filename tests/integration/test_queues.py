@@ -48,7 +48,7 @@ PUT_OFF_S = 1.0
 """For so long, at least, a queue that puts off a failed job does that."""
 only = pytest.mark.parametrize
 ORDERED = queues(lambda queue: queue.ordered)
-FREED_BY_CONNECTION = queues(lambda queue: not queue.outlives_connection)
+FREED_BY_CONNECTION = queues(lambda queue: not queue.claims_survive_connection)
 EXPIRING = queues(lambda queue: queue.options_type.find_option(OptionRole.EXPIRY) is not None)
 PUTTING_OFF = queues(lambda queue: queue.puts_off_failed)
 OFFERING_AGAIN = queues(lambda queue: not queue.puts_off_failed)
@@ -216,7 +216,7 @@ def test_a_claim_that_has_expired_counts_as_waiting_and_is_given_to_another_work
     dying, other = expiring_after_1_s(open_one), expiring_after_1_s(open_one)
     (job_id,) = dying.enqueue(JOBS[:1])
     first = claim_one(dying)
-    if other.outlives_connection:
+    if other.claims_survive_connection:
         dying.connection.close()
     until_s = time.monotonic() + PATIENCE_S
     while other.depth() == 0:

@@ -28,9 +28,9 @@ def overdue(spark: SparkSession, read_parts: ReadParts) -> Overdue:
     return make
 
 
-def of_a_queue(folder: Path, *, outlives_connection: bool = False, expiry_s: float | None = None) -> SyntheticRun:
+def of_a_queue(folder: Path, *, claims_survive_connection: bool = False, expiry_s: float | None = None) -> SyntheticRun:
     run = SyntheticRun(folder / "run", phases={"only": 20})
-    run.record["queue"] |= {"outlives_connection": outlives_connection, "expiry_s": expiry_s}
+    run.record["queue"] |= {"claims_survive_connection": claims_survive_connection, "expiry_s": expiry_s}
     return run
 
 
@@ -95,7 +95,7 @@ def test_a_job_of_a_dead_worker_is_due_when_its_connection_is_gone(
 def test_a_claim_that_outlives_its_connection_is_due_when_its_time_is_over(
     overdue: Overdue, tmp_path: Path, held: str, expiry_s: float, is_due: bool
 ) -> None:
-    run = with_a_death(tmp_path, outlives_connection=True, expiry_s=expiry_s)
+    run = with_a_death(tmp_path, claims_survive_connection=True, expiry_s=expiry_s)
     assert bool(overdue(run, {1: held, 3: "queued"})) == is_due
 
 
@@ -129,5 +129,5 @@ def test_a_queue_that_promises_at_most_once_may_forget(overdue: Overdue, tmp_pat
 
 def test_of_a_run_that_does_not_say_how_claims_end_nothing_is_said(overdue: Overdue, tmp_path: Path) -> None:
     run = with_a_death(tmp_path)
-    del run.record["queue"]["outlives_connection"]
+    del run.record["queue"]["claims_survive_connection"]
     assert overdue(run, {1: "claimed", 3: "queued"}) == {}

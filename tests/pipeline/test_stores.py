@@ -15,7 +15,7 @@ DONE, DIED_BEFORE_WORK, DIED_AFTER_WORK, QUEUED = range(1, 5)
 def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     """A queue that gives nothing back, and that is full after four jobs."""
     run = SyntheticRun(tmp_path_factory.mktemp("stores") / "run", phases={"baseline": 10}, promise="at_most_once")
-    run.record["queue"]["gives_back"] = False
+    run.record["queue"]["rescues_jobs"] = False
     run.process("worker-dead", exit_code=-9)
     for job in range(DONE, QUEUED + 1):
         run.enqueue(job, at_s=0.1 + job / 100)

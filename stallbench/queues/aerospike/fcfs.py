@@ -41,7 +41,7 @@ class AerospikeFcfs(AerospikeStore, FcfsStore):
         """Set its state; it stays."""
         self.client.put(self.job_key(claim.job_id), {"state": _PROCESSED})
 
-    def give_back(self, claim: Claim) -> None:
+    def release(self, claim: Claim) -> None:
         """Set its state; its place is the old one."""
         self.client.put(self.job_key(claim.job_id), {"state": _UNPROCESSED})
 

@@ -55,7 +55,7 @@ class AerospikeIdList(AerospikeStore, IdListStore):
         """Remove the record."""
         self.remove([claim.job_id])
 
-    def give_back(self, claim: Claim) -> None:
+    def release(self, claim: Claim) -> None:
         """Append the id once more; a record that is full by now does not take it back either, and raises `RefusedError`."""
         try:
             self._append([claim.job_id])

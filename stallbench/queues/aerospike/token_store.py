@@ -60,7 +60,7 @@ class AerospikeTokens(AerospikeStore, TokenCounterStore):
         """Remove the record."""
         self.remove([claim.handle])
 
-    def give_back(self, claim: Claim) -> None:
+    def release(self, claim: Claim) -> None:
         """Give it another token, at the end."""
         tokens = self._give_tokens(1)
         self.write(tokens, [NewJob(payload=claim.payload)], [claim.job_id])
