@@ -150,8 +150,6 @@ class Queue(ABC, Generic[OptionsT]):
     """Whether jobs of one priority are claimed in the order of their enqueueing (up to concurrency)."""
     claims_survive_connection: ClassVar[bool] = False
     """Whether a claim survives the end of its worker's connection and only expires; else the job is free again at once."""
-    expiry_option: ClassVar[str | None] = None
-    """The option that says after how many seconds a claim ends by itself; none if it does not."""
     rescues_jobs: ClassVar[bool] = True
     """Whether the job of a dead worker is ever given to another one. If not, the job is lost, although the store may still have its record."""
     puts_off_failed: ClassVar[bool] = True
