@@ -12,6 +12,7 @@ from pathlib import Path
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
+from stallbench.records.events import Event, read_events
 
 MEASURED_S = 10.0
 SETTLE_S = 2.0
@@ -61,8 +62,8 @@ def run_workers(
     time.sleep(MEASURED_S)
     to_ns = time.time_ns()
     processes.stop(started, 10)
-    rows = [line.split(",") for path in events.glob("*.csv") for line in path.read_text().splitlines()]
-    inside = [row for row in rows if from_ns <= int(row[0]) < to_ns]
-    completed = sum(row[3] == "completed" for row in inside)
-    claims_ms = [int(row[7]) / 1e6 for row in inside if row[3] == "claimed"]
+    records = [record for path in events.glob("*.csv") for record in read_events(path)]
+    inside = [record for record in records if from_ns <= record.t_ns < to_ns]
+    completed = sum(record.event is Event.COMPLETED for record in inside)
+    claims_ms = [record.duration_ns / 1e6 for record in inside if record.event is Event.CLAIMED and record.duration_ns]
     return Reached(completed / MEASURED_S, statistics.median(claims_ms))

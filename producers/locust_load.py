@@ -19,10 +19,11 @@ from producers.enqueuer import Enqueuer, EnqueuerDocument
 from producers.locust_options import find_target, read_rate
 from producers.locust_target import GivenDocument, Target, require_queue
 from stallbench.engines import driver_of
+from stallbench.engines.error_kinds import CONNECT
 from stallbench.exposition import EventFigures, offered_rate, serve
 from stallbench.processes.reconnection import reconnect
 from stallbench.processes.role import EXIT_CANNOT_GO_ON, CannotGoOnError, Stop, send_message
-from stallbench.records.events import Event, EventLog
+from stallbench.records.events import Event, EventLog, format_error
 
 _SPREAD = 0.618034
 """The golden ratio's fraction: its multiples spread evenly over 0 to 1 for any number of users, so that users start evenly spaced."""
@@ -167,4 +168,4 @@ class LocustLoad:
     def _record_refusal(self, error: Exception) -> None:
         driver = driver_of(self.document.endpoint.engine)
         assert self.log is not None, "nothing was opened"
-        self.log.write(Event.ERROR, detail=f"{driver.code(error)} in connect: {driver.describe(error)}")
+        self.log.write(Event.ERROR, detail=format_error(driver.code(error), CONNECT, driver.describe(error)))

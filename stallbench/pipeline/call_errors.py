@@ -1,4 +1,4 @@
-"""What calls raised, by kind: never only how often."""
+"""The errors of calls, by kind: never only how many."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.time_axis import TimeAxis
-from stallbench.records.events import Event
+from stallbench.records.events import ERROR_PATTERN, Event
 
 
 def make_errors(events: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return a row for each phase, process, event (``error``, or ``retried`` by the queue itself), kind and move, with how often.
+    """Return a row for each phase, process, event (``error``, or ``retried`` by the queue itself), kind and operation, with its count.
 
-    ``kind``: the first word of the detail, an SQLSTATE or the driver's class. ``move``: ``claim``, ``complete``, ``enqueue`` or ``recover``
-    if the detail goes on with ``in <move>``, else empty.
+    ``kind``: the code that the detail begins with, an SQLSTATE, an error number or the driver's class. ``operation``: ``claim``,
+    ``complete``, ``enqueue``, ``recover`` or ``connect``; empty if the detail does not name one.
     """
     detail = F.coalesce("detail", F.lit(""))
     return (
@@ -22,8 +22,8 @@ def make_errors(events: DataFrame, axis: TimeAxis) -> DataFrame:
             axis.phase(F.col("t_ns")).alias("phase"),
             "process",
             "event",
-            F.regexp_extract(detail, r"^([^\s:]*)", 1).alias("kind"),
-            F.regexp_extract(detail, r"^\S+ in (\w+)", 1).alias("move"),
+            F.regexp_extract(detail, ERROR_PATTERN, 1).alias("kind"),
+            F.regexp_extract(detail, ERROR_PATTERN, 2).alias("operation"),
         )
         .agg(F.count("*").alias("count"))
     )

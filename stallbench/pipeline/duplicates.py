@@ -11,7 +11,7 @@ from stallbench.records.events import Event
 _DIED = "died"
 _UNFINISHED = "unfinished"
 _WENT_WRONG = (Event.FAILED, Event.EXPIRED, Event.ERROR)
-_ENDS = (*_WENT_WRONG, Event.COMPLETED, Event.RELEASED)
+_ENDS = (*_WENT_WRONG, Event.COMPLETED)
 _WORDS = {
     Event.COMPLETED: "had completed it",
     Event.FAILED: "failed at it",
@@ -39,7 +39,7 @@ def find_executions(events: DataFrame, facts: RunFacts) -> DataFrame:
     """Return a row for each execution: ``job_id, process, claimed_ns, end`` and ``end_ns``.
 
     ``end`` is the event by which its process ended it: ``completed``, ``failed``, ``expired`` or ``error`` (its completion raised);
-    without one, ``died`` if its process died, else ``unfinished``. A claim that was released is no execution.
+    without one, ``died`` if its process died, else ``unfinished``.
     """
     of_one_process = Window.partitionBy("job_id", "process").orderBy("t_ns")
     turns = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).select(
@@ -52,14 +52,13 @@ def find_executions(events: DataFrame, facts: RunFacts) -> DataFrame:
     )
     has_end = F.col("next").isin(list(_ENDS))
     without_end = F.when(F.col("process").isin(sorted(facts.died)), _DIED).otherwise(_UNFINISHED)
-    executions = turns.filter(F.col("event") == Event.CLAIMED).select(
+    return turns.filter(F.col("event") == Event.CLAIMED).select(
         "job_id",
         "process",
         "claimed_ns",
         F.when(has_end, F.col("next")).otherwise(without_end).alias("end"),
         F.when(has_end, F.col("next_ns")).alias("end_ns"),
     )
-    return executions.filter(F.col("end") != Event.RELEASED)
 
 
 def re_executions(executions: DataFrame) -> DataFrame:

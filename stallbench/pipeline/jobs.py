@@ -1,8 +1,7 @@
 """The fate of each job, by its identity: what was done with it, and where it is at the end.
 
-An *execution* begins with a claim, for that is when a worker may start to work, and a claim that was given back unworked (`released`) is
-none. A lost race names a job but is no claim: its worker never had the job, and what became of that job is in the records of the one who
-took it.
+An *execution* begins with a claim, because a worker may start to work then. A lost race names a job but is no claim: its worker never had
+the job.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pyspark.sql import functions as F
 from stallbench.pipeline.run_facts import RunFacts
 from stallbench.records.events import Event
 
-_IN_CENSUS = "in_census"
+_IN_FINAL_SNAPSHOT = "in_final_snapshot"
 _LEFT_OVER = "left_over"
 
 
@@ -27,7 +26,7 @@ def make_jobs(
     lived to hear the answer: the worker died then, or the call raised. ``lost``: nobody has it and nobody did it. Where a queue never gives back
     what a worker has taken, a job that the final snapshot found claimed is nobody's: no worker is left when it is taken.
     """
-    moves = events.filter(F.col("job_id").isNotNull() & (F.col("event") != Event.LOST_RACE)).select(
+    records = events.filter(F.col("job_id").isNotNull() & (F.col("event") != Event.LOST_RACE)).select(
         "job_id",
         "t_ns",
         (F.col("t_ns") - F.coalesce("duration_ns", F.lit(0))).alias("began_ns"),
@@ -37,11 +36,11 @@ def make_jobs(
         F.lit(None).cast("string").alias("held"),
     )
     if final_snapshot is not None:
-        moves = moves.unionByName(final_snapshot.withColumn("event", F.lit(_IN_CENSUS)), allowMissingColumns=True)
+        records = records.unionByName(final_snapshot.withColumn("event", F.lit(_IN_FINAL_SNAPSHOT)), allowMissingColumns=True)
     if left_over is not None:
         before = left_over.select("job_id").withColumn("event", F.lit(_LEFT_OVER))
-        moves = moves.unionByName(before, allowMissingColumns=True)
-    told = moves.groupBy("job_id").agg(
+        records = records.unionByName(before, allowMissingColumns=True)
+    told = records.groupBy("job_id").agg(
         F.min(_when(Event.ENQUEUED, "intended_ns")).alias("intended_ns"),
         F.min(_when(Event.ENQUEUED, "began_ns")).alias("enqueue_began_ns"),
         F.min(_when(Event.ENQUEUED, "t_ns")).alias("enqueued_ns"),
@@ -49,7 +48,6 @@ def make_jobs(
         F.min(_when(Event.CLAIMED, "t_ns")).alias("first_claimed_ns"),
         F.min(_when(Event.COMPLETED, "t_ns")).alias("first_completed_ns"),
         F.count(_when(Event.CLAIMED, "t_ns")).alias("claims"),
-        F.count(_when(Event.RELEASED, "t_ns")).alias("releases"),
         F.count(_when(Event.COMPLETED, "t_ns")).alias("completions"),
         F.count(_when(Event.FAILED, "t_ns")).alias("failures"),
         F.max(_when(Event.WORKED, "t_ns")).alias("worked_ns"),
@@ -63,9 +61,9 @@ def make_jobs(
     ended = F.col("completions") + F.col("failures")
     return told.select(
         "*",
-        F.greatest(F.col("claims") - F.col("releases"), ended).alias("executions"),
+        F.greatest("claims", ended).alias("executions"),
         ((F.col("first_completed_ns") - F.col("intended_ns")) / 1e6).alias("latency_ms"),
-        _state(census_taken=final_snapshot is not None, rescues_jobs=facts.queue.rescues_jobs).alias("state"),
+        _state(snapshot_taken=final_snapshot is not None, rescues_jobs=facts.queue.rescues_jobs).alias("state"),
         F.col("enqueued_ns").isNotNull().alias("enqueue_recorded"),
         ((F.col("completions") > 0) & F.coalesce(F.col("is_queued") | F.col("is_claimed"), F.lit(False))).alias(
             "held_after_completion"
@@ -77,13 +75,13 @@ def _when(event: Event, column: str) -> Column:
     return F.when(F.col("event") == event, F.col(column))
 
 
-def _state(*, census_taken: bool, rescues_jobs: bool) -> Column:
+def _state(*, snapshot_taken: bool, rescues_jobs: bool) -> Column:
     unanswered = F.col("last_worker_died") | (F.col("last_error_ns") > F.col("worked_ns"))
     return (
         F.when(F.col("completions") > 0, "completed")
         .when(F.col("is_claimed") & rescues_jobs, "claimed")
         .when(F.col("is_queued"), "queued")
-        .when(F.lit(not census_taken), "unknown")
+        .when(F.lit(not snapshot_taken), "unknown")
         .when(unanswered, "completed_unrecorded")
         .otherwise("lost")
     )

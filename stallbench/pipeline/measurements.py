@@ -14,7 +14,7 @@ from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.measures import MEASURES, FromEvents, FromSamples
 from stallbench.pipeline.duplicates import re_executions
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
-from stallbench.records.events import Event
+from stallbench.records.events import ERROR_PATTERN, Event
 
 NS_PER_MS = 1_000_000
 
@@ -68,11 +68,11 @@ def measure_deadlocks(events: DataFrame) -> DataFrame:
     """Return a measurement for each call that the server rolled back to break a deadlock, whether the queue tried again or not."""
     sources = {name: measure.source for name, measure in MEASURES.items() if isinstance(measure.source, FromEvents)}
     measures = {source.deadlock_in: name for name, source in sources.items() if source.deadlock_in}
-    codes, operations = "|".join(sorted(DEADLOCK_CODES)), "|".join(measures)
-    operation = F.regexp_extract(F.coalesce("detail", F.lit("")), rf"^(?:{codes}) in ({operations})\b", 1)
+    code, operation = (F.regexp_extract("detail", ERROR_PATTERN, group) for group in (1, 2))
     names = F.create_map(*(F.lit(text) for pair in measures.items() for text in pair))
-    victims = events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED)).select("t_ns", names[operation].alias("measure"))
-    return _with_weight(victims.filter("measure IS NOT NULL").select("*", _double(None).alias("value")))
+    victims = events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED) & code.isin(sorted(DEADLOCK_CODES)))
+    named = victims.select("t_ns", names[operation].alias("measure"), _double(None).alias("value"))
+    return _with_weight(named.filter("measure IS NOT NULL"))
 
 
 def measure_re_executions(executions: DataFrame) -> DataFrame:

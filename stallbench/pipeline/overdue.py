@@ -22,7 +22,7 @@ a time is over that it counts in whole seconds."""
 PASSED_OVER, LEFT_BEHIND, HELD_FOR_THE_DEAD = "passed_over", "left_behind", "held_for_the_dead"
 _PATIENCE_NS = int(PATIENCE_S * NS_PER_S)
 _SLOT_NS = NS_PER_S // 10
-_ENDS = (Event.COMPLETED, Event.FAILED, Event.EXPIRED, Event.ERROR, Event.RELEASED)
+_ENDS = (Event.COMPLETED, Event.FAILED, Event.EXPIRED, Event.ERROR)
 _DEATHS = "process string, died_ns long"
 _NEVER_NS = 1 << 62
 

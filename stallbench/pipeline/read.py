@@ -13,18 +13,17 @@ from stallbench.pipeline.frames import make_rows, read_columns
 from stallbench.pipeline.lines import Layout, RecordFile, parse_lines, survey
 from stallbench.pipeline.paths import read_lines_of
 from stallbench.pipeline.tables import TABLES
-from stallbench.records.events import EVENT_COLUMNS, Event
+from stallbench.records.events import EVENT_COLUMNS, EVENT_NUMBERS, Event
 from stallbench.records.samples import SAMPLE_COLUMNS
 
-_NUMBERS = ("t_ns", "mono_ns", "job_id", "attempt", "intended_ns", "duration_ns")
-EVENTS = Layout(kind="events", columns=EVENT_COLUMNS, numbers=_NUMBERS)
+EVENTS = Layout(kind="events", columns=EVENT_COLUMNS, numbers=EVENT_NUMBERS)
 SAMPLES = Layout(kind="samples", columns=SAMPLE_COLUMNS, numbers=("t_ns",))
-CENSUS = Layout(kind="final_snapshot.csv", columns=("key", "word"), numbers=())
-LEFT_OVER = Layout(kind="left_over.csv", columns=CENSUS.columns, numbers=())
+FINAL_SNAPSHOT = Layout(kind="final_snapshot.csv", columns=("key", "word"), numbers=())
+LEFT_OVER = Layout(kind="left_over.csv", columns=FINAL_SNAPSHOT.columns, numbers=())
 _KEPT = {
     EVENTS: "t_ns long, process string, event string, job_id long, intended_ns long, duration_ns long, detail string",
     SAMPLES: "t_ns long, source string, subject string, metric string, value string, number double",
-    CENSUS: "job_id long, held string",
+    FINAL_SNAPSHOT: "job_id long, held string",
     LEFT_OVER: "job_id long, held string",
 }
 
@@ -65,7 +64,7 @@ def read_records(spark: SparkSession, folder: str) -> Records:
 
     ``folder``: as `stallbench.pipeline.paths.name_folder` gives it. What is missing in it is as good as empty.
     """
-    lines = {layout: read_lines_of(spark, f"{folder}/{layout.kind}") for layout in (EVENTS, SAMPLES, CENSUS, LEFT_OVER)}
+    lines = {layout: read_lines_of(spark, f"{folder}/{layout.kind}") for layout in (EVENTS, SAMPLES, FINAL_SNAPSHOT, LEFT_OVER)}
     parsed = {layout: _parse(found, layout).persist() for layout, found in lines.items() if found is not None}
     files = survey(parsed.items())
 
@@ -82,7 +81,7 @@ def read_records(spark: SparkSession, folder: str) -> Records:
     return Records(
         events=records_of(EVENTS),
         samples=records_of(SAMPLES),
-        final_snapshot=records_of(CENSUS).filter("job_id IS NOT NULL") if _is_whole_snapshot(files) else None,
+        final_snapshot=records_of(FINAL_SNAPSHOT).filter("job_id IS NOT NULL") if _is_whole_snapshot(files) else None,
         left_over=records_of(LEFT_OVER).filter("job_id IS NOT NULL") if LEFT_OVER in parsed else None,
         files=tuple(files),
     )
@@ -95,11 +94,11 @@ def make_torn(spark: SparkSession, records: Records) -> DataFrame:
 
 
 def _parse(lines: DataFrame, layout: Layout) -> DataFrame:
-    """Parse the lines of a kind, and give each the columns that its text does not have but stands for."""
+    """Parse the lines of a kind, and give each the columns that follow from its text."""
     if layout is EVENTS:
-        return parse_lines(lines, layout, _stand("t_ns", "mono_ns", "process") & F.col("event").isin(list(Event)))
+        return parse_lines(lines, layout, _are_given("t_ns", "mono_ns", "process") & F.col("event").isin(list(Event)))
     if layout is SAMPLES:
-        parsed = parse_lines(lines, layout, _stand("t_ns", "source", "subject", "metric"))
+        parsed = parse_lines(lines, layout, _are_given("t_ns", "source", "subject", "metric"))
         return parsed.withColumn("number", F.nanvl(F.col("value").try_cast("double"), F.lit(None)))
     job_id, count = F.col("key").try_cast("long"), F.col("word").try_cast("long")
     is_job = job_id.isNotNull() & F.col("word").isin(["queued", "claimed"])
@@ -109,11 +108,11 @@ def _parse(lines: DataFrame, layout: Layout) -> DataFrame:
     )
 
 
-def _stand(*columns: str) -> Column:
+def _are_given(*columns: str) -> Column:
     """Whether none of ``columns`` is empty."""
     return reduce(Column.__and__, (F.col(column).isNotNull() for column in columns))
 
 
 def _is_whole_snapshot(files: Sequence[RecordFile]) -> bool:
     """Whether there is a final snapshot that has as many jobs as its last line says."""
-    return any(file.torn_lines == 0 and file.stated_jobs == file.lines - 1 for file in files if file.kind == CENSUS.kind)
+    return any(file.torn_lines == 0 and file.stated_jobs == file.lines - 1 for file in files if file.kind == FINAL_SNAPSHOT.kind)

@@ -58,7 +58,7 @@ TABLES = {
         "fault string, phase string, end_s double, to_first_completion_s double, to_rate_s double, to_empty_backlog_s double, "
         "lost long, duplicated long, re_executed long, errors long"
     ),
-    "errors": "phase string, process string, event string, kind string, move string, count long",
+    "errors": "phase string, process string, event string, kind string, operation string, count long",
     "torn": "file string, lines long, torn_lines long",
 }
 """Every table, and its columns with their types as Spark writes them; their meanings are in docs/run-folder.md."""
@@ -82,7 +82,7 @@ _ORDER = {
     "vacuum_waits": ["from_s", "table"],
     "faults": ["start_ns", "name"],
     "recoveries": ["end_s", "fault"],
-    "errors": ["phase", "process", "kind", "move"],
+    "errors": ["phase", "process", "kind", "operation"],
     "torn": ["file"],
 }
 """What the rows of a table are sorted by when it is read; Spark writes them in any order."""

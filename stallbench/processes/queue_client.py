@@ -15,7 +15,7 @@ from stallbench.processes.reconnection import reconnect
 from stallbench.processes.role import Stop
 from stallbench.queues import Queue, find_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.records.events import Event, EventLog
+from stallbench.records.events import Event, EventLog, format_error
 
 
 class ClientDocument(BaseModel):
@@ -70,28 +70,28 @@ class QueueClient:
     def record_error(
         self,
         error: BaseException,
-        move: str,
+        operation: str,
         *,
         job_id: int | None = None,
         attempt: int | None = None,
         intended_ns: int | None = None,
         duration_ns: int | None = None,
     ) -> None:
-        """Record that a move raised."""
+        """Record that an operation failed with an error."""
         self._log.write(
             Event.ERROR,
             job_id=job_id,
             attempt=attempt,
             intended_ns=intended_ns,
             duration_ns=duration_ns,
-            detail=self.describe(error, move),
+            detail=self.describe(error, operation),
         )
 
-    def describe(self, error: BaseException, move: str) -> str:
+    def describe(self, error: BaseException, operation: str) -> str:
         """Return an error in one line, its kind first."""
         if not isinstance(error, Exception):
-            return f"{type(error).__name__} in {move}: broken off"
-        return f"{self._driver.code(error)} in {move}: {self._driver.describe(error)}"
+            return format_error(type(error).__name__, operation, "interrupted")
+        return format_error(self._driver.code(error), operation, self._driver.describe(error))
 
     def close(self) -> None:
         """Close its connections, whatever state they are in."""

@@ -1,4 +1,4 @@
-"""What a run writes down: the event log and the sample log, their writers and their column orders.
+"""What a run writes down: the event log and the sample log, their columns, writers and readers.
 
-Everything downstream (pipeline, verdicts, report) reads only these files, so the columns are declared once, here.
+Everything downstream (pipeline, verdicts, report, live view) reads only these files, so each column is declared once, here.
 """

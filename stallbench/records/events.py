@@ -1,69 +1,131 @@
-"""The job log: one line for each move of a job, in the kernel's hands before the next move is made.
+"""The job log: one line for each operation on a job, which reaches the kernel before the next operation begins.
 
-A process that is killed with SIGKILL loses none of the moves that it made: each record is one ``write`` to a file opened
-for appending. A torn last line is possible only when the machine itself stops; readers count it and leave it out.
+A process that is killed with SIGKILL loses no record: each is one ``write`` to a file opened for appending. A torn last line is possible
+only when the machine itself stops; readers count it and leave it out.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self, get_type_hints
 
-EVENT_COLUMNS = (
-    "t_ns",
-    "mono_ns",
-    "process",
-    "event",
-    "job_id",
-    "attempt",
-    "intended_ns",
-    "duration_ns",
-    "detail",
-)
-"""Columns of ``events/<process>.csv``, in order; the files have no header.
-
-``t_ns``: wall clock, nanoseconds since 1970 (UTC), when the move had been made. ``mono_ns``: the process's monotonic clock at
-the same moment. ``process``: name of the process, like ``worker-3``. ``event``: see `Event`. ``job_id``: the queue's own
-id, empty if the move concerns no job. ``attempt``: 1 for the first execution, empty if the queue does not tell.
-``intended_ns``: wall clock at which the open-loop schedule wanted the job enqueued; only on ``enqueued``,
-``refused`` and an ``error`` of enqueue.
-``duration_ns``: how long the call took. ``detail``: free text without line breaks; for ``error`` its kind first; for
-``enqueued`` what the job waits for, if it does: ``fifo:<its queue>``, ``due:<t_ns>``, ``after:<job_id>``.
-"""
+from stallbench.records.lines import read_whole_lines
 
 
 class Event(StrEnum):
-    """The moves that are recorded."""
+    """What is recorded: the operations on jobs, and what became of them."""
 
     ENQUEUED = "enqueued"
     """The queue has confirmed the job."""
     CLAIMED = "claimed"
     """A worker owns the job; ``duration_ns`` is the claim time."""
     WORKED = "worked"
-    """The job's work is done and its completion is about to be asked for. It tells a worker that died before the work from
-    one that died between completion and its record."""
+    """The job's work is done and the worker is about to complete it. It distinguishes a worker that died before the work from one that died
+    between completion and its record."""
     COMPLETED = "completed"
     """The queue has confirmed the completion."""
     FAILED = "failed"
-    """The work failed and the queue has been told."""
-    RELEASED = "released"
-    """The job was given back unworked."""
+    """The work failed and the queue has confirmed that."""
     EXPIRED = "expired"
-    """A reservation ran out while the job was being worked."""
+    """The claim expired while the job was being worked."""
     LOST_RACE = "lost_race"
     """The queue offered a job that turned out to be taken or gone (Que's re-check after locking)."""
     EMPTY = "empty"
     """A claim found nothing to do."""
     RETRIED = "retried"
-    """A call inside a move raised, and the queue's own policy tries again; ``detail`` as for an error. The move goes on."""
+    """A call failed with an error, and the queue's own policy tries it again; ``detail`` as for an error. The operation goes on."""
     ERROR = "error"
-    """A call raised; ``detail`` starts with the kind of the error (the driver's class or SQLSTATE)."""
+    """A call failed with an error; ``detail`` begins with its code and the operation (`format_error`)."""
     REFUSED = "refused"
-    """The queue is full and did not take the job, which so has no id. It is not lost, for it never got in."""
+    """The queue is full and did not take the job, which therefore has no id. It is not lost, because it was never in the queue."""
+
+
+class EventRecord(NamedTuple):
+    """One line of ``events/<process>.csv``. Its fields are the columns, in their order; the files have no header."""
+
+    t_ns: int
+    """Wall clock when the operation had ended, nanoseconds since 1970 (UTC)."""
+    mono_ns: int
+    """The process's monotonic clock at the same moment."""
+    process: str
+    """Name of the process, like ``worker-3``."""
+    event: Event
+    job_id: int | None
+    """The queue's own id; none if the operation concerns no job."""
+    attempt: int | None
+    """1 for the first execution; none if the queue does not say."""
+    intended_ns: int | None
+    """Wall clock at which the open-loop schedule wanted the job enqueued; only on ``enqueued``, ``refused`` and an ``error`` of enqueue."""
+    duration_ns: int | None
+    """How long the call took."""
+    detail: str
+    """Free text without line breaks. For ``enqueued``: what the job waits for, if it does: ``fifo:<its queue>``, ``due:<t_ns>``,
+    ``after:<job_id>``. For ``error`` and ``retried``: see `format_error`."""
+
+    @property
+    def error_code(self) -> str:
+        """The code that an error's detail begins with."""
+        return split_error(self.detail)[0]
+
+    @property
+    def operation(self) -> str:
+        """The operation that an error's detail names: ``claim``, ``complete``, ``enqueue``, ``recover``, ``connect``; empty if none."""
+        return split_error(self.detail)[1]
+
+
+EVENT_COLUMNS = EventRecord._fields
+EVENT_NUMBERS = tuple(name for name, kind in get_type_hints(EventRecord).items() if kind in (int, int | None))
+"""Columns that are a whole number, or empty."""
+
+ERROR_PATTERN = r"^([^\s:]*)(?: in (\w+))?"
+"""What an error's detail begins with; Java reads it as Python does."""
+
+
+def format_error(code: str, operation: str, description: str) -> str:
+    """Return the detail of an error: ``code`` is an SQLSTATE, an error number or the driver's class, see `Driver.code`."""
+    return f"{code} in {operation}: {description}"
+
+
+def split_error(detail: str) -> tuple[str, str]:
+    """Return the code and the operation of an error's ``detail``, each empty if it is not there."""
+    found = re.match(ERROR_PATTERN, detail)
+    return (found[1], found[2] or "") if found else ("", "")
+
+
+def parse_event(line: str) -> EventRecord | None:
+    """Return the record of a line without its end; none if the line is torn."""
+    values = line.split(",")
+    if len(values) != len(EVENT_COLUMNS):
+        return None
+    t_ns, mono_ns, process, event, job_id, attempt, intended_ns, duration_ns, detail = values
+    try:
+        return EventRecord(
+            t_ns=int(t_ns),
+            mono_ns=int(mono_ns),
+            process=process,
+            event=Event(event),
+            job_id=_number(job_id),
+            attempt=_number(attempt),
+            intended_ns=_number(intended_ns),
+            duration_ns=_number(duration_ns),
+            detail=detail,
+        )
+    except ValueError:
+        return None
+
+
+def read_events(path: Path, *, tail_bytes: int | None = None) -> Iterator[EventRecord]:
+    """Read the records of one log, or those in its last ``tail_bytes``; torn lines are left out. There is no record without a file."""
+    return (record for line in read_whole_lines(path, tail_bytes) if (record := parse_event(line)) is not None)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text else None
 
 
 _UNSAFE = str.maketrans({",": ";", "\n": " ", "\r": " ", '"': "'"})
@@ -74,7 +136,7 @@ class EventLog:
     """Appends events of one process to its own file."""
 
     def __init__(self, path: Path, process: str, observe: Callable[[Event, int | None, str], None] | None = None) -> None:
-        """Open ``path`` for appending, creating it; the folder must exist. ``observe`` is told of each record when it is written."""
+        """Open ``path`` for appending, creating it; the folder must exist. ``observe`` is called for each record when it is written."""
         self._process = process
         self._observe = observe
         self._path = path
@@ -97,8 +159,8 @@ class EventLog:
     ) -> None:
         """Record one event now.
 
-        Raises `OSError` when the record could not be written whole (disk full): the caller must stop, for a move that
-        is not recorded must not be followed by another.
+        Raises `OSError` when the record could not be written whole (disk full). The caller must then stop: no operation may follow one
+        that is not recorded.
         """
         if detail:
             detail = detail[:_DETAIL_LIMIT].translate(_UNSAFE)
@@ -133,7 +195,7 @@ class EventLog:
             raise OSError(f"only {written} of {len(lines)} bytes of events were written; is the disk full?")
 
     def close(self) -> None:
-        """Close the file; nothing can be written until it is opened again. Done again, it does nothing."""
+        """Close the file; nothing can be written until it is opened again. A second call does nothing."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
-SAMPLE_COLUMNS = ("t_ns", "source", "subject", "metric", "value")
-"""Columns of ``samples/<collector>.csv``, in order; the files have no header.
+from stallbench.records.lines import read_whole_lines
 
-``t_ns``: wall clock of the sample, nanoseconds since 1970 (UTC). ``source``: the server or host that was asked
-(``primary``, ``replica``, ``host``, ``collector``). ``subject``: what was measured (``table:que_jobs``, ``process:worker-3``,
-``backend:4711``, or ``server``). ``metric``: a name from docs/run-folder.md, with its unit. ``value``: a number, or a short
-text for metrics that are names (``state``, ``application``).
-"""
+
+class SampleRecord(NamedTuple):
+    """One line of ``samples/<collector>.csv``. Its fields are the columns, in their order; the files have no header."""
+
+    t_ns: int
+    """Wall clock of the sample, nanoseconds since 1970 (UTC)."""
+    source: str
+    """The server or host that was asked (``primary``, ``replica-1``, ``host``), or ``collector``."""
+    subject: str
+    """What was measured: ``table:que_jobs``, ``process:worker-3``, ``backend:4711``, ``server``."""
+    metric: str
+    """A name from docs/run-folder.md, with its unit."""
+    value: str
+    """A number, or a short text for metrics that are names (``state``, ``application``)."""
+
+
+SAMPLE_COLUMNS = SampleRecord._fields
+
+
+def parse_sample(line: str) -> SampleRecord | None:
+    """Return the record of a line without its end; none if the line is torn."""
+    values = line.split(",")
+    if len(values) != len(SAMPLE_COLUMNS):
+        return None
+    t_ns, source, subject, metric, value = values
+    return SampleRecord(int(t_ns), source, subject, metric, value) if t_ns.isdecimal() else None
+
+
+def read_samples(path: Path, *, tail_bytes: int | None = None) -> Iterator[SampleRecord]:
+    """Read the records of one file, or those in its last ``tail_bytes``; torn lines are left out. There is no record without a file."""
+    return (record for line in read_whole_lines(path, tail_bytes) if (record := parse_sample(line)) is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measured value; the fields are those of `SAMPLE_COLUMNS` without the time."""
+    """One measured value; the fields are those of `SampleRecord` without the time."""
 
     source: str
     subject: str
@@ -35,7 +60,7 @@ class SampleLog:
     """Appends the samples of one collector to its own file; all samples of one moment in one ``write``."""
 
     def __init__(self, path: Path, observe: Callable[[Sequence[Sample]], None] | None = None) -> None:
-        """Open ``path`` for appending, creating it; the folder must exist. ``observe`` is told of what is written."""
+        """Open ``path`` for appending, creating it; the folder must exist. ``observe`` is called with what is written."""
         self._observe = observe
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 

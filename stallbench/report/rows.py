@@ -128,10 +128,10 @@ def list_recoveries(run: RunTables) -> list[dict[str, Any]]:
 
 
 def add_up_errors(errors: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a row for each phase, kind, move and outcome; the processes are named while they are few."""
+    """Return a row for each phase, kind, operation and outcome; the processes are named while they are few."""
     if errors.empty:
         return []
-    keys = ["phase", "kind", "move", "event"]
+    keys = ["phase", "kind", "operation", "event"]
     rows = errors.fillna({"phase": ""}).groupby(keys, as_index=False).agg(count=("count", "sum"), names=("process", "unique"))
     rows["process"] = [", ".join(names) if len(names) <= _FEW else f"{len(names)} processes" for names in rows["names"]]
     return [dict(zip(rows.columns, row, strict=True)) for row in rows.sort_values("count", ascending=False).to_numpy().tolist()]

@@ -5,7 +5,6 @@ Why a share: docs/decisions/0010-a-load-fits-the-machine.md.
 
 from __future__ import annotations
 
-import csv
 import math
 import shutil
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from rich.console import Console
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.addresses import ExternalServers
-from stallbench.records.events import EVENT_COLUMNS, Event
+from stallbench.records.events import Event, read_events
 from stallbench.run.folder import RunFolder
 from stallbench.run.run import Run, open_run
 from stallbench.run.view import RunView
@@ -96,7 +95,7 @@ def read_capacity(folder: RunFolder, workers: int) -> float:
     it completed nothing. Raises `NotCarriedOutError` if one of them completed too few.
     """
     names = [f"worker-{number}" for number in range(1, workers + 1)]
-    logs = {name: _read_log(folder.events / f"{name}.csv") for name in names}
+    logs = {name: [(record.t_ns, record.event) for record in read_events(folder.events / f"{name}.csv")] for name in names}
     began_ns = min((t_ns for log in logs.values() for t_ns, _ in log), default=0)
     # Where jobs are left, a worker that found none did not find the queue empty: all were locked, or a mover had not brought them yet.
     empties = [] if _holds_jobs(folder) else [t_ns for log in logs.values() for t_ns, event in log if event == Event.EMPTY]
@@ -154,11 +153,3 @@ def _holds_jobs(folder: RunFolder) -> bool:
         return False
     with folder.final_snapshot.open() as file:
         return len(file.readlines(_A_FEW_LINES_BYTES)) > 1
-
-
-def _read_log(path: Path) -> list[tuple[int, str]]:
-    """Return when each move was made, in nanoseconds, and which; none if the worker has made none."""
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return [(int(row[0]), row[3]) for row in csv.reader(file) if len(row) == len(EVENT_COLUMNS)]

@@ -6,13 +6,12 @@ window may hold more events than that stretch: rates are then taken from the tim
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from stallbench.records.events import EVENT_COLUMNS, Event
-from stallbench.records.samples import SAMPLE_COLUMNS
+from stallbench.records.events import Event, read_events
+from stallbench.records.samples import read_samples
 from stallbench.run.folder import RunFolder
 
 _TAIL_BYTES = 128 * 1024
@@ -52,20 +51,13 @@ def read_live_figures(folder: RunFolder) -> LiveFigures:
     claims_ns: list[int] = []
     enqueued_rate = completed_rate = 0.0
     for path in folder.events.glob("*.csv"):
-        times_ns: dict[str, list[int]] = {Event.ENQUEUED: [], Event.COMPLETED: []}
-        rows = _read_tail(path, len(EVENT_COLUMNS))
-        since_ns = max(now_ns - int(_WINDOW_S * 1e9), int(rows[0][0]) if rows else 0)
-        for row in rows:
-            t_ns, event = int(row[0]), row[3]
-            if t_ns < since_ns:
-                continue
-            if event in times_ns:
-                times_ns[event].append(t_ns)
-            elif event == Event.CLAIMED:
-                claims_ns.append(int(row[7]))
+        records = list(read_events(path, tail_bytes=_TAIL_BYTES))
+        since_ns = max(now_ns - int(_WINDOW_S * 1e9), records[0].t_ns if records else 0)
+        recent = [record for record in records if record.t_ns >= since_ns]
         span_s = max((now_ns - since_ns) / 1e9, 0.1)
-        enqueued_rate += len(times_ns[Event.ENQUEUED]) / span_s
-        completed_rate += len(times_ns[Event.COMPLETED]) / span_s
+        enqueued_rate += sum(record.event is Event.ENQUEUED for record in recent) / span_s
+        completed_rate += sum(record.event is Event.COMPLETED for record in recent) / span_s
+        claims_ns += [record.duration_ns for record in recent if record.event is Event.CLAIMED and record.duration_ns is not None]
     claims_ns.sort()
     latest = _read_latest_samples(folder.samples, now_ns)
     dead, history, deadlocks, oldest = (
@@ -86,27 +78,16 @@ def read_live_figures(folder: RunFolder) -> LiveFigures:
     )
 
 
-def _read_tail(path: Path, columns: int) -> list[list[str]]:
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL_BYTES))
-        text = file.read().decode(errors="replace")
-    lines = text.split("\n")
-    whole = lines[1:-1] if size > _TAIL_BYTES else lines[:-1]
-    rows = (line.split(",", columns - 1) for line in whole)
-    return [row for row in rows if len(row) == columns and row[0].isdigit()]
-
-
 def _read_latest_samples(samples: Path, now_ns: int) -> dict[tuple[str, str, str], str]:
     latest: dict[tuple[str, str, str], str] = {}
     for path in samples.glob("*.csv"):
         if path.stem not in _SHOWN:
             continue
-        rows = _read_tail(path, len(SAMPLE_COLUMNS))
-        newest = rows[-1][0] if rows else ""
-        for row in rows:
-            if row[0] == newest and now_ns - int(newest) < _FRESH_S * 1e9:
-                latest[row[1], row[2], row[3]] = row[4]
+        records = list(read_samples(path, tail_bytes=_TAIL_BYTES))
+        newest_ns = records[-1].t_ns if records else 0
+        for record in records:
+            if record.t_ns == newest_ns and now_ns - newest_ns < _FRESH_S * 1e9:
+                latest[record.source, record.subject, record.metric] = record.value
     return latest
 
 

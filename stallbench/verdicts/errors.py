@@ -58,9 +58,9 @@ def _phases_with_faults(record: Mapping[str, Any]) -> set[str]:
 
 
 def _describe_kinds(errors: pd.DataFrame) -> list[str]:
-    """Return a phrase for each kind, move and outcome, the most frequent first."""
-    by_kind = errors.groupby(["kind", "move", "event"])["count"].sum().sort_values(ascending=False).reset_index()
+    """Return a phrase for each kind, operation and outcome, the most frequent first."""
+    by_kind = errors.groupby(["kind", "operation", "event"])["count"].sum().sort_values(ascending=False).reset_index()
     return [
-        f"{row['count']:,} x {row['kind']}" + (f" in {row['move']}" if row["move"] else "") + _ENDS[row["event"]]
+        f"{row['count']:,} x {row['kind']}" + (f" in {row['operation']}" if row["operation"] else "") + _ENDS[row["event"]]
         for row in by_kind.to_dict("records")
     ]

@@ -64,6 +64,6 @@ class Order(Check):
 def _count_unsaid_claims(run: RunTables) -> int:
     """Count the moments at which a worker may have had a job without having said so."""
     errors = run["errors"]
-    raised = errors[(errors["event"] == "error") & (errors["move"] == "claim")]
+    raised = errors[(errors["event"] == "error") & (errors["operation"] == "claim")]
     workers = [process for process in run.record["processes"] if process["role"] == "worker"]
     return len(workers) + int(raised["count"].sum())

@@ -72,7 +72,9 @@ def _count_cut(producers: dict[str, Any]) -> int:
 def _count_raised(run: RunTables, phase: str) -> int:
     """Return of how many jobs the call that was to enqueue them raised: there is a record for each."""
     errors = run["errors"]
-    return int(errors[(errors["phase"] == phase) & (errors["event"] == "error") & (errors["move"] == "enqueue")]["count"].sum())
+    return int(
+        errors[(errors["phase"] == phase) & (errors["event"] == "error") & (errors["operation"] == "enqueue")]["count"].sum()
+    )
 
 
 def _find_bursts(faults: list[dict[str, Any]], phase: dict[str, Any]) -> tuple[float, float]:

@@ -33,7 +33,7 @@ def test_workers_deadlock_and_finished_jobs_run_again(bench: Bench) -> None:
     assert conservation["completed"] == JOBS, "late, but each of them"
     errors = read_table(folder, "errors")
     assert set(errors["kind"]) == {"1213"}
-    assert set(errors["move"]) == {"claim", "complete"} or set(errors["move"]) == {"complete"}
+    assert set(errors["operation"]) == {"claim", "complete"} or set(errors["operation"]) == {"complete"}
     phases = read_table(folder, "phases").set_index(["phase", "measure", "statistic"])["value"]
     victims = phases["drain", "deadlocks_in_claim", "count"] + phases["drain", "deadlocks_in_complete", "count"]
     assert victims == errors.loc[errors["phase"] == "drain", "count"].sum()

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.records.events import EVENT_COLUMNS, Event
+from stallbench.records.events import Event, EventRecord, read_events
 
 PATIENCE_S = 60.0
-
-
-class Record(NamedTuple):
-    """One event, as far as tests look at it."""
-
-    event: Event
-    job_id: int | None
-    attempt: int | None
-    detail: str
-
-    @property
-    def kind(self) -> str:
-        """The first word of the detail: an error's number or class."""
-        return self.detail.split(" ")[0]
-
-    @property
-    def move(self) -> str:
-        """In which move an error was."""
-        return self.detail.split(" in ")[1].split(":")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +23,15 @@ class RecordingProcess:
     process: Process
     path: Path
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[EventRecord]:
         """Return all events but the empty claims."""
-        whole_lines, _, _ = self.path.read_text().rpartition("\n")  # the last may be half written
-        rows = [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in csv.reader(io.StringIO(whole_lines))]
-        return [
-            Record(Event(row["event"]), _number(row["job_id"]), _number(row["attempt"]), row["detail"])
-            for row in rows
-            if row["event"] != Event.EMPTY
-        ]
+        return [record for record in read_events(self.path) if record.event is not Event.EMPTY]
 
-    def of(self, *events: Event) -> list[Record]:
+    def of(self, *events: Event) -> list[EventRecord]:
         """Return the records of some events."""
         return [record for record in self.records() if record.event in events]
 
-    def wait_until(self, seen: Callable[[Sequence[Record]], bool], what: str) -> list[Record]:
+    def wait_until(self, seen: Callable[[Sequence[EventRecord]], bool], what: str) -> list[EventRecord]:
         """Wait until its records show something and return them; fails the test if they do not, or if the process ends."""
         until_s = time.monotonic() + PATIENCE_S
         while not seen(records := self.records()):
@@ -68,7 +40,7 @@ class RecordingProcess:
             time.sleep(0.02)
         return records
 
-    def wait_for(self, event: Event, times: int = 1) -> Record:
+    def wait_for(self, event: Event, times: int = 1) -> EventRecord:
         """Wait for so many of an event and return the last of them."""
         self.wait_until(lambda records: sum(record.event == event for record in records) >= times, f"{times} x {event}")
         return self.of(event)[times - 1]
@@ -94,7 +66,3 @@ def start_recording(
     )
     process.wait_ready(PATIENCE_S)
     return RecordingProcess(process, events)
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text else None

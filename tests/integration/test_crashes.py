@@ -75,7 +75,7 @@ def crash_under_load(
     wait_until_both_go_on(producer, worker)
     errors = producer.of(Event.ERROR) + worker.of(Event.ERROR)
     assert errors
-    assert {error.kind for error in errors} <= LOST_CONNECTION
+    assert {error.error_code for error in errors} <= LOST_CONNECTION
     with opened_queue(kind, {}, server.endpoint, "final_snapshot") as queue:
         left = {job_id for job_id, _ in queue.job_ids()} | set(ids_of(worker, Event.ERROR))
     return left, ids_of(producer, Event.ENQUEUED), ids_of(worker, Event.COMPLETED)
@@ -128,7 +128,7 @@ def test_postgres_ends_the_sessions_of_a_queue_that_would_have_rolled_back(empty
             )
     wait_until_both_go_on(producer, worker)
     for process in (producer, worker):
-        kinds = {error.kind for error in process.of(Event.ERROR)}
+        kinds = {error.error_code for error in process.of(Event.ERROR)}
         assert kinds
         assert kinds <= {"57P01", "OperationalError"}, "as the server said, or as libpq found"
     with opened_queue("laravel", {}, endpoint, "final_snapshot") as queue:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import signal
 import threading
@@ -14,7 +13,7 @@ import pytest
 
 from stallbench.processes.queue_client import opened_queue
 from stallbench.queues.sql_session import open_session
-from stallbench.records.events import Event
+from stallbench.records.events import Event, read_events
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
@@ -24,9 +23,9 @@ BOTH = pytest.mark.parametrize("engine", ["postgres", "mariadb"])
 
 def poison_job(run: FaultyRun) -> str:
     """Return the id of the job that the fault has enqueued: its producer is the second."""
-    with (run.folder.events / "producer-2.csv").open(newline="") as file:
-        (row,) = [row for row in csv.reader(file) if row[3] == Event.ENQUEUED]
-    return row[4]
+    records = read_events(run.folder.events / "producer-2.csv")
+    (job_id,) = [record.job_id for record in records if record.event is Event.ENQUEUED]
+    return str(job_id)
 
 
 def test_a_poison_job_kills_one_worker_after_the_other_until_it_is_mended(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import requests
 from stallbench.engines import Engine, driver_of
 from stallbench.processes.queue_client import opened_queue
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
-from stallbench.records.events import Event
+from stallbench.records.events import Event, read_events
 from stallbench.run.load import LOCUST
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
@@ -117,11 +117,10 @@ def lock_until_users_wait_together(locust: RecordingProcess, endpoint: Endpoint,
                 assert time.monotonic() < until_s, "the users wait for one another, and not for the table"
                 time.sleep(0.05)
     locust.wait_for(Event.ENQUEUED, len(enqueued(locust)) + USERS)
-    whole_lines, _, _ = locust.path.read_text().rpartition("\n")  # the last may be half written
     calls = [
-        (int(row[0]) - int(row[7]), int(row[0]))
-        for row in (line.split(",") for line in whole_lines.splitlines())
-        if row[7] and (endpoint.engine != "sqlite" or int(row[7]) > SQLITE_LOCK_S / 2 * 1e9)
+        (record.t_ns - record.duration_ns, record.t_ns)
+        for record in read_events(locust.path)
+        if record.duration_ns is not None and (endpoint.engine != "sqlite" or record.duration_ns > SQLITE_LOCK_S / 2 * 1e9)
     ]
     return any(sum(begin < other_end and other_begin < end for other_begin, other_end in calls) >= 2 for begin, end in calls)
 

@@ -18,11 +18,11 @@ from stallbench.injection.job_faults import JobFault, end_job_fault, start_job_f
 from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
-from stallbench.records.events import Event
+from stallbench.records.events import Event, EventRecord
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
 from tests.integration.innodb_rival import Rival
-from tests.integration.real_processes import Record, RecordingProcess, start_recording
+from tests.integration.real_processes import RecordingProcess, start_recording
 
 pytestmark = pytest.mark.integration
 
@@ -104,8 +104,8 @@ def short_waits(bench: Bench) -> Iterator[None]:
         cursor.execute(f"SET {', '.join(f'GLOBAL {name} = {value}' for name, value in zip(names, before, strict=True))}")
 
 
-def told(records: list[Record]) -> list[tuple[str, str, int | None]]:
-    return [(record.kind, record.move, record.job_id) for record in records]
+def told(records: list[EventRecord]) -> list[tuple[str, str, int | None]]:
+    return [(record.error_code, record.operation, record.job_id) for record in records]
 
 
 class TestADeadlock:
@@ -223,7 +223,7 @@ class TestAConnectionThatIsKilled:
         worker.wait_for(Event.COMPLETED)
         worker.end()
         (error,) = worker.of(Event.ERROR)
-        assert (error.kind in LOST_CONNECTION, error.move, error.job_id) == (True, "claim", None)
+        assert (error.error_code in LOST_CONNECTION, error.operation, error.job_id) == (True, "claim", None)
 
     def test_between_claim_and_completion(self, bench: Bench) -> None:
         (job,) = bench.install(1)
@@ -253,7 +253,7 @@ class TestAConnectionThatIsKilled:
     def assert_re_executed(worker: RecordingProcess, job: int) -> None:
         """The completion is an error of the job, which comes again when its reservation has expired."""
         (error,) = worker.of(Event.ERROR)
-        assert (error.kind in LOST_CONNECTION, error.move, error.job_id) == (True, "complete", job)
+        assert (error.error_code in LOST_CONNECTION, error.operation, error.job_id) == (True, "complete", job)
         assert [record.attempt for record in worker.of(Event.CLAIMED)] == [1, 2]
         assert len(worker.of(Event.COMPLETED)) == 1
 
@@ -267,7 +267,7 @@ class TestAConnectionThatIsKilled:
         rival.let_go()
         assert_goes_on(producer, Event.ENQUEUED)
         (error,) = producer.of(Event.ERROR)
-        assert (error.kind in LOST_CONNECTION, error.move, error.job_id) == (True, "enqueue", None)
+        assert (error.error_code in LOST_CONNECTION, error.operation, error.job_id) == (True, "enqueue", None)
         assert_all_there(bench, producer)
 
     def test_and_a_query_that_is_killed_leaves_the_connection(self, bench: Bench) -> None:

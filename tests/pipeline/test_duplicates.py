@@ -13,7 +13,7 @@ from tests.pipeline.conftest import MakeTables, ReadParts, Tables
 from tests.synthetic_run import SyntheticRun
 
 ONCE, COMPLETED_TWICE, AFTER_DEATH, AFTER_FAILURE, AFTER_EXPIRY, AFTER_ERROR, AFTER_COMPLETION = range(1, 8)
-CLAIMED_TWICE_AT_ONCE, THRICE, RELEASED, UNRECORDED_CLAIM = range(8, 12)
+CLAIMED_TWICE_AT_ONCE, THRICE, UNRECORDED_CLAIM = range(8, 11)
 
 
 def describe_story(run: SyntheticRun) -> SyntheticRun:
@@ -33,8 +33,6 @@ def describe_story(run: SyntheticRun) -> SyntheticRun:
     run.claim(CLAIMED_TWICE_AT_ONCE, at_s=6).execute(CLAIMED_TWICE_AT_ONCE, at_s=6.1, by="worker-2")
     run.claim(THRICE, at_s=7, by="worker-dead")
     run.claim(THRICE, at_s=8).event(Event.FAILED, at_s=8.1, by="worker-1", job=THRICE).execute(THRICE, at_s=9, by="worker-2")
-    run.claim(RELEASED, at_s=7).event(Event.RELEASED, at_s=7.1, by="worker-1", job=RELEASED)
-    run.execute(RELEASED, at_s=8, by="worker-2")
     run.complete(UNRECORDED_CLAIM, at_s=9).complete(UNRECORDED_CLAIM, at_s=9.5)
     return run
 

@@ -10,8 +10,8 @@ from tests.pipeline.conftest import MakeTables, Tables
 from tests.synthetic_run import PRODUCER, SyntheticRun, at_ns
 
 COMPLETED, QUEUED, CLAIMED, DIED_BEFORE_WORK, DIED_AFTER_WORK, RAISED_AFTER_WORK = range(1, 7)
-RETRIED, RELEASED, LOST_RACE, ONLY_IN_CENSUS, NOBODY_ENQUEUED, FAILED_AND_GONE, COMPLETED_YET_QUEUED = range(7, 14)
-LEFT_OVER, LEFT_OVER_AND_GONE = range(14, 16)
+RETRIED, LOST_RACE, ONLY_IN_SNAPSHOT, NOBODY_ENQUEUED, FAILED_AND_GONE, COMPLETED_YET_QUEUED = range(7, 13)
+LEFT_OVER, LEFT_OVER_AND_GONE = range(13, 15)
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +27,12 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
     run.claim(RAISED_AFTER_WORK, at_s=2).work(RAISED_AFTER_WORK, at_s=2.1)
     run.raise_error("OperationalError in complete: gone", at_s=2.2, job=RAISED_AFTER_WORK)
     run.claim(RETRIED, at_s=3).event(Event.FAILED, at_s=3.1, by="worker-1", job=RETRIED).execute(RETRIED, at_s=4, by="worker-2")
-    run.claim(RELEASED, at_s=3).event(Event.RELEASED, at_s=3.1, by="worker-1", job=RELEASED)
-    run.execute(RELEASED, at_s=4, by="worker-2")
     run.event(Event.LOST_RACE, at_s=0.9, by="worker-2", job=LOST_RACE).execute(LOST_RACE, at_s=1)
     run.execute(NOBODY_ENQUEUED, at_s=5)
     run.claim(FAILED_AND_GONE, at_s=5).event(Event.FAILED, at_s=5.1, by="worker-1", job=FAILED_AND_GONE)
     run.execute(COMPLETED_YET_QUEUED, at_s=6)
     run.execute(LEFT_OVER, at_s=7).garble("left_over.csv", f"{LEFT_OVER},queued\n{LEFT_OVER_AND_GONE},claimed\nend,2\n".encode())
-    final_snapshot = {QUEUED: "queued", CLAIMED: "claimed", ONLY_IN_CENSUS: "queued", COMPLETED_YET_QUEUED: "queued"}
+    final_snapshot = {QUEUED: "queued", CLAIMED: "claimed", ONLY_IN_SNAPSHOT: "queued", COMPLETED_YET_QUEUED: "queued"}
     return make(run.write(final_snapshot=final_snapshot))
 
 
@@ -50,7 +48,7 @@ def jobs(tables: Tables) -> pd.DataFrame:
         pytest.param(RETRIED, "completed", id="completed at the second attempt"),
         pytest.param(COMPLETED_YET_QUEUED, "completed", id="completed, and yet in the queue"),
         pytest.param(QUEUED, "queued", id="never claimed"),
-        pytest.param(ONLY_IN_CENSUS, "queued", id="known only to the final snapshot"),
+        pytest.param(ONLY_IN_SNAPSHOT, "queued", id="known only to the final snapshot"),
         pytest.param(CLAIMED, "claimed", id="claimed to the end"),
         pytest.param(DIED_BEFORE_WORK, "lost", id="gone with a worker that died before the work"),
         pytest.param(FAILED_AND_GONE, "lost", id="failed, and dropped by the queue"),
@@ -82,16 +80,12 @@ def test_a_job_has_its_times_and_its_latency_counts_from_when_it_was_intended(jo
         (DIED_BEFORE_WORK, 1, 1, 0, 0, "worker-dead"),
     ],
 )
-def test_moves_are_counted(
+def test_operations_are_counted(
     jobs: pd.DataFrame, job: int, claims: int, executions: int, completions: int, failures: int, last_process: str
 ) -> None:
     row = jobs.loc[job]
     assert (row.claims, row.executions, row.completions, row.failures) == (claims, executions, completions, failures)
     assert row.last_process == last_process
-
-
-def test_a_claim_that_was_released_is_no_execution(jobs: pd.DataFrame) -> None:
-    assert (jobs.claims[RELEASED], jobs.executions[RELEASED]) == (2, 1)
 
 
 def test_a_lost_race_is_no_claim(jobs: pd.DataFrame) -> None:
@@ -101,28 +95,28 @@ def test_a_lost_race_is_no_claim(jobs: pd.DataFrame) -> None:
 def test_conservation_counts_every_job_once_by_state_and_once_by_origin(tables: Tables) -> None:
     conservation = tables("conservation").set_index("state")
     assert conservation.jobs.to_dict() == {
-        "completed": 7,
+        "completed": 6,
         "queued": 2,
         "claimed": 1,
         "completed_unrecorded": 2,
         "lost": 3,
-        "enqueued": 11,
+        "enqueued": 10,
         "left_over": 2,
         "unexpected": 2,
         "held_after_completion": 1,
     }
     assert list(conservation.examples["lost"]) == [DIED_BEFORE_WORK, FAILED_AND_GONE, LEFT_OVER_AND_GONE]
     assert list(conservation.examples["held_after_completion"]) == [COMPLETED_YET_QUEUED]
-    assert list(conservation.examples["unexpected"]) == [ONLY_IN_CENSUS, NOBODY_ENQUEUED]
+    assert list(conservation.examples["unexpected"]) == [ONLY_IN_SNAPSHOT, NOBODY_ENQUEUED]
 
 
-def test_what_calls_raised_is_counted_by_kind_and_move(tables: Tables) -> None:
+def test_what_calls_raised_is_counted_by_kind_and_operation(tables: Tables) -> None:
     (error,) = tables("errors").to_dict("records")
     assert error == {
         "phase": "baseline",
         "process": "worker-1",
         "event": "error",
         "kind": "OperationalError",
-        "move": "complete",
+        "operation": "complete",
         "count": 1,
     }

@@ -150,7 +150,7 @@ EMPTY = {
     "rounds": ["round", "jobs"],
     "overdue": ["kind", "jobs", "examples", "longest_s"],
     "waiting": ["rule", "jobs", "claimed", "broken", "examples"],
-    "errors": ["phase", "process", "event", "kind", "move", "count"],
+    "errors": ["phase", "process", "event", "kind", "operation", "count"],
 }
 
 

@@ -10,29 +10,70 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.records.events import EVENT_COLUMNS, Event, EventLog
-
-
-def read_rows(path: Path) -> list[list[str]]:
-    return [line.split(",") for line in path.read_text().splitlines()]
+from stallbench.records.events import EVENT_NUMBERS, Event, EventLog, format_error, parse_event, read_events, split_error
 
 
 def test_a_record_has_the_declared_columns_in_their_order(tmp_path: Path) -> None:
     with EventLog(tmp_path / "worker-1.csv", "worker-1") as log:
         log.write(Event.CLAIMED, job_id=7, attempt=1, duration_ns=1500)
-    (row,) = read_rows(tmp_path / "worker-1.csv")
-    record = dict(zip(EVENT_COLUMNS, row, strict=True))
-    assert record["process"] == "worker-1"
-    assert record["event"] == "claimed"
-    assert (record["job_id"], record["attempt"], record["duration_ns"]) == ("7", "1", "1500")
-    assert record["intended_ns"] == ""
-    assert int(record["t_ns"]) > int(record["mono_ns"])
+    (record,) = read_events(tmp_path / "worker-1.csv")
+    assert (record.process, record.event) == ("worker-1", Event.CLAIMED)
+    assert (record.job_id, record.attempt, record.duration_ns) == (7, 1, 1500)
+    assert record.intended_ns is None
+    assert record.t_ns > record.mono_ns
+
+
+def test_whole_numbers_are_declared_by_their_type() -> None:
+    assert EVENT_NUMBERS == ("t_ns", "mono_ns", "job_id", "attempt", "intended_ns", "duration_ns")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "1,2,worker-1,claimed,7,1,,1500",
+        "1,2,worker-1,claimed,7,1,,1500,detail,more",
+        "1,2,worker-1,stolen,7,1,,1500,",
+        "1,2,worker-1,claimed,seven,1,,1500,",
+    ],
+)
+def test_a_torn_line_is_no_record(line: str) -> None:
+    assert parse_event(line) is None
+
+
+def test_a_line_is_read_when_its_end_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text("1,1,p,claimed,1,1,,5,\n2,2,p,completed,1,1,,5,")
+    assert [record.event for record in read_events(path)] == [Event.CLAIMED]
+
+
+def test_the_tail_of_a_log_begins_with_a_whole_line(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    lines = [f"{n},1,p,completed,{n},1,,5,\n" for n in range(10, 20)]
+    path.write_text("".join(lines))
+    assert [record.job_id for record in read_events(path, tail_bytes=2 * len(lines[0]) + 3)] == [18, 19]
+
+
+def test_a_log_that_was_never_opened_has_no_records(tmp_path: Path) -> None:
+    assert list(read_events(tmp_path / "none.csv")) == []
+
+
+@pytest.mark.parametrize(
+    ("detail", "parts"),
+    [
+        (format_error("40P01", "claim", "deadlock detected"), ("40P01", "claim")),
+        ("ConnectionError: gone", ("ConnectionError", "")),
+        ("", ("", "")),
+    ],
+)
+def test_the_detail_of_an_error_begins_with_its_code_and_operation(detail: str, parts: tuple[str, str]) -> None:
+    assert split_error(detail) == parts
 
 
 def test_a_record_is_in_the_file_before_the_log_is_closed(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "p.csv", "p")
     log.write(Event.EMPTY)
-    assert len(read_rows(tmp_path / "p.csv")) == 1
+    assert len(list(read_events(tmp_path / "p.csv"))) == 1
     log.close()
 
 
@@ -40,16 +81,15 @@ def test_a_log_is_continued_and_never_overwritten(tmp_path: Path) -> None:
     for _ in range(2):
         with EventLog(tmp_path / "p.csv", "p") as log:
             log.write(Event.EMPTY)
-    assert len(read_rows(tmp_path / "p.csv")) == 2
+    assert len(list(read_events(tmp_path / "p.csv"))) == 2
 
 
 def test_a_detail_cannot_break_the_line_or_its_columns(tmp_path: Path) -> None:
     with EventLog(tmp_path / "p.csv", "p") as log:
         log.write(Event.ERROR, detail='40P01 in claim: a, "b"\nDETAIL: c\r' + "x" * 5000)
-    (row,) = read_rows(tmp_path / "p.csv")
-    assert len(row) == len(EVENT_COLUMNS)
-    assert row[-1].startswith("40P01 in claim: a; 'b' DETAIL: c")
-    assert len(row[-1]) <= 500
+    (record,) = read_events(tmp_path / "p.csv")
+    assert record.detail.startswith("40P01 in claim: a; 'b' DETAIL: c")
+    assert len(record.detail) <= 500
 
 
 def test_nothing_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
@@ -68,7 +108,7 @@ def test_nothing_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
     writer.wait()
     writer.stdin.close()
     writer.stdout.close()
-    assert [row[4] for row in read_rows(path)] == [str(n) for n in range(1000)]
+    assert [record.job_id for record in read_events(path)] == list(range(1000))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

@@ -11,7 +11,6 @@ from stallbench.comparison.plan import make_plan
 from stallbench.comparison.record import begin_comparison
 from stallbench.comparison.report import format_command
 from stallbench.errors import NotCarriedOutError
-from stallbench.records.events import EVENT_COLUMNS
 from stallbench.run.capacity import read_capacity, with_measured_load
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.file import read_scenario
@@ -27,12 +26,11 @@ START_NS = 1_795_000_000_000_000_000
 
 def log(path: Path, worker: int, completed_s: Iterable[float], *, empty_s: Iterable[float] = ()) -> None:
     """Write a worker's log: it claims at 0 s, and completes or finds nothing at the seconds that are given."""
-    moves = [(0.0, "claimed"), *((at, "completed") for at in completed_s), *((at, "empty") for at in empty_s)]
-    rows = [[str(START_NS + int(at * 1e9)), "0", f"worker-{worker}", event] for at, event in sorted(moves)]
-    padding = ["0"] * (len(EVENT_COLUMNS) - 4)
+    operations = [(0.0, "claimed"), *((at, "completed") for at in completed_s), *((at, "empty") for at in empty_s)]
+    lines = [f"{START_NS + int(at * 1e9)},0,worker-{worker},{event},0,0,0,0,0\n" for at, event in sorted(operations)]
     events = RunFolder(path).events
     events.mkdir(exist_ok=True)
-    (events / f"worker-{worker}.csv").write_text("".join(",".join([*row, *padding]) + "\n" for row in rows))
+    (events / f"worker-{worker}.csv").write_text("".join(lines))
 
 
 def every(step_s: float, until_s: float = 4.0) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sqlite3
 import threading
 import time
@@ -16,7 +15,7 @@ from producers.producer import Producer, ProducerDocument
 from stallbench.processes.role import Stop
 from stallbench.queues import Backlog, Claim, ClaimExpiredError, NewJob, Promise, Queue, QueueOptions
 from stallbench.records.endpoint import Endpoint
-from stallbench.records.events import EVENT_COLUMNS, EventLog
+from stallbench.records.events import EventLog, read_events
 from workers.worker import Worker, WorkerDocument
 
 BROKEN = sqlite3.OperationalError("broken")
@@ -115,9 +114,7 @@ def run(opened: list[FailingQueue], tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
             threading.Thread(target=stop_when_seen, daemon=True).start()
             role.run()
-        with path.open(newline="") as file:
-            rows = [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in csv.reader(file)]
-        return [(row["event"], row["detail"]) for row in rows]
+        return [(str(record.event), record.detail) for record in read_events(path)]
 
     return run_until
 
