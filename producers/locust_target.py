@@ -12,6 +12,7 @@ from pydantic import Field
 
 from producers.enqueuer import EnqueuerDocument
 from stallbench.external.registration import join_run_folder, read_join_instructions, watch_for_stop
+from stallbench.faults import find_faults
 from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.role import Stop
 from stallbench.queues import find_queue
@@ -107,7 +108,7 @@ class ScenarioAlone(Target):
         begin_s = 0.0
         for phase in scenario.phases:
             for fault in phase.faults:
-                if fault.kind == "burst":
+                if find_faults()[fault.kind].adds_load:
                     for_s = phase.duration_s - fault.after_s if fault.for_s is None else fault.for_s
                     from_s = begin_s + fault.after_s
                     self._bursts.append((from_s, from_s + for_s, float(fault.options.get("rate", 0))))

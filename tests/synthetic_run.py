@@ -82,8 +82,7 @@ class SyntheticRun:
             },
             "servers": [],
             "phases": _plan_phases(phases or {"baseline": 10.0}, warm_up),
-            "longrunners": [],
-            "faults": [],
+            "injections": [],
             "notes": [],
         }
         self.process(PRODUCER)
@@ -103,10 +102,11 @@ class SyntheticRun:
         return self
 
     def longrunner(self, name: str, *, phase: str, from_s: float, to_s: float | None, on: str = "primary", **more: Any) -> Self:
-        """Add a longrunner that is proven to hold at ``from_s`` and gone at ``to_s``; ``more`` replaces any key of its record."""
-        self.record["longrunners"].append(
+        """Add a longrunner that is verified to hold at ``from_s`` and gone at ``to_s``; ``more`` replaces any key of its record."""
+        self.record["injections"].append(
             {
                 "name": name,
+                "category": "longrunner",
                 "kind": name.rpartition("-")[0],
                 "on": on,
                 "phase": phase,
@@ -116,7 +116,7 @@ class SyntheticRun:
                 "end_ns": None if to_s is None else at_ns(to_s),
                 "verified_gone_ns": None if to_s is None else at_ns(to_s),
                 "evidence": {},
-                "held": to_s is not None,
+                "active_to_end": to_s is not None,
                 **more,
             }
         )

@@ -39,9 +39,9 @@ const stallbenchCharts = (function () {
       }
     });
     ctx.fillStyle = colour("held");
-    data.faults.forEach((fault) => {
-      const from = u.valToPos(fault.from_s, "x", true);
-      const to = u.valToPos(fault.to_s === null ? end : fault.to_s, "x", true);
+    data.bands.forEach((band) => {
+      const from = u.valToPos(band.from_s, "x", true);
+      const to = u.valToPos(band.to_s === null ? end : band.to_s, "x", true);
       ctx.fillRect(from, bbox.top, to - from, bbox.height);
     });
     ctx.restore();

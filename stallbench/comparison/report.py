@@ -24,7 +24,7 @@ from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Compared
 from stallbench.comparison.statistics import FEWEST_ROUNDS, LEVEL
 from stallbench.report import open_template
-from stallbench.report.charts import as_script_data, cut_windows, list_faults, list_phases
+from stallbench.report.charts import as_script_data, cut_windows, list_injections, list_phases
 from stallbench.run.record import read_record
 from stallbench.scenario.model import CONTROL
 from stallbench.verdicts.check import RunTables
@@ -139,10 +139,10 @@ def _read_host(folder: ComparisonFolder, record: ComparisonRecord) -> dict[str, 
 
 
 def _read_curves(record: ComparisonRecord, runs: Path) -> dict[str, Any]:
-    """Return what the charts draw, for JSON: ``t_s``, ``variants``, ``columns`` (by name, then variant), ``phases`` and ``faults``.
+    """Return what the charts draw, for JSON: ``t_s``, ``variants``, ``columns`` (by name, then variant), ``phases`` and ``bands``.
 
     Each variant has one curve: the median of its runs at each second. ``runs``: where the folders of the runs are; runs without a folder
-    are left out. The bands behind the curves, ``phases`` and ``faults``, are those of the first run of the first variant that has one.
+    are left out. The bands behind the curves, ``phases`` and ``bands``, are those of the first run of the first variant that has one.
     """
     by_variant: dict[str, list[RunTables]] = {name: [] for name in record.names}
     for run in record.runs:
@@ -158,7 +158,7 @@ def _read_curves(record: ComparisonRecord, runs: Path) -> dict[str, Any]:
         "variants": record.names,
         "columns": {column: {name: _as_list(frame[column].reindex(t_s)) for name, frame in medians.items()} for column in CURVES},
         "phases": list_phases(first.record) if first else [],
-        "faults": list_faults(first) if first else [],
+        "bands": list_injections(first) if first else [],
     }
 
 

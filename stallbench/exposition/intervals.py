@@ -1,10 +1,12 @@
-"""The stretches of a run that curves are read against: its phases, and what was wrong in them."""
+"""The intervals of a run that curves are read against: its phases, and the injections in them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from stallbench.injection.record import InjectionRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +21,7 @@ class Interval:
     on: str
     """Server or other target; empty for a phase."""
     start_ns: int
-    """Wall clock; of a longrunner or fault when it was proven to be in force."""
+    """Wall clock; of a longrunner or fault when it was verified to be active."""
     end_ns: int | None
     """None while it goes on."""
 
@@ -31,11 +33,9 @@ class Interval:
         return f"{self.name} on {self.on}" if self.on else self.name
 
 
-def read_intervals(
-    phases: Sequence[Mapping[str, Any]], longrunners: Sequence[Mapping[str, Any]], faults: Sequence[Mapping[str, Any]]
-) -> list[Interval]:
-    """Return what has begun, from the lists of ``run.json``."""
-    found = [
+def read_intervals(phases: Sequence[Mapping[str, Any]], injections: Sequence[InjectionRecord]) -> list[Interval]:
+    """Return the phases that have begun, then the injections of a phase that have been verified to be active."""
+    of_phases = [
         Interval(
             what="phase",
             name=phase["name"],
@@ -47,17 +47,16 @@ def read_intervals(
         for phase in phases
         if phase["start_ns"] is not None
     ]
-    for what, records in (("longrunner", longrunners), ("fault", faults)):
-        found += [
-            Interval(
-                what=what,
-                name=record["name"],
-                kind=record["kind"],
-                on=record["on"] or "",
-                start_ns=record["verified_ns"],
-                end_ns=record["end_ns"],
-            )
-            for record in records
-            if record["verified_ns"] is not None
-        ]
-    return found
+    of_injections = [
+        Interval(
+            what=injection.category,
+            name=injection.name,
+            kind=injection.kind,
+            on=injection.on,
+            start_ns=injection.verified_ns,
+            end_ns=injection.end_ns,
+        )
+        for injection in injections
+        if injection.phase is not None and injection.verified_ns is not None
+    ]
+    return [*of_phases, *of_injections]

@@ -22,6 +22,7 @@ class Burst(Fault[BurstOptions]):
     kind = "burst"
     summary = "one producer more enqueues a heap of jobs at once, or so many a second, on top of the usual load"
     source = "campaigns, imports, a nightly job that enqueues one for each user; load beyond what workers can do"
+    adds_load = True
     places = ("producer",)
     options_type = BurstOptions
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from stallbench.engines import ENGINES, Engine
 from stallbench.engines.error_kinds import ErrorKind
-from stallbench.processes.supervisor import Supervisor
-from stallbench.run.folder import RunFolder
-from stallbench.run.load import Load
-from stallbench.servers.cluster import Cluster
+from stallbench.injection.context import InjectionContext
 
 FaultTarget = Literal["server", "primary", "replica", "link", "worker", "producer", "scheduler"]
 """Where a fault strikes. ``server``: one, by its name, or the way of clients to it. ``primary``, ``replica``: a server that is one.
@@ -28,24 +21,6 @@ class FaultOptions(BaseModel):
     """Options of a kind, as the scenario gives them. Subclass, with a description on every field."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultContext:
-    """What a fault can reach."""
-
-    cluster: Cluster
-    load: Load
-    processes: Supervisor
-    queue: Mapping[str, Any]
-    """The queue's part of ``run.json``: its ``kind``, ``options``, ``tables``, ``indexes``."""
-    folder: RunFolder
-    scratch: Path
-    """Folder for what a server of its own needs, gone with the run."""
-    random: random.Random
-    """Seeded by the run."""
-    note: Callable[[str], None]
-    """Adds a sentence that the report must show."""
 
 
 OptionsT = TypeVar("OptionsT", bound=FaultOptions)
@@ -70,13 +45,15 @@ class Fault(ABC, Generic[OptionsT]):
     """Whether it may strike servers that the bench did not start. ``if allowed``: others on the same server feel it."""
     ends_server: ClassVar[bool] = False
     """Whether a server does not live through it: what is looked at over many faults, as in a soak, would begin anew each time."""
+    adds_load: ClassVar[bool] = False
+    """Whether it enqueues jobs on top of the scenario's load; its evidence then has ``at_once`` (jobs) and ``rate`` (jobs a second)."""
     needs_of_database: ClassVar[tuple[str, str] | None] = None
     """A key of ``database`` without which it cannot strike, and what it may be, in words."""
     explains_errors: ClassVar[frozenset[ErrorKind]] = frozenset()
     """The kinds of errors that clients may meet because of it. A run fails on errors of any other kind, also while the fault is active."""
     options_type: ClassVar[type[FaultOptions]] = FaultOptions
 
-    def __init__(self, name: str, on: str, options: OptionsT, context: FaultContext) -> None:
+    def __init__(self, name: str, on: str, options: OptionsT, context: InjectionContext) -> None:
         """Prepare; nothing goes wrong yet. ``name``: of this fault in the records. ``on``: where, as the scenario says."""
         self.name = name
         self.on = on

@@ -13,6 +13,7 @@ from scipy import stats
 
 from stallbench.errors import BadInputError
 from stallbench.forecast.measured import find_falling_behind
+from stallbench.injection.record import read_injections
 from stallbench.pipeline.failures import NoTableError
 from stallbench.verdicts.check import RunTables
 
@@ -111,9 +112,9 @@ def observe(run: RunTables) -> Observed:
 def _find_longest_hold(record: Mapping[str, Any]) -> tuple[str, int, int]:
     """Return a longrunner's name, and from when (proven) to when it held."""
     holds = [
-        (runner["name"], int(runner["verified_ns"]), int(runner["end_ns"]))
-        for runner in record["longrunners"]
-        if runner["verified_ns"] and runner["end_ns"] and runner["held"]
+        (longrunner.name, longrunner.verified_ns, longrunner.end_ns)
+        for longrunner in read_injections(record, "longrunner")
+        if longrunner.verified_ns and longrunner.end_ns and longrunner.active_to_end
     ]
     if not holds:
         raise BadInputError(
@@ -154,7 +155,7 @@ def _read_last(values: pd.Series[float]) -> float | None:
 
 def _read_baseline(run: RunTables, measure: str, statistic: str) -> float | None:
     first = next((phase["name"] for phase in run.record["phases"] if phase["measured"]), None)
-    if first is None or any(runner["phase"] == first for runner in run.record["longrunners"]):
+    if first is None or any(longrunner.phase == first for longrunner in read_injections(run.record, "longrunner")):
         return None
     return run.metric(measure, statistic, first)
 
@@ -168,9 +169,9 @@ def _note(record: Mapping[str, Any], busy_percent: float | None, from_ns: int, t
     if record["status"] != "completed":
         notes.append(f"the run is {record['status']}, not completed")
     over = [
-        fault["name"]
-        for fault in record["faults"]
-        if fault["start_ns"] and fault["start_ns"] < to_ns and (fault["end_ns"] or to_ns) > from_ns
+        fault.name
+        for fault in read_injections(record, "fault")
+        if fault.start_ns and fault.start_ns < to_ns and (fault.end_ns or to_ns) > from_ns
     ]
     if over:
         notes.append(f"while the horizon was held, {', '.join(over)} disturbed the run: the fit has that in it")

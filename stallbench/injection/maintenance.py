@@ -1,100 +1,98 @@
-"""The maintenance of a run: its processes, and what they say they did."""
+"""Maintenance as an injection: a process that works on a server for as long as there is load, and what it reports."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from stallbench.injection.context import InjectionContext
+from stallbench.injection.injection import Injection
+from stallbench.injection.record import InjectionLogEntry, InjectionRecord
+from stallbench.maintenance import find_maintenance_kinds
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Supervisor
-from stallbench.run.folder import RunFolder
 from stallbench.scenario.model import MaintenanceChoice
-from stallbench.servers.cluster import Cluster
 
 _READY_S = 30.0
-_STOP_S = 15.0
-_ROLE = "maintenance"
+_END_S = 15.0
 
 
-@dataclass(slots=True, kw_only=True)
-class _Kept:
-    """One of them, and what is known of it; the fields are those of ``run.json``."""
+class MaintenanceInjection(Injection):
+    """One process of ``stallbench.maintenance``."""
 
-    name: str
-    choice: MaintenanceChoice
-    process: Process
-    turns: int = 0
-    took_s: float = 0.0
-    did: list[dict[str, Any]] = field(default_factory=list)
-    errors: list[dict[str, Any]] = field(default_factory=list)
-
-    def hear(self) -> None:
-        """Take in what it has said."""
-        for message in self.process.messages():
-            turn = message.get("turn")
-            if turn is not None:
-                self.turns += 1
-                self.took_s += turn["took_s"]
-                self.did += [{"t_ns": turn["t_ns"], "what": what} for what in turn["did"]]
-                if turn["error"]:
-                    self.errors.append({"t_ns": turn["t_ns"], "what": turn["error"]})
-
-    def record(self) -> dict[str, Any]:
-        """Return its part of ``run.json``."""
-        self.hear()
-        return {
-            "name": self.name,
-            "kind": self.choice.kind,
-            "on": self.choice.on,
-            "options": self.choice.options,
-            "start_ns": self.process.start_ns,
-            "end_ns": self.process.end_ns,
-            "turns": self.turns,
-            "took_s": round(self.took_s, 3),
-            "did": self.did,
-            "errors": self.errors,
-        }
-
-
-class Upkeep:
-    """All maintenance of a run; it goes on for as long as there is load."""
-
-    def __init__(self, cluster: Cluster, queue: Mapping[str, Any], *, processes: Supervisor, folder: RunFolder) -> None:
-        """Prepare; nothing is started. ``queue``: its part of ``run.json``."""
-        self._cluster = cluster
-        self._queue = queue
-        self._processes = processes
-        self._folder = folder
-        self._all: list[_Kept] = []
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return all of it for ``run.json``."""
-        return [kept.record() for kept in self._all]
-
-    def start(self, choices: tuple[MaintenanceChoice, ...]) -> None:
-        """Start what a scenario asks for, and wait until each is connected."""
-        for choice in choices:
-            name = f"{choice.kind}-{1 + sum(kept.choice.kind == choice.kind for kept in self._all)}"
-            process = self._processes.start(
-                name,
-                _ROLE,
-                [sys.executable, "-m", "stallbench.maintenance"],
-                document={
-                    "name": name,
-                    "kind": choice.kind,
-                    "endpoint": self._cluster.server(choice.on).direct.with_password(),
-                    "options": choice.options,
-                    "tables": self._queue["tables"],
-                },
-                log=self._folder.logs / f"{name}.log",
-                ready=True,
+    def __init__(self, name: str, choice: MaintenanceChoice, *, context: InjectionContext) -> None:
+        """Plan the maintenance that a scenario chooses."""
+        super().__init__(
+            InjectionRecord(
+                name=name,
+                category="maintenance",
+                kind=choice.kind,
+                on=choice.on,
+                options=choice.options,
+                planned_start_s=0.0,
+                iterations=0,
+                busy_s=0.0,
             )
-            self._all.append(_Kept(name=name, choice=choice, process=process))
-        for kept in self._all:
-            kept.process.wait_ready(_READY_S)
+        )
+        self._context = context
+        self._process: Process | None = None
 
-    def stop(self) -> None:
-        """Let each finish its turn; what takes longer than a moment is killed, and its server breaks it off."""
-        self._processes.stop(self._processes.of_role(_ROLE), _STOP_S)
+    def describe_effect(self) -> str:
+        """Return the summary of its kind."""
+        return find_maintenance_kinds()[self.record.kind].summary
+
+    def begin(self) -> None:
+        """Start the process."""
+        self._process = self._context.processes.start(
+            self.record.name,
+            "maintenance",
+            [sys.executable, "-m", "stallbench.maintenance"],
+            document={
+                "name": self.record.name,
+                "kind": self.record.kind,
+                "endpoint": self._context.cluster.server(self.record.on).direct.with_password(),
+                "options": self.record.options,
+                "tables": self._context.queue["tables"],
+            },
+            log=self._context.folder.logs / f"{self.record.name}.log",
+            ready=True,
+        )
+
+    def verify(self) -> dict[str, Any]:
+        """Wait until the process is connected to its server."""
+        assert self._process is not None
+        self._process.wait_ready(_READY_S)
+        return {"pid": self._process.pid}
+
+    def keep_up(self) -> None:
+        """Read what it has reported."""
+        self._read_reports()
+
+    def find_lapse(self) -> str | None:
+        """Look whether the process still runs."""
+        assert self._process is not None
+        return None if self._process.poll() is None else f"its process {self._process.describe_end()}"
+
+    def end(self) -> None:
+        """Let it finish its iteration; if that takes too long, kill it, and the server cancels what it was doing."""
+        if self._process is not None:
+            self._process.stop(_END_S)
+
+    def verify_gone(self) -> dict[str, Any]:
+        """Read the last reports; the process has ended."""
+        self._read_reports()
+        return {} if self._process is None else {"exit_code": self._process.exit_code}
+
+    def _read_reports(self) -> None:
+        if self._process is None:
+            return
+        for message in self._process.messages():
+            if report := message.get("iteration"):
+                assert self.record.iterations is not None
+                assert self.record.busy_s is not None
+                t_ns, error = report["t_ns"], report["error"]
+                self.update(
+                    iterations=self.record.iterations + 1,
+                    busy_s=round(self.record.busy_s + report["busy_s"], 3),
+                    actions=(*self.record.actions, *(InjectionLogEntry(t_ns=t_ns, what=what) for what in report["actions"])),
+                    errors=(*self.record.errors, *([InjectionLogEntry(t_ns=t_ns, what=error)] if error else [])),
+                )

@@ -1,6 +1,6 @@
-"""``python -m stallbench.maintenance [document.json]``: one kind of maintenance, a turn every so often until SIGTERM.
+"""``python -m stallbench.maintenance [document.json]``: one maintenance task, repeated until SIGTERM.
 
-It says ``{"turn": {...}}`` after each turn, with what it did, or the error that it met.
+It prints ``{"iteration": {...}}`` after each iteration, with the actions it took and the error it met, if any.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stallbench.processes.role import Stop, read_document, run_role, send_messag
 
 
 def main() -> None:
-    """Take turns until asked to stop; an error is said, and the next turn is on a new connection."""
+    """Repeat the task until asked to stop; an error is reported, and the next iteration uses a new connection."""
     document = read_document(TaskDocument, sys.argv[1:])
     kind = find_maintenance_kinds()[document.kind]
     options = kind.options_type.model_validate(document.options)
@@ -31,15 +31,16 @@ def main() -> None:
     send_message(ready={})
     while not stop.asked:
         began_s, began_ns = time.monotonic(), time.time_ns()
-        did: list[str] = []
-        error_told = ""
+        actions: list[str] = []
+        error_text = ""
         try:
-            did.extend(task.turn(connection))
+            actions.extend(task.iterate(connection))
         except driver.errors as error:
-            error_told = f"{driver.code(error)}: {driver.describe(error)}"
+            error_text = f"{driver.code(error)}: {driver.describe(error)}"
             driver.close(connection)
             connection = reconnect(open_connection, stop)
-        send_message(turn={"t_ns": began_ns, "took_s": round(time.monotonic() - began_s, 3), "did": did, "error": error_told})
+        busy_s = round(time.monotonic() - began_s, 3)
+        send_message(iteration={"t_ns": began_ns, "busy_s": busy_s, "actions": actions, "error": error_text})
         stop.wait(options.every_s)
     driver.close(connection)
 

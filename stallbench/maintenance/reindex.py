@@ -28,7 +28,7 @@ class Reindex(Task[TaskOptions]):
     source = "PostgreSQL's documentation of routine reindexing; pg_cron or a job of one's own"
     engines = frozenset({"postgres"})
 
-    def turn(self, connection: Any) -> Iterator[str]:
+    def iterate(self, connection: Any) -> Iterator[str]:
         """Rebuild them all, after removing what an attempt that was broken off has left."""
         tables = list(self.document.tables)
         for (index,) in connection.execute(_INVALID, (tables,)).fetchall():

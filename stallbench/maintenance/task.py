@@ -1,4 +1,4 @@
-"""What every kind of maintenance is: a turn, again and again, and what each turn did."""
+"""What every kind of maintenance shares: a task that is repeated, and the actions of each iteration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TaskOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    every_s: Duration = Field(default=5.0, alias="every", gt=0, le=86_400, description="pause between two turns")
+    every_s: Duration = Field(default=5.0, alias="every", gt=0, le=86_400, description="pause between two iterations")
 
 
 class TaskDocument(BaseModel):
@@ -60,5 +60,5 @@ class Task(ABC, Generic[OptionsT]):
         self.options = options
 
     @abstractmethod
-    def turn(self, connection: Any) -> Iterator[str]:
-        """Do it once; yields, as soon as each is done, what was done, in words. Raises an error of the engine's driver."""
+    def iterate(self, connection: Any) -> Iterator[str]:
+        """Run the task once; yield a description of each action as soon as it is done. Raises an error of the engine's driver."""

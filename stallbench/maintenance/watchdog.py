@@ -52,7 +52,7 @@ class Watchdog(Task[WatchdogOptions]):
     on_external = "never"
     options_type = WatchdogOptions
 
-    def turn(self, connection: Any) -> Iterator[str]:
+    def iterate(self, connection: Any) -> Iterator[str]:
         """Look once, and end what is too old."""
         is_postgres = self.document.endpoint.engine == "postgres"
         look, end = (_OF_POSTGRES, _END_ON_POSTGRES) if is_postgres else (_OF_INNODB, _END_ON_INNODB)

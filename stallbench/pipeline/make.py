@@ -24,7 +24,7 @@ from stallbench.pipeline.duplicates import (
 from stallbench.pipeline.failures import PipelineError, RunFolderError, explain
 from stallbench.pipeline.frames import make_rows
 from stallbench.pipeline.holders import make_holders
-from stallbench.pipeline.injections import make_faults
+from stallbench.pipeline.injections import make_injections
 from stallbench.pipeline.jobs import make_jobs
 from stallbench.pipeline.measurements import (
     keep_silent_times,
@@ -88,7 +88,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             rows=records.event_count // 4,
         )
         writing.start("torn", lambda: make_torn(spark, records))
-        writing.start("faults", lambda: make_faults(spark, facts, axis))
+        writing.start("injections", lambda: make_injections(spark, facts, axis))
         writing.start("errors", lambda: make_errors(events, axis))
         writing.start("holders", lambda: make_holders(samples, facts, axis))
         writing.start("stuck_clients", lambda: make_stuck_clients(samples, facts, axis))

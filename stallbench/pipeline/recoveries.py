@@ -118,10 +118,10 @@ def _list_ended(facts: RunFacts, axis: TimeAxis) -> list[_Ended]:
     starts_ns = [start_ns for start_ns, _ in begun]
     ended = []
     for start_ns, fault in begun:
-        end_ns = fault.verified_gone_ns or fault.end_ns
-        if end_ns is not None:
+        if fault.end_ns is not None:
+            end_ns = fault.verified_gone_ns or fault.end_ns
             until_ns = min((other for other in starts_ns if other > end_ns), default=axis.last_ns + 1)
-            ended.append(_Ended(name=fault.name, phase=fault.phase, start_ns=start_ns, end_ns=end_ns, until_ns=until_ns))
+            ended.append(_Ended(name=fault.name, phase=fault.phase or "", start_ns=start_ns, end_ns=end_ns, until_ns=until_ns))
     return ended
 
 

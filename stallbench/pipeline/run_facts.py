@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from stallbench.injection.record import InjectionRecord
 from stallbench.pipeline.failures import RunFolderError
 
 FORMAT = 1
@@ -36,22 +37,6 @@ class ProcessEnd(_Part):
     role: str
     end_ns: int | None = None
     exit_code: int | None = None
-
-
-class Disturbance(_Part):
-    """A longrunner or a fault."""
-
-    name: str
-    kind: str
-    on: str = ""
-    phase: str
-    planned_start_s: float | None = None
-    start_ns: int | None = None
-    verified_ns: int | None = None
-    end_ns: int | None = None
-    verified_gone_ns: int | None = None
-    held: bool | None = None
-    evidence: dict[str, Any] | None = None
 
 
 class QueueFacts(_Part):
@@ -90,9 +75,18 @@ class RunFacts(_Part):
     queue: QueueFacts
     scenario: ScenarioFacts = ScenarioFacts()
     phases: tuple[Phase, ...] = ()
-    longrunners: tuple[Disturbance, ...] = ()
-    faults: tuple[Disturbance, ...] = ()
+    injections: tuple[InjectionRecord, ...] = ()
     processes: tuple[ProcessEnd, ...] = ()
+
+    @property
+    def faults(self) -> tuple[InjectionRecord, ...]:
+        """The injections that are faults."""
+        return tuple(injection for injection in self.injections if injection.category == "fault")
+
+    @property
+    def longrunners(self) -> tuple[InjectionRecord, ...]:
+        """The injections that are longrunners."""
+        return tuple(injection for injection in self.injections if injection.category == "longrunner")
 
     @property
     def started_phases(self) -> tuple[Phase, ...]:

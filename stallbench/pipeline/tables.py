@@ -50,9 +50,9 @@ TABLES = {
     "vacuum_waits": (
         "table string, from_s double, to_s double, waited_s double, starved_s double, workers int, busy_with string"
     ),
-    "faults": (
-        "name string, kind string, target string, phase string, planned_start_s double, start_ns long, verified_ns long, end_ns long, "
-        "from_s double, to_s double, held boolean"
+    "injections": (
+        "name string, category string, kind string, target string, phase string, planned_start_s double, start_ns long, "
+        "verified_ns long, end_ns long, from_s double, to_s double, active_to_end boolean"
     ),
     "recoveries": (
         "fault string, phase string, end_s double, to_first_completion_s double, to_rate_s double, to_empty_backlog_s double, "
@@ -80,7 +80,7 @@ _ORDER = {
     "holders": ["from_ns", "server", "holder"],
     "stuck_clients": ["from_s", "session"],
     "vacuum_waits": ["from_s", "table"],
-    "faults": ["start_ns", "name"],
+    "injections": ["start_ns", "name"],
     "recoveries": ["end_s", "fault"],
     "errors": ["phase", "process", "kind", "operation"],
     "torn": ["file"],

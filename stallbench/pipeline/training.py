@@ -21,7 +21,16 @@ _RECORD = {
     "status": "completed",
     "queue": {"promise": "at_least_once"},
     "phases": [{"name": "training", "measured": True, "start_ns": _T_NS, "end_ns": 5 * _T_NS}],
-    "longrunners": [{"name": "idle_writer-1", "kind": "idle_writer", "on": "primary", "phase": "training", "start_ns": _T_NS}],
+    "injections": [
+        {
+            "name": "idle_writer-1",
+            "category": "longrunner",
+            "kind": "idle_writer",
+            "on": "primary",
+            "phase": "training",
+            "start_ns": _T_NS,
+        }
+    ],
     "processes": [{"name": "worker-1", "role": "worker", "end_ns": 5 * _T_NS, "exit_code": 0}],
 }
 _MOVES = ("claimed", "worked", "completed", "claimed", "failed")

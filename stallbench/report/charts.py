@@ -51,11 +51,15 @@ def list_phases(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def list_faults(run: RunTables) -> list[dict[str, Any]]:
-    """Return what held the database back, for the bands of a chart: ``name``, ``target``, ``from_s``, ``to_s``, each none if unknown."""
+def list_injections(run: RunTables) -> list[dict[str, Any]]:
+    """Return the injections of each phase, for the bands of a chart: ``name``, ``target``, ``from_s``, ``to_s``, each none if unknown.
+
+    Maintenance, which lasts for the whole run, has no band.
+    """
+    injections = run["injections"]
     return [
         {key: None if pd.isna(row[key]) else row[key] for key in ("name", "target", "from_s", "to_s")}
-        for row in run["faults"].to_dict("records")
+        for row in injections[injections["phase"].notna()].to_dict("records")
     ]
 
 
@@ -75,7 +79,7 @@ def make_chart_data(run: RunTables, verdict: Verdict) -> str:
         "t_s": [int(t) for t in windows["t_s"].iloc[::step]],
         "columns": columns,
         "phases": list_phases(run.record),
-        "faults": list_faults(run),
+        "bands": list_injections(run),
         "holders": [
             {"name": stay.name, "server": stay.server, "from_s": stay.from_s, "to_s": stay.to_s, "about": stay.description}
             for stay in sorted(verdict.attribution.holders, key=lambda stay: stay.from_s)[:_MOST_BARS]

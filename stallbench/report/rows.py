@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from stallbench.injection.record import read_injections
 from stallbench.measures import MEASURES
 from stallbench.verdicts import RunTables
 
@@ -111,17 +112,17 @@ def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
 
 def list_recoveries(run: RunTables) -> list[dict[str, Any]]:
     """Return a row for each fault that is over: the table ``recoveries``, with where it struck, since when, and its evidence."""
-    records = {fault["name"]: fault for fault in run.record["faults"]}
-    if not records:
+    faults = {fault.name: fault for fault in read_injections(run.record, "fault")}
+    if not faults:
         return []
-    begins_s = run["faults"].set_index("name")["from_s"]
+    begins_s = run["injections"].set_index("name")["from_s"]
     rows = run["recoveries"].astype(object).where(run["recoveries"].notna(), None).to_dict("records")
     return [
         {
             **{str(column): value for column, value in row.items()},
-            "on": records[row["fault"]]["on"],
+            "on": faults[row["fault"]].on,
             "from_s": begins_s[row["fault"]],
-            "evidence": json.dumps(records[row["fault"]]["evidence"]),
+            "evidence": json.dumps(faults[row["fault"]].evidence),
         }
         for row in rows
     ]

@@ -57,9 +57,7 @@ class RunRecord:
             "host": read_host_facts(),
             "servers": [],
             "phases": _plan(scenario.phases),
-            "longrunners": [],
-            "faults": [],
-            "maintenance": [],
+            "injections": [],
             "processes": [],
             "notes": [],
         }

@@ -20,10 +20,8 @@ from stallbench.external.addresses import ExternalServers
 from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.external.join import join_cluster, record_created_objects
 from stallbench.external.processes import ExternalProcesses
-from stallbench.faults import FaultContext
-from stallbench.injection.faults import Faults
-from stallbench.injection.longrunners import Longrunners
-from stallbench.injection.maintenance import Upkeep
+from stallbench.injection.context import InjectionContext
+from stallbench.injection.injections import Injections
 from stallbench.observers import ObserverOptions, Observers
 from stallbench.processes.process import Process
 from stallbench.processes.queue_client import opened_queue
@@ -77,12 +75,10 @@ class Run:
         self._scratch = scratch
         self._cluster: Cluster | None = None
         self._load: Load | None = None
-        self._longrunners: Longrunners | None = None
-        self._faults: Faults | None = None
+        self._injections: Injections | None = None
         self._sampling: Sampling | None = None
-        self._upkeep: Upkeep | None = None
         self._died: set[str] = set()
-        self._fault_numbers: Counter[str] = Counter()
+        self._injection_numbers: Counter[str] = Counter()
         self._external_processes = ExternalProcesses(folder)
         self._joined = joined
         self._observer_options = observer_options or ObserverOptions()
@@ -122,6 +118,12 @@ class Run:
         assert self._load is not None, "the load has not been started"
         return self._load
 
+    @property
+    def injections(self) -> Injections:
+        """The faults, longrunners and maintenance, once the load is there."""
+        assert self._injections is not None, "the load has not been started"
+        return self._injections
+
     def _start_servers(self) -> None:
         if self._joined:
             self._cluster = join_cluster(
@@ -144,9 +146,7 @@ class Run:
         self._watch_over_servers()
 
     def _watch_over_servers(self) -> None:
-        self._longrunners = Longrunners(self.cluster, self._processes, self.folder)
         self.record.follow("servers", self.cluster.records)
-        self.record.follow("longrunners", self._longrunners.records)
         self.record.write()
 
     def _install_queue(self) -> None:
@@ -187,7 +187,6 @@ class Run:
             self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
         if not backlog and self.scenario.producers.rate == 0:
             self.record.note("No load was asked for: producers.rate is 0.")
-        self._plan_faults()
         self.record.write()
 
     def _fill_and_start(self) -> int:
@@ -206,14 +205,14 @@ class Run:
                 driver_of(primary.engine).settle(queue.connection, queue.tables)
             self.view.say(f"{backlog:,} jobs are in the queue")
         self._load.start_scheduler()
-        self._start_upkeep()
+        self._start_maintenance()
         self._load.start_workers()
         self._load.start_producers()
         return backlog
 
-    def _plan_faults(self) -> None:
-        self._faults = Faults(
-            FaultContext(
+    def _start_maintenance(self) -> None:
+        self._injections = Injections(
+            InjectionContext(
                 cluster=self.cluster,
                 load=self.load,
                 processes=self._processes,
@@ -224,25 +223,15 @@ class Run:
                 note=self.record.note,
             ),
             say=self.view.say,
-            numbers=self._fault_numbers,
+            numbers=self._injection_numbers,
         )
-        self.record.follow("faults", self._faults.records)
-
-    def _start_upkeep(self) -> None:
-        self._upkeep = Upkeep(self.cluster, self.record["queue"], processes=self._processes, folder=self.folder)
-        self.record.follow("maintenance", self._upkeep.records)
-        self._upkeep.start(self.scenario.maintenance)
-        for task in self.scenario.maintenance:
-            self.view.say(f"{task.kind} looks after {task.on}")
+        self.record.follow("injections", self._list_injections)
+        self.injections.start_maintenance(self.scenario.maintenance)
 
     def _go_through(self, index: int, phase: Phase) -> None:
-        assert self._longrunners is not None
-        assert self._faults is not None
-        self._longrunners.start(phase.name, phase.longrunners)
-        for longrunner in phase.longrunners:
-            self.view.say(f"{longrunner.kind} on {longrunner.on} is in force: the server says so")
+        self.injections.prepare_phase(phase, planned_start_s=self.record["phases"][index]["planned_start_s"])
         self.record.begin_phase(index)
-        self._faults.plan(phase.name, phase.faults, planned_start_s=self.record["phases"][index]["planned_start_s"])
+        self.injections.begin_phase(phase.name)
         if index == 0:
             self.load.go()
         if phase.until:
@@ -250,8 +239,7 @@ class Run:
         else:
             self._watch_until(time.monotonic() + phase.duration_s, phase.name)
         self.record.end_phase(index)
-        self._faults.end_all()
-        self._longrunners.end(phase.name)
+        self.injections.end_phase(phase.name)
         self.record.write()
 
     def _watch_backlog(self, phase: Phase) -> None:
@@ -275,21 +263,23 @@ class Run:
         while (now_s := time.monotonic()) < end_s and not is_over():
             self._check_processes()
             self._show_observers()
-            next_fault_s = self._faults.go_on() if self._faults else None
+            next_due_s = self.injections.run_due()
             if self._sampling:
                 self._sampling.follow()
             if now_s >= show_at_s:
                 show_at_s = now_s + _SHOW_EVERY_S
                 self.view.show(phase, end_s - now_s, read_live_figures(self.folder))
-            pause_s = min(every_s, end_s - time.monotonic(), *([] if next_fault_s is None else [next_fault_s]))
+            pause_s = min(every_s, end_s - time.monotonic(), *([] if next_due_s is None else [next_due_s]))
             time.sleep(max(0.0, pause_s))
 
     def _show_observers(self) -> None:
         self._observers.look(self._intervals(), self._processes.exposed(), self._external_processes.exposed())
 
+    def _list_injections(self) -> list[dict[str, Any]]:
+        return [record.model_dump(mode="json") for record in self.injections.records()]
+
     def _intervals(self) -> list[Interval]:
-        longrunners = self._longrunners.records() if self._longrunners else []
-        return read_intervals(self.record["phases"], longrunners, self._faults.records() if self._faults else [])
+        return read_intervals(self.record["phases"], self._injections.records() if self._injections else [])
 
     def _check_processes(self) -> None:
         """Take note of what ended uninvited; end the run when the load, or what it runs on, is no longer whole."""
@@ -297,7 +287,7 @@ class Run:
         for process in self._processes.exited_unexpectedly():
             if process.name not in self._died:
                 self._died.add(process.name)
-                expected = self._longrunners is not None and self._longrunners.may_be_ended(process.name)
+                expected = self._injections is not None and self._injections.may_be_ended(process.name)
                 end = f"{process.name} ended {'early, as it may' if expected else 'uninvited'} ({_how_it_ended(process)})"
                 self.record.note(f"{end}; see logs/{process.log.name}.")
                 self.view.say(end)
@@ -309,8 +299,7 @@ class Run:
     def _stop_load(self) -> None:
         for role in ("longrunner", "producer"):
             self._external_processes.end(role, _STOP_S)
-        if self._upkeep:
-            self._upkeep.stop()
+        self.injections.end_all()
         self.load.stop()
         self._external_processes.end("worker", _STOP_S)
         self.record.write()
@@ -339,10 +328,8 @@ class Run:
 
     def take_down(self) -> None:
         """Stop everything that the run started, whatever state it is in; asked for again, it does nothing."""
-        if self._faults is not None:
-            self._faults.undo_all()
-        if self._longrunners is not None and self._cluster is not None:
-            self._longrunners.release_all()
+        if self._injections is not None:
+            self._injections.undo_all()
         self._processes.stop_all()
         self._observers.end(self._intervals())
         for sentence in self._journal.clean_up():

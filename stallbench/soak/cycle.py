@@ -40,7 +40,7 @@ class Cycle(Run):
             self._cluster = before._cluster
             self._load = before._load
             self._died = before._died
-            self._fault_numbers = before._fault_numbers
+            self._injection_numbers = before._injection_numbers
             self._journal = before._journal
             before._before = None
         record.follow("processes", self.process_records)
@@ -67,14 +67,13 @@ class Cycle(Run):
         if self._before is None:
             return super()._fill_and_start()
         backlog = self.load.fill()
-        self._start_upkeep()
+        self._start_maintenance()
         if fresh := self.load.resume():
             self.record.note(f"{', '.join(fresh)} had to be started for processes that were gone since the cycle before.")
         return backlog
 
     def _rest_load(self) -> None:
-        if self._upkeep:
-            self._upkeep.stop()
+        self.injections.end_all()
         self.load.suspend()
         self.record.write()
         self._check_processes()

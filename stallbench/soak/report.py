@@ -157,7 +157,7 @@ def _read_curves(record: SoakRecord) -> dict[str, Any]:
         ]
         if series:
             charts.append({"title": title, "series": series})
-    return {"t_s": t_minutes, "unit": "min", "phases": intervals, "faults": bad, "charts": charts}
+    return {"t_s": t_minutes, "unit": "min", "phases": intervals, "bands": bad, "charts": charts}
 
 
 def _read_host(folder: SoakFolder, record: SoakRecord) -> dict[str, Any] | None:

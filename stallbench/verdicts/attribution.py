@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from stallbench.injection.record import read_injections
 from stallbench.verdicts.diagnosis import describe_notify_waits, describe_starved_tables, describe_stuck_clients
 
 if TYPE_CHECKING:
@@ -154,10 +155,10 @@ def _measure_effect(windows: pd.DataFrame, record: Mapping[str, Any]) -> Garbage
 
 def _describe_faults(run: RunTables) -> list[str]:
     """Say of each fault when it was, how the queue came back from it, and what it cost."""
-    if not run.record["faults"]:
+    on = {fault.name: fault.on for fault in read_injections(run.record, "fault")}
+    if not on:
         return []
-    begins_s = run["faults"].set_index("name")["from_s"]
-    on = {fault["name"]: fault["on"] for fault in run.record["faults"]}
+    begins_s = run["injections"].set_index("name")["from_s"]
     told = []
     for row in run["recoveries"].to_dict("records"):
         name, from_s, end_s = row["fault"], begins_s[row["fault"]], row["end_s"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from stallbench.injection.record import read_injections
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _JUDGED_BY = ("errors", "retried", "deadlocks", "deadlocks_in_claim", "deadlocks_in_complete", "deadlocks_in_enqueue")
@@ -53,7 +54,7 @@ class Errors(Check):
 def _phases_with_faults(record: Mapping[str, Any]) -> set[str]:
     """Return the phases in which a fault was injected, and the one after each: what a fault breaks may be found out when it is over."""
     names = [phase["name"] for phase in record["phases"]]
-    struck = {fault["phase"] for fault in record["faults"]}
+    struck = {fault.phase for fault in read_injections(record, "fault") if fault.phase}
     return struck | {after for before, after in pairwise(names) if before in struck}
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from stallbench.faults import find_faults
+from stallbench.injection.record import InjectionRecord, read_injections
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 TOLERANCE = 0.005
@@ -33,7 +36,7 @@ class ScheduleKept(Check):
                 findings.append(Finding.unknown(self.name, f"{subject}: the phase did not end, or nothing was enqueued", subject))
                 continue
             length_s = (phase["end_ns"] - phase["start_ns"]) / 1e9
-            on_top, at_edges = _find_bursts(run.record.get("faults", []), phase)
+            on_top, at_edges = _find_bursts(read_injections(run.record, "fault"), phase)
             intended = usual + on_top / length_s
             edge = (_count_cut(run.record["scenario"]["producers"]) + at_edges) / length_s
             lag_p99_ms = run.metric("lag_ms", "p99", phase["name"]) or 0.0
@@ -77,13 +80,14 @@ def _count_raised(run: RunTables, phase: str) -> int:
     )
 
 
-def _find_bursts(faults: list[dict[str, Any]], phase: dict[str, Any]) -> tuple[float, float]:
+def _find_bursts(faults: Sequence[InjectionRecord], phase: dict[str, Any]) -> tuple[float, float]:
     """Return how many jobs of bursts belong to a phase on top of its schedule, and how many of them may be a bit earlier or later."""
     jobs = at_edges = 0.0
     for fault in faults:
-        if fault["kind"] == "burst" and fault["verified_ns"] is not None and fault["phase"] == phase["name"]:
-            end_ns = phase["end_ns"] if fault["end_ns"] is None else min(fault["end_ns"], phase["end_ns"])
-            rate = fault["evidence"]["rate"]
-            jobs += fault["evidence"]["at_once"] + rate * (end_ns - fault["verified_ns"]) / 1e9
+        kind = find_faults().get(fault.kind)
+        if kind is not None and kind.adds_load and fault.verified_ns is not None and fault.phase == phase["name"]:
+            end_ns = phase["end_ns"] if fault.end_ns is None else min(fault.end_ns, phase["end_ns"])
+            rate = fault.evidence["rate"]
+            jobs += fault.evidence["at_once"] + rate * (end_ns - fault.verified_ns) / 1e9
             at_edges += rate * _BURST_EDGE_S
     return jobs, at_edges

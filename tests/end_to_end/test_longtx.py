@@ -24,8 +24,8 @@ def test_a_run_goes_from_servers_to_a_report_and_leaves_nothing(bench: Bench) ->
     assert verdict["verdict"] == "pass"
     assert {process["exit_code"] for process in record["processes"]} == {0}
 
-    (longrunner,) = record["longrunners"]
-    assert longrunner["held"]
+    (longrunner,) = record["injections"]
+    assert longrunner["active_to_end"]
     assert longrunner["verified_ns"] <= record["phases"][2]["start_ns"]
     assert "idle_writer-1 (backend" in verdict["attribution"]["sentence"]
     assert verdict["attribution"]["holders"][0]["name"] == "idle_writer-1"

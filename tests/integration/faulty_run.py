@@ -1,4 +1,4 @@
-"""A small run for faults to strike: servers behind Toxiproxy, a queue, workers and a producer, as the bench starts them."""
+"""A small run to inject faults into: servers behind Toxiproxy, a queue, workers and a producer, as the bench starts them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from stallbench.faults import FaultContext, find_faults
-from stallbench.injection.faults import Faults
+from stallbench.faults import find_faults
+from stallbench.injection.context import InjectionContext
+from stallbench.injection.injections import Injections
+from stallbench.injection.record import InjectionRecord
 from stallbench.processes.process import Process
 from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import find_queue
@@ -20,7 +22,7 @@ from stallbench.records.events import EVENT_COLUMNS, Event
 from stallbench.run.folder import RunFolder, create_run_folder
 from stallbench.run.load import Load
 from stallbench.scenario.file import read_scenario
-from stallbench.scenario.model import FaultChoice, Scenario
+from stallbench.scenario.model import MaintenanceChoice, Phase, Scenario
 from tests.integration.conftest import StartedCluster, running_cluster
 
 PATIENCE_S = 60.0
@@ -49,7 +51,7 @@ duration = "1h"
 
 
 class FaultyRun:
-    """What a test does with it: strike, look, end."""
+    """Lets a test inject faults and maintenance, wait for their effect, and end them."""
 
     def __init__(self, scenario: Scenario, started: StartedCluster, folder: RunFolder) -> None:
         """Install the queue and start the load."""
@@ -71,7 +73,7 @@ class FaultyRun:
         with opened_queue(scenario.queue.kind, self.queue["options"], primary.direct, "install") as opened:
             opened.install()
         self.load = Load(scenario, self.queue, primary.proxied, processes=self.processes, folder=folder)
-        context = FaultContext(
+        context = InjectionContext(
             cluster=self.cluster,
             load=self.load,
             processes=self.processes,
@@ -81,36 +83,56 @@ class FaultyRun:
             random=random.Random(1),
             note=self.notes.append,
         )
-        self.faults = Faults(context, say=lambda _: None)
+        self.injections = Injections(context, say=lambda _: None)
         self.load.start_scheduler()
         self.load.start_workers()
         self.load.start_producers()
 
-    def strike(self, kind: str, on: str = "primary", **options: object) -> dict[str, Any]:
-        """Inject a fault now and return its record; it lasts until `end_faults`."""
+    def inject(self, kind: str, on: str = "primary", **options: object) -> InjectionRecord:
+        """Inject a fault now and return its record; it is active until `end_faults`."""
         assert kind in find_faults()
-        self.faults.plan("only", (FaultChoice.model_validate({"kind": kind, "on": on, **options}),), planned_start_s=0)
-        self.faults.go_on()
-        return self.faults.records()[-1]
+        choice = {"kind": kind, "on": on, **options}
+        phase = Phase.model_validate({"name": "only", "duration": "1h", "faults": [choice]})
+        self.injections.prepare_phase(phase, planned_start_s=0)
+        self.injections.begin_phase("only")
+        self.injections.run_due()
+        return self.injections.records()[-1]
 
-    def end_faults(self) -> dict[str, Any]:
-        """End what is in force and return the last fault's record."""
-        self.faults.end_all()
-        return self.faults.records()[-1]
+    def end_faults(self) -> InjectionRecord:
+        """End the active faults and return the last one's record."""
+        self.injections.end_phase("only")
+        return self.faults()[-1]
+
+    def faults(self) -> list[InjectionRecord]:
+        """Return the records of all faults."""
+        return [record for record in self.injections.records() if record.category == "fault"]
+
+    def start_maintenance(self, **choice: object) -> None:
+        """Start a maintenance process; it works until `end_maintenance`."""
+        self.injections.start_maintenance([MaintenanceChoice.model_validate(choice)])
+
+    def end_maintenance(self) -> InjectionRecord:
+        """End every injection, maintenance included, and return the record of the maintenance."""
+        self.injections.end_all()
+        return self.maintenance()
+
+    def maintenance(self) -> InjectionRecord:
+        """Return the record of the maintenance that was started last."""
+        return [record for record in self.injections.records() if record.category == "maintenance"][-1]
 
     def wait_until(self, condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
         """Wait until something is so, faults being kept up meanwhile; fails the test if it is not in time."""
         until_s = time.monotonic() + within_s
         while not condition():
             assert time.monotonic() < until_s, f"{what} was not seen within {within_s:g} s"
-            self.faults.go_on()
+            self.injections.run_due()
             time.sleep(0.02)
 
     def go_on_for(self, duration_s: float) -> None:
         """Let time pass, faults being kept up meanwhile."""
         end_s = time.monotonic() + duration_s
         while time.monotonic() < end_s:
-            self.faults.go_on()
+            self.injections.run_due()
             time.sleep(0.02)
 
     def events(self, event: Event, since_ns: int = 0) -> list[dict[str, str]]:
@@ -166,4 +188,4 @@ def faulty_run(
         try:
             yield run
         finally:
-            run.faults.undo_all()
+            run.injections.undo_all()

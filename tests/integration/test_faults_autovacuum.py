@@ -39,20 +39,20 @@ def ask(run: FaultyRun, question: str) -> tuple[int, ...]:
 
 def test_the_queue_s_table_waits_until_the_workers_are_free_again(run: FaultyRun) -> None:
     run.wait_until(lambda: ask(run, _VACUUMS)[0] > 0, "autovacuum at the queue's table")
-    record = run.strike("autovacuum_starvation", tables=2)
-    assert len(record["evidence"]["workers"]) == 1, "there is no other worker"
+    record = run.inject("autovacuum_starvation", tables=2)
+    assert len(record.evidence["workers"]) == 1, "there is no other worker"
     before = ask(run, _VACUUMS)
     run.wait_until(lambda: ask(run, _DEAD)[0] > 300, "dead rows")
     assert ask(run, _VACUUMS) == before
     record = run.end_faults()
-    assert record["held"] is True, record["why_ended"]
+    assert record.active_to_end is True, record.why_ended
     assert ask(run, _TABLES) == (0,)
     run.wait_until(lambda: ask(run, _AT_WORK) == (0,), "a worker that is free")  # it may have gone on to a catalogue
     run.wait_until(lambda: ask(run, _VACUUMS)[0] > before[0], "autovacuum at the queue's table")
 
 
 def test_a_vacuum_by_the_queue_s_own_process_needs_no_worker(run: FaultyRun) -> None:
-    run.strike("autovacuum_starvation", tables=1)
+    run.inject("autovacuum_starvation", tables=1)
     before = ask(run, _VACUUMS)
     with opened_queue("skip_locked", {"vacuum_every": 7}, run.cluster.server("primary").direct, "vacuum") as queue:
         assert queue.has_scheduler(queue.options)
@@ -63,19 +63,19 @@ def test_a_vacuum_by_the_queue_s_own_process_needs_no_worker(run: FaultyRun) -> 
 
 
 def test_a_table_that_somebody_drops_ends_the_run(run: FaultyRun) -> None:
-    run.strike("autovacuum_starvation", tables=1)
+    run.inject("autovacuum_starvation", tables=1)
     with connect(run.cluster.server("primary").direct, "test") as connection:
         connection.execute("SET client_min_messages = warning")
         (name,) = ask(run, "SELECT relname FROM pg_class WHERE relname LIKE 'stallbench_autovacuum_starvation_%'")
         connection.execute(f"DROP TABLE {name}")
     with pytest.raises(NotCarriedOutError, match=r"could not be kept up"):
         run.go_on_for(60)
-    run.faults.undo_all()
+    run.injections.undo_all()
 
 
 def test_a_worker_that_comes_seldom_is_not_waited_for(tmp_path: Path) -> None:
     with faulty_run(tmp_path, workers=1) as run:
         with pytest.raises(NotCarriedOutError, match=r"autovacuum_naptime is 60 s.* expected at most 10 s"):
-            run.strike("autovacuum_starvation")
-        run.faults.undo_all()
+            run.inject("autovacuum_starvation")
+        run.injections.undo_all()
         assert ask(run, _TABLES) == (0,)

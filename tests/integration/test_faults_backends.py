@@ -55,13 +55,13 @@ def test_connections_are_ended_at_a_rate_and_clients_come_back(tmp_path: Path, e
         run.wait_until_jobs_complete(5)
         began_ns = time.time_ns()
         began_s = time.monotonic()
-        terminated = run.strike("terminate_backends", every="200ms", of="workers")["evidence"]["terminated"]
+        terminated = run.inject("terminate_backends", every="200ms", of="workers").evidence["terminated"]
         run.wait_until(lambda: sum(terminated.values()) >= 4, "four terminations")
         run.wait_until(lambda: {row["detail"].split()[0] for row in run.events(Event.ERROR, began_ns)} & ENDED, "an ended one")
         record = run.end_faults()
-        assert record["held"] is True
+        assert record.active_to_end is True
         assert sum(terminated.values()) <= 1 + (time.monotonic() - began_s) / 0.2
-        assert set(record["evidence"]["terminated"]) <= {"worker-1", "worker-2"}
+        assert set(record.evidence["terminated"]) <= {"worker-1", "worker-2"}
         errors = run.events(Event.ERROR, began_ns)
         assert {row["process"] for row in errors} <= {"worker-1", "worker-2"}
         run.wait_until_jobs_complete(5)
@@ -74,7 +74,7 @@ def test_where_nobody_is_connected_nobody_can_be_ended(tmp_path: Path) -> None:
         with driver_of("postgres").connect(run.cluster.server("primary").direct, "test") as watch:
             run.wait_until(lambda: count_sessions("postgres", watch, OF_CLIENTS) == 0, "the end of the clients' sessions")
         with pytest.raises(NotCarriedOutError, match="no connection of clients was found on primary"):
-            run.strike("terminate_backends")
+            run.inject("terminate_backends")
 
 
 @ENGINES
@@ -85,14 +85,14 @@ def test_who_comes_when_all_connections_are_taken_is_refused_until_they_are_give
         run.wait_until_jobs_complete(5)
         direct = run.cluster.server("primary").direct
         watch = driver_of(engine).connect(direct, "watch")
-        record = run.strike("idle_connections")
-        assert 15 <= record["evidence"]["connections"] <= 25
-        assert FULL[engine] in record["evidence"]["refusal"]
+        record = run.inject("idle_connections")
+        assert 15 <= record.evidence["connections"] <= 25
+        assert FULL[engine] in record.evidence["refusal"]
         run.wait_until_jobs_complete(5)  # who has a connection goes on
         began_ns = time.time_ns()
         taken, clients = (count_sessions(engine, watch, names) for names in (OF_THE_FAULT, OF_CLIENTS))
         assert clients >= 3
-        run.strike("down")
+        run.inject("down")
         run.wait_until(lambda: count_sessions(engine, watch, OF_THE_FAULT) >= taken + clients, "the clients' places taken")
         driver_of(engine).close(watch)
         run.cluster.toxiproxy.set_enabled("primary", True)
@@ -104,24 +104,24 @@ def test_who_comes_when_all_connections_are_taken_is_refused_until_they_are_give
 
 def test_a_number_of_idle_connections_leaves_the_others(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
-        record = run.strike("idle_connections", count=5)
-        assert record["evidence"] == {"connections": 5, "refusal": None}
+        record = run.inject("idle_connections", count=5)
+        assert record.evidence == {"connections": 5, "refusal": None}
         run.wait_until_jobs_complete(5)
-        assert run.end_faults()["held"] is True
+        assert run.end_faults().active_to_end is True
 
 
 @ENGINES
 def test_others_that_are_limited_leave_room_for_clients_that_come_back(tmp_path: Path, engine: str, queue: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue=queue, settings="{ max_connections = 30 }") as run:
         run.wait_until_jobs_complete(5)
-        record = run.strike("idle_connections", limit=8)
-        assert record["evidence"]["connections"] == 8
+        record = run.inject("idle_connections", limit=8)
+        assert record.evidence["connections"] == 8
         began_ns = time.time_ns()
-        run.strike("terminate_backends", every="200ms", of="workers")
+        run.inject("terminate_backends", every="200ms", of="workers")
         run.wait_until(lambda: len(run.events(Event.ERROR, began_ns)) >= 4, "four ended connections")
-        run.faults.end_all()
+        run.end_faults()
         assert not [row for row in run.events(Event.ERROR, began_ns) if FULL[engine] in row["detail"]]
-        assert all(record["held"] for record in run.faults.records())
+        assert all(record.active_to_end for record in run.faults())
         run.wait_until_jobs_complete(5)
         direct = run.cluster.server("primary").direct
         connection = driver_of(engine).connect(direct, "test")
@@ -142,11 +142,11 @@ def test_leaked_connections_may_be_ended_by_a_timeout(tmp_path: Path, engine: st
             stack.callback(driver_of(engine).close, other)
             with other.cursor() as cursor:
                 cursor.execute("SET idle_session_timeout = 0" if engine == "postgres" else "SET wait_timeout = 3600")
-        taken = run.strike("idle_connections", may_be_ended=True)["evidence"]["connections"]
+        taken = run.inject("idle_connections", may_be_ended=True).evidence["connections"]
         direct = run.cluster.server("primary").direct
         run.wait_until(
             lambda: has_room_for_one_whose_place_was(engine, direct, OF_THE_FAULT, taken), "a connection that has become free"
         )
         record = run.end_faults()
-        assert record["held"] is True
-        assert record["evidence"]["ended"] > 0
+        assert record.active_to_end is True
+        assert record.evidence["ended"] > 0

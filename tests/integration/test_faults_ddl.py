@@ -62,21 +62,21 @@ def see_that_nothing_is_left(run: FaultyRun) -> None:
 
 def is_over(run: FaultyRun) -> bool:
     """Whether the last fault has ended by itself."""
-    return run.faults.records()[-1]["verified_gone_ns"] is not None
+    return run.faults()[-1].verified_gone_ns is not None
 
 
 def test_the_queue_waits_behind_the_statement_until_the_reader_ends(run: FaultyRun) -> None:
     run.wait_until_jobs_complete()
-    run.strike("alter_table", reader_for="4s")
+    run.inject("alter_table", reader_for="4s")
     waits_ns = time.time_ns()
     run.wait_until(lambda: is_over(run), "the column", within_s=60)
-    record = run.faults.records()[-1]
-    assert record["held"] is True
-    assert record["evidence"]["done"] is True
-    assert record["evidence"]["reader_held"] is True
-    assert record["evidence"]["attempts"] == 1
-    assert record["evidence"]["took_s"] >= 4
-    assert record["evidence"]["most_waiting_behind_it"] >= 1
+    record = run.faults()[-1]
+    assert record.active_to_end is True
+    assert record.evidence["done"] is True
+    assert record.evidence["reader_held"] is True
+    assert record.evidence["attempts"] == 1
+    assert record.evidence["took_s"] >= 4
+    assert record.evidence["most_waiting_behind_it"] >= 1
     # Whatever move comes next waits: the claim of a worker without a job, else the completion of the one in hand.
     moves = [row for event in (Event.CLAIMED, Event.COMPLETED, Event.EMPTY) for row in run.events(event, waits_ns)]
     # It may come late, and the statement too.
@@ -85,20 +85,20 @@ def test_the_queue_waits_behind_the_statement_until_the_reader_ends(run: FaultyR
 
 
 def test_with_a_lock_timeout_it_gives_way_and_tries_again(run: FaultyRun) -> None:
-    run.strike("alter_table", reader_for="6s", lock_timeout="1s", retry_after="1s")
+    run.inject("alter_table", reader_for="6s", lock_timeout="1s", retry_after="1s")
     run.wait_until(lambda: is_over(run), "the column", within_s=60)
-    record = run.faults.records()[-1]
-    assert record["evidence"]["done"] is True
-    assert record["evidence"]["attempts"] >= 2
-    claimed = [int(row["t_ns"]) for row in run.events(Event.CLAIMED, record["verified_ns"])]
-    assert any(t_ns < record["end_ns"] - 1e9 for t_ns in claimed)  # between two attempts, while the reader was still there
+    record = run.faults()[-1]
+    assert record.evidence["done"] is True
+    assert record.evidence["attempts"] >= 2
+    claimed = [int(row["t_ns"]) for row in run.events(Event.CLAIMED, record.verified_ns or 0)]
+    assert any(t_ns < (record.end_ns or 0) - 1e9 for t_ns in claimed)  # between two attempts, while the reader was still there
     see_that_nothing_is_left(run)
 
 
 def test_its_end_breaks_it_off(run: FaultyRun) -> None:
-    run.strike("alter_table", reader_for="1h")
+    run.inject("alter_table", reader_for="1h")
     record = run.end_faults()
-    assert record["evidence"]["done"] is False
+    assert record.evidence["done"] is False
     see_that_nothing_is_left(run)
 
 
@@ -107,8 +107,8 @@ def test_it_needs_a_table(run: FaultyRun) -> None:
     ask(run, f"ALTER TABLE {table} RENAME TO moved_away")
     try:
         with pytest.raises(NotCarriedOutError, match=table):
-            run.strike("alter_table")
-        run.faults.undo_all()
+            run.inject("alter_table")
+        run.injections.undo_all()
     finally:
         ask(run, f"ALTER TABLE moved_away RENAME TO {table}")
     see_that_nothing_is_left(run)
@@ -123,12 +123,12 @@ def test_a_rewrite_makes_the_table_smaller_and_is_over_by_itself(run: FaultyRun,
         pytest.skip("a rewrite is PostgreSQL's")
     (table,) = find_queues()[run.scenario.queue.kind].tables
     (path,) = ask(run, f"SELECT string_agg(pg_relation_filenode(oid)::text, ' ' ORDER BY oid) FROM {FILES.format(table)}")
-    run.strike(kind, **options)
+    run.inject(kind, **options)
     run.wait_until(lambda: is_over(run), "its end", within_s=60)
-    record = run.faults.records()[-1]
-    assert record["held"] is True
-    assert record["evidence"]["done"] is True
-    assert record["evidence"]["bytes_before"] > 0
+    record = run.faults()[-1]
+    assert record.active_to_end is True
+    assert record.evidence["done"] is True
+    assert record.evidence["bytes_before"] > 0
     (path_after,) = ask(run, f"SELECT string_agg(pg_relation_filenode(oid)::text, ' ' ORDER BY oid) FROM {FILES.format(table)}")
     assert path_after != path, "they are other files"
     see_that_nothing_is_left(run)
@@ -147,7 +147,7 @@ def test_a_rewrite_that_the_server_ends_to_break_a_deadlock_begins_again(run: Fa
         for _ in range(TRIES):
             worker.run("BEGIN")
             worker.run(f"SELECT 1 FROM {table} WHERE job_id = 0 FOR UPDATE")
-            pid = run.strike("reindex")["evidence"]["pid"]
+            pid = run.inject("reindex").evidence["pid"]
             run.wait_until(partial(watch.run, BLOCKED.format(pid=pid)), "its wait for the worker")
             worker.begin(f"DELETE FROM {table} WHERE job_id = 0")
             run.wait_until(lambda: not worker.is_running, "the end of one of them")
@@ -159,7 +159,7 @@ def test_a_rewrite_that_the_server_ends_to_break_a_deadlock_begins_again(run: Fa
     finally:
         worker.end()
         watch.end()
-    evidence = run.end_faults()["evidence"]
+    evidence = run.end_faults().evidence
     assert evidence["done"] is True
     assert evidence["times_ended_by_deadlock"] >= 1
     see_that_nothing_is_left(run)

@@ -51,18 +51,18 @@ def test_a_server_that_cannot_write_its_wal_ends_and_comes_back_when_there_is_ro
     with faulty_run(tmp_path, database='small_disk = "wal"') as run:
         run.wait_until_jobs_complete()
         first = run.process("primary")
-        struck = run.strike("full_disk")
-        assert struck["evidence"]["free_bytes"] < 4096
+        struck = run.inject("full_disk")
+        assert struck.evidence["free_bytes"] < 4096
         # There is room left in the WAL's segment of 1 MB; who writes much is at the next one sooner.
         with suppress(psycopg.Error), connect(run.cluster.server("primary").direct, "test") as connection:
             connection.execute("CREATE TABLE much AS SELECT repeat('x', 1000) FROM generate_series(1, 2000)")
         run.wait_until(lambda: first.poll() is not None, "the server's end", within_s=60)
         run.cluster.check()
         ended = run.end_faults()
-        assert ended["held"]
-        assert ended["evidence"]["server_ended"]
-        assert ended["evidence"]["complaints"] > 0
-        assert ended["evidence"]["free_bytes_after"] > 1 << 20
+        assert ended.active_to_end
+        assert ended.evidence["server_ended"]
+        assert ended.evidence["complaints"] > 0
+        assert ended.evidence["free_bytes_after"] > 1 << 20
         run.wait_until_jobs_complete(within_s=60)
         assert run.process("primary") is not first
 
@@ -71,14 +71,14 @@ def test_a_full_table_space_refuses_new_rows_and_nothing_else(tmp_path: Path) ->
     with faulty_run(tmp_path, database='small_disk = "tables"\nsmall_disk_mb = 32') as run:
         run.wait_until_jobs_complete()
         since_ns = time.time_ns()
-        run.strike("full_disk")
+        run.inject("full_disk")
         run.wait_until(lambda: len(run.events(Event.REFUSED, since_ns)) > 10, "refused jobs", within_s=60)
         assert all("disk is full" in row["detail"] for row in run.events(Event.REFUSED, since_ns))
         assert run.events(Event.ERROR, since_ns) == []
         server = run.process("primary")
         ended = run.end_faults()
-        assert ended["held"]
-        assert not ended["evidence"]["server_ended"]
+        assert ended.active_to_end
+        assert not ended.evidence["server_ended"]
         assert server.poll() is None
         assert server.intended == "running"
         run.wait_until_jobs_complete()
@@ -87,15 +87,15 @@ def test_a_full_table_space_refuses_new_rows_and_nothing_else(tmp_path: Path) ->
 def test_a_full_disk_that_nobody_needs_anything_of_does_not_count(tmp_path: Path) -> None:
     with faulty_run(tmp_path, workers=0, database='small_disk = "tables"') as run:
         run.processes.stop(run.load.running("producer"), PATIENCE_S)
-        run.strike("full_disk")
+        run.inject("full_disk")
         ended = run.end_faults()
-        assert ended["held"] is False
-        assert "wanted nothing more of it" in ended["why_ended"]
+        assert ended.active_to_end is False
+        assert "wanted nothing more of it" in ended.why_ended
 
 
 def test_a_server_without_a_small_disk_cannot_have_a_full_one(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run, pytest.raises(NotCarriedOutError, match=r"database\.small_disk"):
-        run.strike("full_disk")
+        run.inject("full_disk")
 
 
 def test_nothing_is_left_of_the_disk_when_the_bench_is_killed(tmp_path: Path) -> None:

@@ -31,10 +31,10 @@ take longer than it must."""
 def fail_over(run: FaultyRun, behind: str = BEHIND, **options: str) -> None:
     """Let the replica be behind, and then promoted; returns when clients are served by it."""
     run.wait_until_jobs_complete()
-    run.strike("latency", "replication-replica-1", latency=behind)
+    run.inject("latency", "replication-replica-1", latency=behind)
     run.wait_until_jobs_complete(within_s=60)
-    run.strike("promote", "replica-1", **options)
-    run.wait_until(lambda: run.faults.records()[-1]["verified_gone_ns"] is not None, "the promotion", within_s=60)
+    run.inject("promote", "replica-1", **options)
+    run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the promotion", within_s=60)
 
 
 def find_lost(run: FaultyRun) -> set[int]:
@@ -68,10 +68,10 @@ def test_clients_find_the_promoted_replica_by_the_address_that_they_know(tmp_pat
             pytest.skip(str(error))
         old = run.cluster.server("primary")
         fail_over(run, BEHIND_EACH_COMMIT if synchronous else BEHIND, detect_after="0.5s")
-        record = run.faults.records()[-1]
-        assert record["held"] is True
-        assert record["evidence"]["promoted"] == "replica-1"
-        assert record["evidence"]["down_s"] >= 0.5
+        record = run.faults()[-1]
+        assert record.active_to_end is True
+        assert record.evidence["promoted"] == "replica-1"
+        assert record.evidence["down_s"] >= 0.5
         assert not answers(old.direct)
         assert run.cluster.server("primary").name == "replica-1"
         assert [server.role for server in run.cluster.servers] == ["fenced", "primary"]
@@ -102,14 +102,14 @@ def test_the_collectors_watch_the_promoted_one_and_there_is_nobody_else_to_promo
         )
         sampling.stop()
         with pytest.raises(NotCarriedOutError, match="replica-1 is the primary already"):
-            run.strike("promote", "replica-1")
+            run.inject("promote", "replica-1")
         with driver_of("postgres").connect(run.cluster.server("primary").direct, "test") as connection:
             assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
 
 
 def test_its_end_without_a_promotion_is_no_failover(tmp_path: Path) -> None:
     with faulty_run(tmp_path, replicas=1) as run:
-        run.strike("promote", "replica-1", detect_after="1h")
+        run.inject("promote", "replica-1", detect_after="1h")
         record = run.end_faults()
-        assert record["held"] is False
-        assert "before replica-1 was promoted" in record["why_ended"]
+        assert record.active_to_end is False
+        assert "before replica-1 was promoted" in record.why_ended

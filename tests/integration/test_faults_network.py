@@ -25,15 +25,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
         yield running
 
 
+def is_in_order(*times_ns: int | None) -> bool:
+    known_ns = [t_ns for t_ns in times_ns if t_ns is not None]
+    return len(known_ns) == len(times_ns) and known_ns == sorted(known_ns)
+
+
 @pytest.mark.parametrize("kind", [*TOXICS, "down"])
 @pytest.mark.parametrize("on", ["primary", "replica-1", "replication-replica-1"])
 def test_it_is_in_force_until_it_is_undone_and_then_the_queue_goes_on(run: FaultyRun, kind: str, on: str) -> None:
-    record = run.strike(kind, on)
-    assert record["verified_ns"] >= record["start_ns"]
+    record = run.inject(kind, on)
+    assert is_in_order(record.start_ns, record.verified_ns)
     assert bool(run.cluster.toxiproxy.toxics(on)) == (kind != "down")
     record = run.end_faults()
-    assert record["held"] is True
-    assert record["verified_gone_ns"] >= record["end_ns"] >= record["verified_ns"]
+    assert record.active_to_end is True
+    assert is_in_order(record.verified_ns, record.end_ns, record.verified_gone_ns)
     assert run.cluster.toxiproxy.toxics(on) == {}
     assert run.cluster.toxiproxy.is_enabled(on)
     run.wait_until_jobs_complete(5)
@@ -41,10 +46,10 @@ def test_it_is_in_force_until_it_is_undone_and_then_the_queue_goes_on(run: Fault
 
 def test_latency_is_added_to_every_call(run: FaultyRun) -> None:
     run.wait_until_jobs_complete(5)
-    record = run.strike("latency", latency="80ms")
+    record = run.inject("latency", latency="80ms")
 
     def times_ms() -> list[float]:
-        rows = run.events(Event.COMPLETED, record["verified_ns"])
+        rows = run.events(Event.COMPLETED, record.verified_ns or 0)
         # The first of each worker may have begun before; the next cannot have.
         first = {row["process"]: row for row in reversed(rows)}
         return [int(row["duration_ns"]) / 1e6 for row in rows if row is not first[row["process"]]]
@@ -56,7 +61,7 @@ def test_latency_is_added_to_every_call(run: FaultyRun) -> None:
 
 
 def test_toxicity_strikes_a_share_of_the_connections(run: FaultyRun) -> None:
-    run.strike("latency", latency="1ms", toxicity=0.5)
+    run.inject("latency", latency="1ms", toxicity=0.5)
     (toxic,) = run.cluster.toxiproxy.toxics("primary").values()
     assert toxic.toxicity == 0.5
     run.end_faults()
@@ -64,7 +69,7 @@ def test_toxicity_strikes_a_share_of_the_connections(run: FaultyRun) -> None:
 
 def test_down_refuses_clients_and_they_come_back(run: FaultyRun) -> None:
     began_ns = time.time_ns()
-    run.strike("down")
+    run.inject("down")
     workers = {process.name for process in run.load.running("worker")}
     run.wait_until(
         lambda: workers <= {row["process"] for row in run.events(Event.ERROR, began_ns)}, "each worker's lost connection"
@@ -77,16 +82,16 @@ def test_down_refuses_clients_and_they_come_back(run: FaultyRun) -> None:
 
 
 def test_a_fault_that_somebody_took_away_is_no_longer_in_force(run: FaultyRun) -> None:
-    record = run.strike("latency")
-    run.cluster.toxiproxy.remove_toxic("primary", record["name"])
+    record = run.inject("latency")
+    run.cluster.toxiproxy.remove_toxic("primary", record.name)
     record = run.end_faults()
-    assert record["held"] is False
-    assert record["why_ended"] == "Toxiproxy no longer has it"
+    assert record.active_to_end is False
+    assert record.why_ended == "Toxiproxy no longer has it"
 
 
 def test_a_fault_that_cannot_be_injected_ends_the_run(run: FaultyRun) -> None:
     with pytest.raises(
-        NotCarriedOutError, match=r"fault latency-\d+ on nowhere in phase 'only' could not be injected: there is no proxy"
+        NotCarriedOutError, match=r"fault latency-\d+ on nowhere in phase 'only' could not be begun: there is no proxy"
     ):
-        run.strike("latency", on="nowhere")
-    run.faults.undo_all()
+        run.inject("latency", on="nowhere")
+    run.injections.undo_all()

@@ -32,13 +32,13 @@ def execute(run: FaultyRun, statement: str) -> int:
 
 
 def test_each_enqueue_notifies_until_it_is_undone(run: FaultyRun) -> None:
-    record = run.strike("notify_trigger")
+    record = run.inject("notify_trigger")
     with connect(run.cluster.server("primary").direct, "listener") as listener:
-        channel = record["evidence"]["trigger"]
+        channel = record.evidence["trigger"]
         listener.execute(f"LISTEN {channel}")
         assert len(list(listener.notifies(timeout=PATIENCE_S, stop_after=10))) == 10
         record = run.end_faults()
-        assert record["held"] is True
+        assert record.active_to_end is True
         assert execute(run, _LEFT) == 0
         # They come in the order of the commits: what is between two of the test's own is known, however late they come.
         execute(run, f"NOTIFY {channel}, 'undone'")
@@ -53,17 +53,17 @@ def test_each_enqueue_notifies_until_it_is_undone(run: FaultyRun) -> None:
 
 
 def test_a_trigger_that_somebody_disables_is_told(run: FaultyRun) -> None:
-    record = run.strike("notify_trigger")
-    name = record["evidence"]["trigger"]
+    record = run.inject("notify_trigger")
+    name = record.evidence["trigger"]
     execute(run, f"ALTER TABLE skip_locked_jobs DISABLE TRIGGER {name}")
     record = run.end_faults()
-    assert (record["held"], record["why_ended"]) == (False, f"trigger {name} is disabled")
+    assert (record.active_to_end, record.why_ended) == (False, f"trigger {name} is disabled")
     assert execute(run, _LEFT) == 0
 
 
 def test_without_enqueues_it_is_not_in_force(run: FaultyRun) -> None:
     run.processes.stop(run.load.running("producer"), PATIENCE_S)
     with pytest.raises(NotCarriedOutError, match="no enqueue has notified within 10 s"):
-        run.strike("notify_trigger")
-    run.faults.undo_all()
+        run.inject("notify_trigger")
+    run.injections.undo_all()
     assert execute(run, _LEFT) == 0

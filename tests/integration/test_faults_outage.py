@@ -37,16 +37,16 @@ def find_lost(run: FaultyRun) -> set[int]:
 
 def is_over(run: FaultyRun) -> bool:
     """Whether the last fault has ended by itself."""
-    return run.faults.records()[-1]["verified_gone_ns"] is not None
+    return run.faults()[-1].verified_gone_ns is not None
 
 
 def test_a_server_that_is_down_cannot_be_taken_down_and_is_not_waited_for(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
-        run.strike("crash", down_for="1h")
+        run.inject("crash", down_for="1h")
         run.wait_until(lambda: not answers(run.cluster.server("primary").direct), "its end")
         with pytest.raises(NotCarriedOutError, match="primary does not run"):
-            run.strike("restart")
-        run.faults.undo_all()
+            run.inject("restart")
+        run.injections.undo_all()
         assert answers(run.cluster.server("primary").direct)
 
 
@@ -63,14 +63,14 @@ def test_clients_come_back_to_the_same_server_and_nothing_is_lost(tmp_path: Path
         server = run.cluster.server("primary")
         before, began_ns = server.control.process, time.time_ns()
         assert before is not None
-        run.strike(kind, down_for="0.5s")
+        run.inject(kind, down_for="0.5s")
         run.wait_until(lambda: before.poll() is not None and not answers(server.direct), "its end")
         run.cluster.check()
         run.wait_until(lambda: is_over(run), "its return", within_s=60)
-        record = run.faults.records()[-1]
-        assert record["held"] is True
-        assert record["evidence"]["exit_code"] == (-9 if kind == "crash" else 0)
-        assert record["evidence"]["down_s"] >= 0.5
+        record = run.faults()[-1]
+        assert record.active_to_end is True
+        assert record.evidence["exit_code"] == (-9 if kind == "crash" else 0)
+        assert record.evidence["down_s"] >= 0.5
         assert server.control.process is not before
         run.wait_until(lambda: run.events(Event.ERROR, began_ns), "a client that saw it")
         run.wait_until_jobs_complete()
@@ -80,31 +80,31 @@ def test_clients_come_back_to_the_same_server_and_nothing_is_lost(tmp_path: Path
 
 def test_a_replica_can_go_away_and_follows_again(tmp_path: Path) -> None:
     with faulty_run(tmp_path, replicas=1) as run:
-        run.strike("crash", "replica-1", down_for="0s")
+        run.inject("crash", "replica-1", down_for="0s")
         run.wait_until(lambda: is_over(run), "its return")
         assert not run.events(Event.ERROR)
 
 
 def test_its_end_brings_it_back_before_its_time(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
-        run.strike("crash", down_for="1h")
+        run.inject("crash", down_for="1h")
         run.go_on_for(0.3)
         assert not answers(run.cluster.server("primary").direct)
         record = run.end_faults()
         assert answers(run.cluster.server("primary").direct)
-        assert 0.2 <= record["evidence"]["down_s"] < 60
+        assert 0.2 <= record.evidence["down_s"] < 60
         run.wait_until_jobs_complete()
 
 
 def test_a_server_that_dies_once_more_while_it_starts_is_an_accident(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
-        run.strike("crash", down_for="0s")
+        run.inject("crash", down_for="0s")
         control = run.cluster.server("primary").control
         first = control.process
-        run.faults.go_on()  # once: the next time it might answer already
+        run.injections.run_due()  # once: the next time it might answer already
         assert control.process is not None
         assert control.process is not first
         control.process.signal(signal.SIGKILL)
         with pytest.raises(NotCarriedOutError, match="server primary was ended by SIGKILL"):
             run.wait_until(lambda: is_over(run), "its return")
-        run.faults.undo_all()
+        run.injections.undo_all()

@@ -38,11 +38,11 @@ def jobs_in_hand(run: FaultyRun) -> set[str]:
 def pause_with_a_job_in_hand(run: FaultyRun) -> str:
     """Pause worker-1 for longer than a reservation lasts and return the job that it had meanwhile."""
     run.wait_until_jobs_complete(3)
-    run.strike("pause", "worker-1")
+    run.inject("pause", "worker-1")
     while not (in_hand := jobs_in_hand(run)):
         run.end_faults()
         run.wait_until_jobs_complete(1)
-        run.strike("pause", "worker-1")
+        run.inject("pause", "worker-1")
     (job_id,) = in_hand
     run.wait_until(
         lambda: any(row["job_id"] == job_id and row["process"] != "worker-1" for row in run.events(Event.CLAIMED)),
@@ -56,14 +56,14 @@ def pause_with_a_job_in_hand(run: FaultyRun) -> str:
 def test_all_stand_until_they_go_on(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.wait_until_jobs_complete(5)
-        record = run.strike("pause", "workers")
-        assert sorted(record["evidence"]["paused"]) == ["worker-1", "worker-2"]
+        record = run.inject("pause", "workers")
+        assert sorted(record.evidence["paused"]) == ["worker-1", "worker-2"]
         assert all(is_stopped(process) for process in run.load.running("worker"))
         before = len(run.events(Event.COMPLETED))
         run.go_on_for(0.5)
         assert len(run.events(Event.COMPLETED)) == before
         record = run.end_faults()
-        assert record["held"] is True
+        assert record.active_to_end is True
         assert not any(is_stopped(process) for process in run.load.running("worker"))
         run.wait_until_jobs_complete(5)
         assert not run.processes.exited_unexpectedly()
@@ -71,19 +71,19 @@ def test_all_stand_until_they_go_on(tmp_path: Path) -> None:
 
 def test_one_of_them_is_drawn(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
-        record = run.strike("pause", "workers", count=1)
-        assert len(record["evidence"]["paused"]) == 1
+        record = run.inject("pause", "workers", count=1)
+        assert len(record.evidence["paused"]) == 1
         run.wait_until_jobs_complete(5)
         run.end_faults()
 
 
 def test_whoever_wakes_a_paused_process_ends_the_fault(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
-        run.strike("pause", "worker-1")
+        run.inject("pause", "worker-1")
         psutil.Process(run.process("worker-1").pid).resume()
         record = run.end_faults()
-        assert record["held"] is False
-        assert record["why_ended"] == "no longer paused: worker-1"
+        assert record.active_to_end is False
+        assert record.why_ended == "no longer paused: worker-1"
 
 
 @pytest.mark.parametrize("engine", ["postgres", "mariadb"])
@@ -102,7 +102,7 @@ def test_beanstalkd_tells_a_worker_that_comes_back_that_its_job_is_gone(tmp_path
         run.wait_until_jobs_complete(3)
         # It forgets about half of the deadlines that pass while a connection is silent.
         for _ in range(PAUSES):
-            run.strike("pause", "worker-1")
+            run.inject("pause", "worker-1")
             run.go_on_for(2 * RETRY_AFTER_S)
             back_ns = time.time_ns()
             run.end_faults()

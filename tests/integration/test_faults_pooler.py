@@ -46,15 +46,15 @@ def test_transactions_without_prepared_statements_go_through_and_share_few_conne
     with faulty_run(tmp_path, workers=4, prepared_statements=False) as run:
         run.wait_until_jobs_complete(5)
         struck_ns = time.time_ns()
-        record = run.strike("pooler", pool_size=2)
+        record = run.inject("pooler", pool_size=2)
         wait_until_all_are_back(run, struck_ns)
         began_ns = time.time_ns()
         run.wait_until_jobs_complete(40)
         assert not run.events(Event.ERROR, began_ns)
         record = run.end_faults()
-        assert record["held"] is True
-        assert record["evidence"]["most"]["clients"] >= 4
-        assert record["evidence"]["most"]["server_connections"] <= 2
+        assert record.active_to_end is True
+        assert record.evidence["most"]["clients"] >= 4
+        assert record.evidence["most"]["server_connections"] <= 2
         run.wait_until_jobs_complete(5)
         assert not run.processes.exited_unexpectedly()
         assert not list(run.scratch.glob("pooler-*"))
@@ -64,7 +64,7 @@ def test_statements_prepared_by_name_are_lost_or_found_by_others(tmp_path: Path)
     with faulty_run(tmp_path, workers=4) as run:
         run.wait_until_jobs_complete(5)
         began_ns = time.time_ns()
-        run.strike("pooler", pool_size=2)
+        run.inject("pooler", pool_size=2)
         expected = {NO_SUCH_STATEMENT, STATEMENT_THERE, WRONG_STATEMENT}
         run.wait_until(
             lambda: {row["detail"].split()[0] for row in run.events(Event.ERROR, began_ns)} & expected, "a lost statement"
@@ -76,7 +76,7 @@ def test_statements_prepared_by_name_are_lost_or_found_by_others(tmp_path: Path)
 def test_by_the_session_everything_goes_through(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="que") as run:
         struck_ns = time.time_ns()
-        run.strike("pooler", mode="session", pool_size=10)
+        run.inject("pooler", mode="session", pool_size=10)
         wait_until_all_are_back(run, struck_ns)
         began_ns = time.time_ns()
         run.wait_until_jobs_complete(20)
@@ -87,7 +87,7 @@ def test_by_the_session_everything_goes_through(tmp_path: Path) -> None:
 def test_advisory_locks_of_a_session_stay_behind_on_a_connection_that_is_lent_to_others(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="que", workers=4, prepared_statements=False) as run:
         run.wait_until_jobs_complete(5)
-        run.strike("pooler", pool_size=3)
+        run.inject("pooler", pool_size=3)
         run.wait_until(lambda: leaked_locks(run) > 4, "more locks than there are workers")
         run.end_faults()
         run.wait_until(lambda: leaked_locks(run) <= 4, "the end of the locks with the pooler's connections")

@@ -31,13 +31,13 @@ def poison_job(run: FaultyRun) -> str:
 def test_a_poison_job_kills_one_worker_after_the_other_until_it_is_mended(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.wait_until_jobs_complete(5)
-        record = run.strike("poison_jobs", "workers", replace_after="0s")
-        killed = record["evidence"]["killed"]
+        record = run.inject("poison_jobs", "workers", replace_after="0s")
+        killed = record.evidence["killed"]
         run.wait_until(lambda: len(killed) >= 3, "three deaths")
         assert all(run.process(name).exit_code == -signal.SIGKILL for name in killed)
         assert not run.processes.exited_unexpectedly()
         record = run.end_faults()
-        assert record["held"] is True
+        assert record.active_to_end is True
         job_id = poison_job(run)
         run.wait_until(lambda: any(row["job_id"] == job_id for row in run.events(Event.COMPLETED)), "the mended job's completion")
         assert Counter(row["job_id"] for row in run.events(Event.CLAIMED))[job_id] >= 4
@@ -49,14 +49,14 @@ def test_a_poison_job_kills_one_worker_after_the_other_until_it_is_mended(tmp_pa
 def test_a_worker_that_dies_just_after_the_fault_has_ended_is_one_of_its_dead(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60") as run:
         run.wait_until_jobs_complete(5)
-        record = run.strike("poison_jobs", "workers", replace_after="1m")
-        run.wait_until(lambda: record["evidence"]["killed"], "the only death, for the job stays reserved")
+        record = run.inject("poison_jobs", "workers", replace_after="1m")
+        run.wait_until(lambda: record.evidence["killed"], "the only death, for the job stays reserved")
         (alive,) = run.load.running("worker")
         (job_fault,) = run.folder.job_faults.glob("*.json")
         job_fault.with_name(f"{job_fault.stem}.{alive.name}.dying").touch()
         threading.Timer(0.3, lambda: os.kill(alive.pid, signal.SIGKILL)).start()
         run.end_faults()
-        assert alive.name in record["evidence"]["killed"]
+        assert alive.name in record.evidence["killed"]
         assert not run.processes.exited_unexpectedly()
         assert len(run.load.running("worker")) == 2, "it has been replaced, too"
         assert not list(run.folder.job_faults.iterdir())
@@ -65,13 +65,13 @@ def test_a_worker_that_dies_just_after_the_fault_has_ended_is_one_of_its_dead(tm
 def test_whom_another_fault_kills_has_not_died_of_the_poison_job_and_is_replaced_once(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60", workers=3) as run:
         run.wait_until_jobs_complete(5)
-        poison = run.strike("poison_jobs", "workers", replace_after="0s")
-        run.wait_until(lambda: poison["evidence"]["killed"], "the only death, for the job stays reserved")
-        killed = run.strike("kill", "workers", replace_after="0s")["evidence"]["killed"]
+        poison = run.inject("poison_jobs", "workers", replace_after="0s")
+        run.wait_until(lambda: poison.evidence["killed"], "the only death, for the job stays reserved")
+        killed = run.inject("kill", "workers", replace_after="0s").evidence["killed"]
         run.wait_until_jobs_complete(5)
         run.end_faults()
-        assert len(killed) == len(poison["evidence"]["killed"]) == 1
-        assert killed != poison["evidence"]["killed"]
+        assert len(killed) == len(poison.evidence["killed"]) == 1
+        assert killed != poison.evidence["killed"]
         assert len(run.load.running("worker")) == 3
         assert not run.processes.exited_unexpectedly()
 
@@ -79,24 +79,24 @@ def test_whom_another_fault_kills_has_not_died_of_the_poison_job_and_is_replaced
 def test_a_worker_that_somebody_else_kills_meanwhile_has_ended_uninvited(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60", workers=3) as run:
         run.wait_until_jobs_complete(5)
-        poison = run.strike("poison_jobs", "workers", replace_after="1m")
-        run.wait_until(lambda: poison["evidence"]["killed"], "the only death, for the job stays reserved")
+        poison = run.inject("poison_jobs", "workers", replace_after="1m")
+        run.wait_until(lambda: poison.evidence["killed"], "the only death, for the job stays reserved")
         victim = run.load.running("worker")[0]
         os.kill(victim.pid, signal.SIGKILL)
         run.wait_until(run.processes.exited_unexpectedly, "the uninvited end")
         assert run.processes.exited_unexpectedly() == [victim]
-        assert victim.name not in poison["evidence"]["killed"]
+        assert victim.name not in poison.evidence["killed"]
 
 
 def test_two_poison_jobs_of_two_faults_each_count_their_own_dead(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60", workers=3) as run:
         run.wait_until_jobs_complete(5)
-        first = run.strike("poison_jobs", "workers", replace_after="0s")
-        run.wait_until(lambda: first["evidence"]["killed"], "a death of the first")
-        second = run.strike("poison_jobs", "workers", replace_after="0s")
-        run.wait_until(lambda: second["evidence"]["killed"], "a death of the second")
+        first = run.inject("poison_jobs", "workers", replace_after="0s")
+        run.wait_until(lambda: first.evidence["killed"], "a death of the first")
+        second = run.inject("poison_jobs", "workers", replace_after="0s")
+        run.wait_until(lambda: second.evidence["killed"], "a death of the second")
         run.end_faults()
-        assert len(first["evidence"]["killed"]) == len(second["evidence"]["killed"]) == 1
+        assert len(first.evidence["killed"]) == len(second.evidence["killed"]) == 1
         assert len(run.load.running("worker")) == 3
         assert not run.processes.exited_unexpectedly()
 
@@ -105,8 +105,8 @@ def test_two_poison_jobs_of_two_faults_each_count_their_own_dead(tmp_path: Path)
 def test_a_poison_job_is_put_aside_when_its_tries_are_used_up(tmp_path: Path, engine: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue="laravel", queue_options="retry_after = 1\ntries = 2") as run:
         run.wait_until_jobs_complete(5)
-        record = run.strike("poison_jobs", "workers", replace_after="0s")
-        run.wait_until(lambda: len(record["evidence"]["killed"]) == 2, "two deaths")
+        record = run.inject("poison_jobs", "workers", replace_after="0s")
+        run.wait_until(lambda: len(record.evidence["killed"]) == 2, "two deaths")
         job_id = poison_job(run)
         queue = run.queue
         with opened_queue(queue["kind"], queue["options"], run.cluster.server("primary").direct, "test") as opened:
@@ -122,7 +122,7 @@ def test_a_poison_job_is_put_aside_when_its_tries_are_used_up(tmp_path: Path, en
             assert {other: claims[other] for other in aside} == dict.fromkeys(aside, 2)
             assert int(job_id) in dict(opened.job_ids()), "it is accounted for"
         run.end_faults()
-        assert len(record["evidence"]["killed"]) == 2
+        assert len(record.evidence["killed"]) == 2
         run.wait_until_jobs_complete(5)
 
 
@@ -130,7 +130,7 @@ def test_a_poison_job_is_put_aside_when_its_tries_are_used_up(tmp_path: Path, en
 def test_jobs_that_fail_come_back_at_once(tmp_path: Path, engine: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue="laravel") as run:
         run.wait_until_jobs_complete(5)
-        name = run.strike("failing_jobs", "workers")["name"]
+        name = run.inject("failing_jobs", "workers").name
         run.wait_until(
             lambda: max(Counter(row["job_id"] for row in run.events(Event.FAILED)).values(), default=0) >= 5,
             "five failures of a job",
@@ -138,8 +138,8 @@ def test_jobs_that_fail_come_back_at_once(tmp_path: Path, engine: str) -> None:
         run.wait_until(lambda: len({row["process"] for row in run.events(Event.FAILED)}) == 2, "a failure of either worker")
         run.wait_until(lambda: len(run.load.who_met(name)) == 2, "the word of either")
         record = run.end_faults()
-        assert record["held"] is True
-        assert record["evidence"]["met"] == ["worker-1", "worker-2"]
+        assert record.active_to_end is True
+        assert record.evidence["met"] == ["worker-1", "worker-2"]
         failed = {row["job_id"] for row in run.events(Event.FAILED)}
         run.wait_until(
             lambda: failed <= {row["job_id"] for row in run.events(Event.COMPLETED)}, "the completion of all that failed"
@@ -148,7 +148,7 @@ def test_jobs_that_fail_come_back_at_once(tmp_path: Path, engine: str) -> None:
 
 def test_jobs_that_fail_wait_for_the_delay(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="delay = 3600") as run:
-        run.strike("failing_jobs", "workers")
+        run.inject("failing_jobs", "workers")
         run.wait_until(lambda: len(run.events(Event.FAILED)) >= 20, "twenty failures")
         run.end_faults()
         assert max(Counter(row["job_id"] for row in run.events(Event.FAILED)).values()) == 1
@@ -156,7 +156,7 @@ def test_jobs_that_fail_wait_for_the_delay(tmp_path: Path) -> None:
 
 def test_jobs_that_fail_are_put_aside_after_their_tries(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="tries = 2") as run:
-        run.strike("failing_jobs", "workers")
+        run.inject("failing_jobs", "workers")
         run.wait_until(lambda: len(run.events(Event.FAILED)) >= 40, "forty failures")
         run.end_faults()
         assert max(Counter(row["job_id"] for row in run.events(Event.FAILED)).values()) == 2
@@ -165,12 +165,12 @@ def test_jobs_that_fail_are_put_aside_after_their_tries(tmp_path: Path) -> None:
 @BOTH
 def test_a_job_that_outlasts_its_reservation_is_worked_twice(tmp_path: Path, engine: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue="laravel", workers=4, queue_options="retry_after = 1") as run:
-        run.strike("long_jobs", "workers", takes="3s")
+        run.inject("long_jobs", "workers", takes="3s")
         run.wait_until(
             lambda: max(Counter(row["job_id"] for row in run.events(Event.COMPLETED)).values(), default=0) >= 2,
             "two completions of a job",
         )
-        assert run.end_faults()["held"] is True
+        assert run.end_faults().active_to_end is True
 
 
 @BOTH
@@ -178,44 +178,44 @@ def test_a_worker_whose_clock_is_ahead_takes_what_others_have_reserved(tmp_path:
     with faulty_run(tmp_path, engine=engine, queue="laravel", work="1s", queue_options="retry_after = 60") as run:
         run.wait_until_jobs_complete(2)
         began_ns = time.time_ns()
-        run.strike("clock_skew", "worker-1", ahead="2m")
+        run.inject("clock_skew", "worker-1", ahead="2m")
         run.wait_until(
             lambda: max(Counter(row["job_id"] for row in run.events(Event.COMPLETED, began_ns)).values(), default=0) >= 2,
             "two completions of a job",
         )
         record = run.end_faults()
-        assert record["evidence"]["met"] == ["worker-1"]
-        assert record["held"] is True
+        assert record.evidence["met"] == ["worker-1"]
+        assert record.active_to_end is True
 
 
 def test_a_clock_that_is_wrong_does_not_matter_to_who_does_not_look_at_it(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
-        name = run.strike("clock_skew", "worker-1", behind="1h")["name"]
+        name = run.inject("clock_skew", "worker-1", behind="1h").name
         run.wait_until(lambda: run.load.who_met(name), "the word of worker-1")
         met_ns = time.time_ns()
         run.wait_until(
             lambda: any(row["process"] == "worker-1" for row in run.events(Event.COMPLETED, met_ns)), "a job of worker-1"
         )
         run.wait_until_jobs_complete(20)
-        assert run.end_faults()["held"] is True
+        assert run.end_faults().active_to_end is True
         assert max(Counter(row["job_id"] for row in run.events(Event.COMPLETED)).values()) == 1
 
 
 def test_what_nobody_met_was_not_in_force(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.load.stop()
-        run.strike("failing_jobs", "workers")
+        run.inject("failing_jobs", "workers")
         record = run.end_faults()
-        assert record["held"] is False
-        assert record["why_ended"] == "no worker came upon it"
+        assert record.active_to_end is False
+        assert record.why_ended == "no worker came upon it"
 
 
 def test_a_burst_brings_a_heap_and_a_higher_rate(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
-        record = run.strike("burst", "producers", rate=50, at_once=200)
-        name = record["evidence"]["producer"]
+        record = run.inject("burst", "producers", rate=50, at_once=200)
+        name = record.evidence["producer"]
         assert name == "producer-2"
         run.wait_until(lambda: sum(row["process"] == name for row in run.events(Event.ENQUEUED)) >= 210, "the burst's jobs")
-        assert run.end_faults()["held"] is True
+        assert run.end_faults().active_to_end is True
         assert run.process(name).exit_code == 0
         assert not run.processes.exited_unexpectedly()

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from stallbench.engines import driver_of
-from stallbench.injection.maintenance import Upkeep
 from stallbench.maintenance import find_maintenance_kinds
-from stallbench.scenario.model import MaintenanceChoice
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
@@ -19,15 +17,8 @@ pytestmark = pytest.mark.integration
 _ENDED = re.compile(r"ended session \d+ \((?P<name>[^,]*), .*\), its transaction (?P<age_s>[\d.]+) s old")
 
 
-def look_after(run: FaultyRun, **choice: object) -> Upkeep:
-    """Start one kind of maintenance."""
-    upkeep = Upkeep(run.cluster, run.queue, processes=run.processes, folder=run.folder)
-    upkeep.start((MaintenanceChoice.model_validate(choice),))
-    return upkeep
-
-
-def did(upkeep: Upkeep) -> list[str]:
-    return [each["what"] for each in upkeep.records()[0]["did"]]
+def actions(run: FaultyRun) -> list[str]:
+    return [action.what for action in run.maintenance().actions]
 
 
 def connect(run: FaultyRun, name: str) -> Any:
@@ -49,7 +40,7 @@ def test_the_watchdog_ends_an_old_transaction_and_nothing_else(tmp_path: Path, e
     with faulty_run(tmp_path, engine=engine, queue=queue) as run:
         driver = driver_of(engine)
         holder, idle = connect(run, "holder"), connect(run, "idle")
-        upkeep = look_after(run, kind="watchdog", every="200ms", older_than="3s")
+        run.start_maintenance(kind="watchdog", every="200ms", older_than="3s")
         with holder.cursor() as cursor:
             cursor.execute("CREATE TABLE held (n integer)")
             cursor.execute("BEGIN")
@@ -57,7 +48,7 @@ def test_the_watchdog_ends_an_old_transaction_and_nothing_else(tmp_path: Path, e
 
         def ended() -> dict[str, float]:
             """By its name, how old the transaction of each ended session was."""
-            matches = [_ENDED.fullmatch(what) for what in did(upkeep)]
+            matches = [_ENDED.fullmatch(what) for what in actions(run)]
             return {match["name"].removeprefix("stallbench:"): float(match["age_s"]) for match in matches if match}
 
         run.wait_until(lambda: "holder" in ended(), "the end of the holder's session")
@@ -66,13 +57,13 @@ def test_the_watchdog_ends_an_old_transaction_and_nothing_else(tmp_path: Path, e
         with idle.cursor() as cursor:
             cursor.execute("SELECT 1")
         run.wait_until_jobs_complete()
-        run.wait_until(lambda: upkeep.records()[0]["turns"] > 1, "another turn")
-        upkeep.stop()
+        run.wait_until(lambda: (run.maintenance().iterations or 0) > 1, "another iteration")
+        record = run.end_maintenance()
         # A worker that the machine lets stand still in its transaction for so long is ended as rightly.
         assert min(ended().values()) >= 3
-        (record,) = upkeep.records()
-        assert record["errors"] == []
-        assert record["end_ns"] is not None
+        assert record.errors == ()
+        assert record.active_to_end is True
+        assert record.verified_gone_ns is not None
         assert all(process.poll() is None for process in run.load.running("worker"))
         driver.close(idle)
 
@@ -92,24 +83,24 @@ def test_reindexing_takes_dead_rows_out_of_the_index_that_vacuum_may_not_remove(
             return int(watch.execute("SELECT pg_relation_size('que_jobs_pkey')").fetchone()[0])
 
         before = index_bytes()
-        upkeep = look_after(run, kind="reindex", every="1h")
-        run.wait_until(lambda: "reindexed que_jobs" in did(upkeep), "a rebuilt index")
+        run.start_maintenance(kind="reindex", every="1h")
+        run.wait_until(lambda: "reindexed que_jobs" in actions(run), "a rebuilt index")
         assert index_bytes() < before / 4
-        assert did(upkeep)[0].startswith("removed que_jobs_pkey_ccnew")
+        assert actions(run)[0].startswith("removed que_jobs_pkey_ccnew")
         run.wait_until_jobs_complete()
-        upkeep.stop()
+        run.end_maintenance()
         holder.close()
         watch.close()
 
 
 def test_it_says_what_failed_and_goes_on_after_the_server_was_gone(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
-        upkeep = look_after(run, kind="reindex", every="100ms")
-        run.wait_until(lambda: did(upkeep), "a turn")
-        run.strike("crash", down_for="1s")
-        run.wait_until(lambda: upkeep.records()[0]["errors"], "a turn that failed")
+        run.start_maintenance(kind="reindex", every="100ms")
+        run.wait_until(lambda: actions(run), "an iteration")
+        run.inject("crash", down_for="1s")
+        run.wait_until(lambda: run.maintenance().errors, "an iteration that failed")
         run.end_faults()
-        done = len(did(upkeep))
-        run.wait_until(lambda: len(did(upkeep)) > done + 1, "a turn after that")
-        upkeep.stop()
+        done = len(actions(run))
+        run.wait_until(lambda: len(actions(run)) > done + 1, "an iteration after that")
+        run.end_maintenance()
         assert [process.exit_code for process in run.processes.of_role("maintenance")] == [0]

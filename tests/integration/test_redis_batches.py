@@ -121,7 +121,7 @@ def test_without_redis_jobs_stay_in_the_table(open_: Open) -> None:
 def test_a_mover_that_is_killed_is_replaced_and_the_queue_goes_on(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="redis_batches") as run:
         run.wait_until_jobs_complete()
-        run.strike("kill", on="scheduler")
+        run.inject("kill", on="scheduler")
         run.wait_until(lambda: len(run.processes.of_role("scheduler")) == 2, "another mover")
         run.wait_until_jobs_complete(60)
-        assert run.faults.records()[-1]["evidence"] == {"killed": ["scheduler"]}
+        assert run.faults()[-1].evidence == {"killed": ["scheduler"]}

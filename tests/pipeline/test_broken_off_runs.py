@@ -59,8 +59,8 @@ def test_a_bench_that_was_killed_in_a_phase(make: MakeTables, tmp_path: Path) ->
     assert phases["longtx", "claimed", "rate"] == pytest.approx(2 / 4.5)
     assert phases["run", "claimed", "count"] == 3
     assert "recovery" not in phases.index.get_level_values("phase")
-    (fault,) = read("faults").to_dict("records")
-    assert fault["to_s"] == pytest.approx(9.5)
+    (injection,) = read("injections").to_dict("records")
+    assert injection["to_s"] == pytest.approx(9.5)
 
 
 def test_a_phase_without_an_end_gives_way_to_the_next(tmp_path: Path) -> None:

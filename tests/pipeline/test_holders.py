@@ -21,7 +21,7 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
     run.longrunner(
         "prepared-1", phase="longtx", from_s=4, to_s=None, evidence={"kind": "prepared", "gid": "stallbench_prepared_1"}
     )
-    run.longrunner("replica_reader-1", phase="longtx", from_s=4, to_s=8, on="replica-1", verified_ns=None, held=False)
+    run.longrunner("replica_reader-1", phase="longtx", from_s=4, to_s=8, on="replica-1", verified_ns=None, active_to_end=False)
     for second in range(10):
         at_s = second + 0.5
         holders: dict[str, dict[str, Any]] = {}
@@ -94,18 +94,24 @@ def test_a_holder_of_catalogs_only_is_never_the_oldest(holders: pd.DataFrame) ->
     assert pd.isna(slot["max_age_s"])
 
 
-def test_longrunners_are_in_force_from_their_proof_to_their_release(tables: Tables) -> None:
-    faults = tables("faults").set_index("name")
-    idle = faults.loc["idle_writer-1"]
-    assert (idle.kind, idle.target, idle.phase, idle.planned_start_s) == ("idle_writer", "primary", "longtx", 5)
-    assert (idle.from_s, idle.to_s, idle.held) == (2.6, 7.2, True)
+def test_a_longrunner_lasts_from_when_it_is_verified_until_it_is_verified_gone(tables: Tables) -> None:
+    injections = tables("injections").set_index("name")
+    idle = injections.loc["idle_writer-1"]
+    assert (idle.category, idle.kind, idle.target, idle.phase, idle.planned_start_s) == (
+        "longrunner",
+        "idle_writer",
+        "primary",
+        "longtx",
+        5,
+    )
+    assert (idle.from_s, idle.to_s, idle.active_to_end) == (2.6, 7.2, True)
 
 
-def test_one_of_which_nobody_saw_the_end_lasts_to_the_end_of_its_phase(tables: Tables) -> None:
-    assert tables("faults").set_index("name").to_s["prepared-1"] == 10
+def test_one_whose_end_was_not_recorded_lasts_to_the_end_of_its_phase(tables: Tables) -> None:
+    assert tables("injections").set_index("name").to_s["prepared-1"] == 10
 
 
-def test_one_that_was_never_proven_counts_from_when_it_was_asked_for(tables: Tables) -> None:
-    reader = tables("faults").set_index("name").loc["replica_reader-1"]
+def test_one_that_was_never_verified_counts_from_when_it_was_begun(tables: Tables) -> None:
+    reader = tables("injections").set_index("name").loc["replica_reader-1"]
     assert pd.isna(reader.verified_ns)
-    assert (reader.from_s, reader.held) == (3.5, False)
+    assert (reader.from_s, reader.active_to_end) == (3.5, False)

@@ -99,10 +99,12 @@ def test_a_claim_that_outlives_its_connection_is_due_when_its_time_is_over(
     assert bool(overdue(run, {1: held, 3: "queued"})) == is_due
 
 
-def test_nothing_is_due_while_a_fault_is_in_force(overdue: Overdue, tmp_path: Path) -> None:
+def test_nothing_is_due_while_a_fault_is_active(overdue: Overdue, tmp_path: Path) -> None:
     run = with_a_death(tmp_path)
     times = {"start_ns": at_ns(2), "verified_ns": at_ns(2), "end_ns": at_ns(11.5), "verified_gone_ns": at_ns(11.5)}
-    run.record["faults"] = [{"name": "kill-1", "kind": "kill", "on": "workers", "phase": "only", **times}]
+    run.record["injections"] = [
+        {"name": "kill-1", "category": "fault", "kind": "kill", "on": "workers", "phase": "only", **times}
+    ]
     assert overdue(run, {1: "claimed", 3: "queued"}) == {}
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from stallbench.injection.record import InjectionRecord
 from stallbench.pipeline.recoveries import make_recoveries, make_recovery_metrics
-from stallbench.pipeline.run_facts import Disturbance, Phase, QueueFacts, RunFacts
+from stallbench.pipeline.run_facts import Phase, QueueFacts, RunFacts
 from stallbench.pipeline.time_axis import make_time_axis
 
 S = 10**9
@@ -22,10 +23,17 @@ def at(t_s: float) -> int:
     return START_NS + int(t_s * S)
 
 
-def fault(name: str, from_s: float, to_s: float | None) -> Disturbance:
+def fault(name: str, from_s: float, to_s: float | None) -> InjectionRecord:
     end_ns = None if to_s is None else at(to_s)
-    return Disturbance(
-        name=name, kind="down", on="primary", phase="outage", start_ns=at(from_s), end_ns=end_ns, verified_gone_ns=end_ns
+    return InjectionRecord(
+        name=name,
+        category="fault",
+        kind="down",
+        on="primary",
+        phase="outage",
+        start_ns=at(from_s),
+        end_ns=end_ns,
+        verified_gone_ns=end_ns,
     )
 
 
@@ -40,7 +48,7 @@ def completed_at(t_s: float) -> float:
 
 def recover(
     spark: SparkSession,
-    faults: list[Disturbance],
+    faults: list[InjectionRecord],
     *,
     lost: int | None = None,
     again: tuple[float, ...] = (),
@@ -64,7 +72,7 @@ def recover(
             Phase(name="baseline", measured=True, planned_start_s=0, start_ns=at(0), end_ns=at(BASELINE_S)),
             Phase(name="outage", measured=True, planned_start_s=BASELINE_S, start_ns=at(BASELINE_S), end_ns=at(LAST_S)),
         ),
-        faults=tuple(faults),
+        injections=tuple(faults),
     )
     recoveries = make_recoveries(
         spark,

@@ -75,17 +75,18 @@ def make_declining_run(
     record["scenario"]["producers"]["rate"] = RATE
     record["scenario"]["workers"] |= {"count": WORKERS, "work_s": WORK_S, "poll_s": POLL_S}
     record["host"]["cpus"] = WORKERS
-    record["longrunners"] = [make_hold(to_s=len(seconds))]
+    record["injections"] = [make_hold(to_s=len(seconds))]
     baseline = {("baseline", "claim_ms.p50"): CLAIM_S * 1e3, ("baseline", "cpu_percent.mean"): cpu_percent}
     folder.mkdir(exist_ok=True)
     return make_run(folder, record | changes, windows=seconds, phases=make_phases(baseline))
 
 
-def make_hold(*, to_s: int, held: bool = True) -> dict[str, Any]:
+def make_hold(*, to_s: int, active_to_end: bool = True) -> dict[str, Any]:
     """Return the record of an idle writer from the run's start ``to_s``."""
     end_ns = START_NS + to_s * 10**9
     return {
         "name": "idle_writer-1",
+        "category": "longrunner",
         "kind": "idle_writer",
         "on": "primary",
         "phase": "longtx",
@@ -95,7 +96,7 @@ def make_hold(*, to_s: int, held: bool = True) -> dict[str, Any]:
         "end_ns": end_ns,
         "verified_gone_ns": end_ns,
         "evidence": {},
-        "held": held,
+        "active_to_end": active_to_end,
         "may_be_ended": False,
         "why_ended": "",
     }

@@ -51,19 +51,19 @@ def make_record(**changes: Any) -> dict[str, Any]:
             }
             for name, from_s, to_s in PHASES
         ],
-        "longrunners": [],
-        "faults": [],
+        "injections": [],
         "processes": [],
         "notes": [],
         **changes,
     }
 
 
-def make_fault(phase: str, *, held: bool | None = True) -> dict[str, Any]:
+def make_fault(phase: str, *, active_to_end: bool | None = True) -> dict[str, Any]:
     """Return the record of a black hole of five seconds in a phase, 10 s after the run's start."""
     start_ns = START_NS + 10 * 10**9
     return {
         "name": "timeout-1",
+        "category": "fault",
         "kind": "timeout",
         "on": "primary",
         "phase": phase,
@@ -72,8 +72,8 @@ def make_fault(phase: str, *, held: bool | None = True) -> dict[str, Any]:
         "end_ns": start_ns + 5 * 10**9,
         "verified_gone_ns": start_ns + 5 * 10**9,
         "evidence": {"toxic": "timeout"},
-        "held": held,
-        "why_ended": "" if held else "Toxiproxy no longer has it",
+        "active_to_end": active_to_end,
+        "why_ended": "" if active_to_end else "Toxiproxy no longer has it",
     }
 
 
@@ -134,7 +134,7 @@ EMPTY = {
     ],
     "stuck_clients": ["server", "session", "pid", "application", "state", "from_s", "to_s", "stuck_s", "longrunner"],
     "vacuum_waits": ["table", "from_s", "to_s", "waited_s", "starved_s", "workers", "busy_with"],
-    "faults": ["name", "kind", "target", "phase", "from_s", "to_s"],
+    "injections": ["name", "category", "kind", "target", "phase", "from_s", "to_s"],
     "recoveries": [
         "fault",
         "phase",

@@ -130,8 +130,9 @@ def test_what_it_does_not_know_it_says(tmp_path: Path) -> None:
     assert "far beyond what was seen" in told
     assert "50 workers are more than twice the 3 of the run" in told
     assert "of a second's service time unexplained" in told
-    disturbed = {"name": "latency-1", "start_ns": run.record["longrunners"][0]["start_ns"], "end_ns": None}
-    make_declining_run(tmp_path / "disturbed", cpu_percent=97.0, status="aborted", faults=[disturbed])
+    (hold,) = run.record["injections"]
+    fault = {"name": "latency-1", "category": "fault", "kind": "latency", "on": "primary", "start_ns": hold["start_ns"]}
+    make_declining_run(tmp_path / "disturbed", cpu_percent=97.0, status="aborted", injections=[hold, fault])
     told = "\n".join(forecast_run(tmp_path / "disturbed", rate=50, workers=3, work=None).warnings)
     assert "the run is aborted, not completed" in told
     assert "latency-1 disturbed the run" in told

@@ -61,13 +61,13 @@ def with_seconds(**columns: Any) -> pd.DataFrame:
 
 
 BAD_RUNS: dict[str, tuple[dict[str, Any], str]] = {
-    "no transaction": ({"longrunners": []}, "no long transaction held the horizon in this run"),
+    "no transaction": ({"injections": []}, "no long transaction held the horizon in this run"),
     "a transaction that was lost": (
-        {"longrunners": [make_hold(to_s=HELD_S, held=False)]},
+        {"injections": [make_hold(to_s=HELD_S, active_to_end=False)]},
         "no long transaction held the horizon in this run",
     ),
     "a short one": (
-        {"longrunners": [make_hold(to_s=10)]},
+        {"injections": [make_hold(to_s=10)]},
         "dead tuples were sampled in only 10 seconds of it; a fit needs 15 or more",
     ),
     "no dead tuples sampled": (

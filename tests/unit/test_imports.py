@@ -36,6 +36,7 @@ observers
 setup
 pipeline
 run.load run.sampling run.backlog run.live_figures
+injection.context
 faults
 injection
 verdicts
@@ -79,6 +80,7 @@ ROOT_PACKAGES = {
         "stallbench.errors",
         "stallbench.external.addresses",
         "stallbench.external.registration",
+        "stallbench.faults",
         "stallbench.scenario.file",
         "stallbench.scenario.locust_bounds",
         "stallbench.scenario.model",

@@ -73,9 +73,9 @@ def test_the_summary_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
 
 
 def test_a_fault_is_shown_with_how_the_queue_came_back(tmp_path: Path) -> None:
-    faults = pd.DataFrame([["timeout-1", "timeout", "primary", "longtx", 10.0, 15.0]], columns=EMPTY["faults"])
+    faults = pd.DataFrame([["timeout-1", "fault", "timeout", "primary", "longtx", 10.0, 15.0]], columns=EMPTY["injections"])
     recoveries = pd.DataFrame([["timeout-1", "longtx", 15.0, 0.25, 2.0, None, 0, 3, 4, 7]], columns=EMPTY["recoveries"])
-    run = make_run(tmp_path, make_record(faults=[make_fault("longtx")]), faults=faults, recoveries=recoveries)
+    run = make_run(tmp_path, make_record(injections=[make_fault("longtx")]), injections=faults, recoveries=recoveries)
     verdict = judge(run)
     assert (
         "timeout-1 was in force on primary from 10 s to 15 s; then came the next completion after 0.2 s, the baseline's rate after 2.0 s, "

@@ -31,9 +31,7 @@ def test_a_sound_run_passes(tmp_path: Path) -> None:
     assert (verdict.verdict, verdict.status) == ("pass", "completed")
     assert {finding.check for finding in verdict.findings} == set(find_checks()) - {
         "expectations",
-        "faults",
-        "longrunners",
-        "maintenance",
+        "injections",
         "deadlocks",
         "advisory locks",
         "waiting",
@@ -171,21 +169,8 @@ def test_a_further_execution_needs_a_reason(tmp_path: Path, excused: bool, resul
 def test_an_error_needs_a_fault_in_its_phase_or_the_one_before(tmp_path: Path, faulty_phase: str | None, result: str) -> None:
     faults = [make_fault(faulty_phase)] if faulty_phase else []
     errors = pd.DataFrame([["longtx", "worker-1", "error", "40P01", "claim", 3]], columns=EMPTY["errors"])
-    verdict = judge(make_run(tmp_path, make_record(faults=faults), errors=errors))
+    verdict = judge(make_run(tmp_path, make_record(injections=faults), errors=errors))
     assert result_of(verdict, "errors") == (result, "calls raised: 3 x 40P01 in claim")
-
-
-@pytest.mark.parametrize(
-    ("held", "result", "reason"),
-    [
-        (True, "pass", "timeout-1 on primary in phase longtx was seen to be in force"),
-        (False, "fail", "timeout-1 on primary in phase longtx was not in force to the end: Toxiproxy no longer has it"),
-        (None, "unknown", "timeout-1 on primary in phase longtx: the run ended before the fault did"),
-    ],
-)
-def test_a_fault_counts_only_if_it_was_in_force_to_its_end(tmp_path: Path, held: bool | None, result: str, reason: str) -> None:
-    verdict = judge(make_run(tmp_path, make_record(faults=[make_fault("longtx", held=held)])))
-    assert result_of(verdict, "faults") == (result, reason)
 
 
 def test_errors_of_which_an_expectation_says_how_many_are_judged_by_it(tmp_path: Path) -> None:
@@ -236,30 +221,6 @@ def test_what_the_queue_tried_again_is_told(tmp_path: Path) -> None:
 def test_a_process_must_end_as_intended(tmp_path: Path, role: str, intended: str, exit_code: int, result: str) -> None:
     process = {"name": "one", "role": role, "end_ns": START_NS, "intended": intended, "exit_code": exit_code}
     assert result_of(judge(make_run(tmp_path, make_record(processes=[process]))), "processes")[0] == result
-
-
-@pytest.mark.parametrize(
-    ("known", "result"),
-    [
-        ({"verified_ns": 1, "held": True}, "pass"),
-        ({"verified_ns": None, "held": None}, "fail"),
-        ({"verified_ns": 1, "held": None}, "unknown"),
-        ({"verified_ns": 1, "held": False}, "fail"),
-        ({"verified_ns": 1, "held": False, "may_be_ended": True}, "pass"),
-    ],
-)
-def test_a_longrunner_counts_only_if_it_was_seen_to_the_end(tmp_path: Path, known: dict[str, Any], result: str) -> None:
-    entry = {
-        "name": "idle_writer-1",
-        "kind": "idle_writer",
-        "on": "primary",
-        "phase": "longtx",
-        "evidence": {},
-        "may_be_ended": False,
-        "why_ended": "",
-        **known,
-    }
-    assert result_of(judge(make_run(tmp_path, make_record(longrunners=[entry]))), "longrunners")[0] == result
 
 
 @pytest.mark.parametrize(("rate", "result"), [(100.4, "pass"), (99.6, "pass"), (97.0, "fail"), (103.0, "fail")])

@@ -1,0 +1,32 @@
+"""What an injection can reach of the run that it is part of."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stallbench.processes.supervisor import Supervisor
+from stallbench.run.folder import RunFolder
+from stallbench.run.load import Load
+from stallbench.servers.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InjectionContext:
+    """The parts of a run that faults, longrunners and maintenance act on."""
+
+    cluster: Cluster
+    load: Load
+    processes: Supervisor
+    queue: Mapping[str, Any]
+    """The queue's part of ``run.json``: its ``kind``, ``options``, ``tables``, ``indexes``."""
+    folder: RunFolder
+    scratch: Path
+    """Folder for the files of a server that an injection starts; removed with the run."""
+    random: random.Random
+    """Seeded by the run."""
+    note: Callable[[str], None]
+    """Adds a sentence that the report must show."""

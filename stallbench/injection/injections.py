@@ -1,0 +1,200 @@
+"""Runs the life cycle of every fault, longrunner and maintenance process of a run: planned, active, verified, ended, verified gone.
+
+An injection that cannot be verified ends the run: the run would not show what it should.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from stallbench.engines import loaded_errors
+from stallbench.errors import NotCarriedOutError, StallbenchError
+from stallbench.injection.context import InjectionContext
+from stallbench.injection.fault import FaultInjection
+from stallbench.injection.injection import Injection
+from stallbench.injection.longrunner import LongrunnerInjection
+from stallbench.injection.maintenance import MaintenanceInjection
+from stallbench.injection.record import InjectionRecord
+from stallbench.scenario.model import MaintenanceChoice, Phase
+
+ResultT = TypeVar("ResultT")
+
+
+class Injections:
+    """All injections of a run."""
+
+    def __init__(self, context: InjectionContext, say: Callable[[str], None], numbers: Counter[str] | None = None) -> None:
+        """Prepare; nothing is injected. ``say`` is called with a sentence whenever an injection begins or ends.
+
+        ``numbers``: how many there were of each kind in earlier runs with the same processes, which know injections by their names.
+        """
+        self._context = context
+        self._say = say
+        self._numbers = Counter() if numbers is None else numbers
+        self._all: list[Injection] = []
+
+    def records(self) -> list[InjectionRecord]:
+        """Return the records of all injections, in the order in which they were planned."""
+        return [injection.record for injection in self._all]
+
+    def may_be_ended(self, name: str) -> bool:
+        """Whether ``name`` is an injection that the servers may end early."""
+        return any(record.name == name and record.may_be_ended for record in self.records())
+
+    def start_maintenance(self, choices: Sequence[MaintenanceChoice]) -> None:
+        """Plan and start the maintenance of the whole run, and verify it. Raises `NotCarriedOutError`."""
+        planned = [MaintenanceInjection(self._name(choice.kind), choice, context=self._context) for choice in choices]
+        self._all += planned
+        self._start(planned)
+
+    def prepare_phase(self, phase: Phase, planned_start_s: float) -> None:
+        """Plan the injections of a phase, and start and verify its longrunners: they are active before the phase begins.
+
+        Raises `NotCarriedOutError`.
+        """
+        longrunners = [
+            LongrunnerInjection(
+                self._name(choice.kind),
+                choice,
+                phase=phase.name,
+                phase_planned_start_s=planned_start_s,
+                context=self._context,
+            )
+            for choice in phase.longrunners
+        ]
+        faults = [
+            FaultInjection(
+                self._name(choice.kind),
+                choice,
+                phase=phase.name,
+                phase_planned_start_s=planned_start_s,
+                context=self._context,
+            )
+            for choice in phase.faults
+        ]
+        self._all += [*longrunners, *faults]
+        self._start(longrunners)
+
+    def begin_phase(self, phase: str) -> None:
+        """Schedule the faults of a phase, which begins now; `run_due` injects each when its time has come."""
+        now_s = time.monotonic()
+        for injection in self._of(phase):
+            if injection.record.start_ns is None:
+                injection.begins_at_s = now_s + injection.after_s
+                duration_s = injection.record.planned_duration_s
+                injection.ends_at_s = None if duration_s is None else injection.begins_at_s + duration_s
+
+    def run_due(self) -> float | None:
+        """Begin, keep up and end what is due now; return in how many seconds the next injection begins or ends, or none.
+
+        Raises `NotCarriedOutError` if an injection cannot be begun, verified, kept up or ended.
+        """
+        for injection in self._all:
+            now_s = time.monotonic()
+            if injection.is_active:
+                if injection.ends_at_s is not None and now_s >= injection.ends_at_s:
+                    self._end(injection)
+                else:
+                    self._keep_up(injection)
+            elif _is_scheduled(injection) and now_s >= (injection.begins_at_s or 0.0):
+                self._start([injection])
+        now_s = time.monotonic()
+        due_s = [injection.begins_at_s for injection in self._all if _is_scheduled(injection)]
+        due_s += [injection.ends_at_s for injection in self._all if injection.is_active]
+        return min((max(0.0, at_s - now_s) for at_s in due_s if at_s is not None), default=None)
+
+    def end_phase(self, phase: str) -> None:
+        """End the injections of a phase, the last one begun first. Raises `NotCarriedOutError`, also if one has not begun by now."""
+        for injection in self._of(phase):
+            if injection.record.start_ns is None:
+                raise NotCarriedOutError(
+                    f"{injection.description} should have begun {injection.after_s:g} s after the start of the phase, "
+                    "but the phase ended before that"
+                )
+        self._end_active(self._of(phase))
+
+    def end_all(self) -> None:
+        """End every injection that is still active, the last one begun first. Raises `NotCarriedOutError`."""
+        self._end_active(self._all)
+
+    def undo_all(self) -> None:
+        """After an aborted run: undo what is still active, as far as possible; a record says what could not be undone.
+
+        Whatever is left then is in processes and folders that are removed with the run.
+        """
+        for injection in reversed(self._all):
+            if injection.is_active:
+                injection.is_ended = True
+                try:
+                    injection.end()
+                    evidence = injection.verify_gone()
+                except Exception as error:
+                    if not _is_from_environment(error):
+                        raise
+                    injection.update(why_ended=f"could not be undone: {error}")
+                else:
+                    injection.update(verified_gone_ns=time.time_ns(), evidence=injection.record.evidence | evidence)
+
+    def _name(self, kind: str) -> str:
+        self._numbers[kind] += 1
+        return f"{kind}-{self._numbers[kind]}"
+
+    def _of(self, phase: str) -> list[Injection]:
+        return [injection for injection in self._all if injection.record.phase == phase]
+
+    def _start(self, injections: Sequence[Injection]) -> None:
+        """Begin all of ``injections``, then verify each."""
+        for injection in injections:
+            injection.update(start_ns=time.time_ns())
+            _carry_out(injection, injection.begin, "begun")
+        for injection in injections:
+            evidence = _carry_out(injection, injection.verify, "verified to be active")
+            now_ns = time.time_ns()
+            injection.update(verified_ns=now_ns, evidence=evidence)
+            if injection.is_momentary:
+                injection.update(active_to_end=True, end_ns=now_ns, verified_gone_ns=now_ns)
+            self._say(f"{injection.record.name} on {injection.record.on}: {injection.describe_effect()}")
+
+    def _keep_up(self, injection: Injection) -> None:
+        _carry_out(injection, injection.keep_up, "kept up")
+        if _carry_out(injection, injection.has_ended_itself, "checked"):
+            self._end(injection)
+
+    def _end_active(self, injections: Sequence[Injection]) -> None:
+        for injection in reversed(injections):
+            if injection.is_active:
+                self._end(injection)
+
+    def _end(self, injection: Injection) -> None:
+        """Check whether it is still active, end it, and verify that it is gone; after a momentary one, only clean up."""
+        if not injection.is_momentary:
+            lapse = _carry_out(injection, injection.find_lapse, "checked")
+            injection.update(active_to_end=lapse is None, why_ended=lapse or "", end_ns=time.time_ns())
+        injection.is_ended = True
+        _carry_out(injection, injection.end, "ended")
+        evidence = _carry_out(injection, injection.verify_gone, "verified to be gone")
+        if not injection.is_momentary:
+            injection.update(verified_gone_ns=time.time_ns(), evidence=injection.record.evidence | evidence)
+            self._say(f"{injection.record.name} on {injection.record.on} has ended")
+
+
+def _is_scheduled(injection: Injection) -> bool:
+    return injection.record.start_ns is None and injection.begins_at_s is not None
+
+
+def _carry_out(injection: Injection, operation: Callable[[], ResultT], done: str) -> ResultT:
+    """Carry out an operation of an injection; an error of the environment becomes a `NotCarriedOutError` that names the injection."""
+    try:
+        return operation()
+    except Exception as error:
+        if not _is_from_environment(error):
+            raise
+        raise NotCarriedOutError(f"{injection.description} could not be {done}: {error}") from error
+
+
+def _is_from_environment(error: Exception) -> bool:
+    """Whether the servers, the proxy or the machine caused an error, and not a defect of the bench."""
+    return isinstance(error, (OSError, StallbenchError, *loaded_errors()))

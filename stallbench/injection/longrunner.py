@@ -1,0 +1,119 @@
+"""A longrunner as an injection: a process of its own, and what the servers say of it.
+
+A longrunner that reports that it holds the horizon is not believed: it is verified only when the server itself names it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from stallbench.engines import driver_of
+from stallbench.errors import NotCarriedOutError
+from stallbench.injection.context import InjectionContext
+from stallbench.injection.injection import Injection
+from stallbench.injection.longrunner_verification import find_on_innodb, find_on_postgres
+from stallbench.injection.record import InjectionRecord
+from stallbench.processes.process import Process
+from stallbench.scenario.model import LongrunnerChoice
+from stallbench.waiting import wait_until
+
+_VERIFY_S = 15.0
+"""How long a longrunner may take until the server names it as a holder; a replica's feedback needs a few seconds."""
+_END_S = 10.0
+_COMMAND = (sys.executable, "-m", "longrunners")
+
+
+class LongrunnerInjection(Injection):
+    """One process of ``longrunners``."""
+
+    def __init__(
+        self, name: str, choice: LongrunnerChoice, *, phase: str, phase_planned_start_s: float, context: InjectionContext
+    ) -> None:
+        """Plan the longrunner that a scenario chooses."""
+        super().__init__(
+            InjectionRecord(
+                name=name,
+                category="longrunner",
+                kind=choice.kind,
+                on=choice.on,
+                phase=phase,
+                options=choice.options,
+                planned_start_s=phase_planned_start_s,
+                may_be_ended=choice.may_be_ended,
+            )
+        )
+        self._context = context
+        self._server = context.cluster.server(choice.on)
+        self._log = context.folder.logs / f"{name}.log"
+        self._document = {
+            "name": name,
+            "kind": choice.kind,
+            "on": choice.on,
+            "endpoint": self._server.proxied.with_password(),
+            "options": choice.options,
+        }
+        self._process: Process | None = None
+        self._holder: dict[str, Any] = {}
+        """What the longrunner, and then the server, says of what holds the horizon."""
+
+    def describe_effect(self) -> str:
+        """Say that the server confirms it."""
+        return "the server names it as a holder"
+
+    def begin(self) -> None:
+        """Start the process."""
+        self._process = self._context.processes.start(
+            self.record.name, "longrunner", _COMMAND, document=self._document, log=self._log, ready=True
+        )
+
+    def verify(self) -> dict[str, Any]:
+        """Wait until the process is ready and the server names it as a holder."""
+        assert self._process is not None
+        process = self._process
+        self._holder = dict(process.wait_ready(_VERIFY_S).get("holder", {}))
+        wait_until(lambda: self._find_on_server() or process.poll() is not None, within_s=_VERIFY_S)
+        found = self._find_on_server()
+        if found is None:
+            raise NotCarriedOutError(
+                f"it reported that it holds {self._holder}, but the server did not name it within {_VERIFY_S:.0f} s; see {self._log}"
+            )
+        self._holder |= found
+        return self._holder
+
+    def find_lapse(self) -> str | None:
+        """Ask the process and the server."""
+        assert self._process is not None
+        if self._process.poll() is not None:
+            lost = next((str(message["lost"]) for message in self._process.messages() if "lost" in message), None)
+            return lost or f"its process {self._process.describe_end()}"
+        return None if self._find_on_server() else "the server no longer names it"
+
+    def end(self) -> None:
+        """Stop the process; if it did not end in an orderly way, remove what it left on the server."""
+        if self._process is None:
+            return
+        self._process.stop(_END_S)
+        if self._process.exit_code != 0:
+            self._context.processes.run_to_end(
+                f"{self.record.name}-release",
+                _COMMAND,
+                document={**self._document, "release": True},
+                log=self._log,
+                deadline_s=_END_S,
+            )
+
+    def verify_gone(self) -> dict[str, Any]:
+        """Wait until the server no longer names it."""
+        if not wait_until(lambda: self._find_on_server() is None, within_s=_END_S):
+            raise NotCarriedOutError(f"its server still names it {_END_S:.0f} s after it was ended")
+        return {}
+
+    def _find_on_server(self) -> dict[str, Any] | None:
+        """Return what the servers say of the longrunner, or nothing if they do not name it."""
+        driver = driver_of(self._server.direct.engine)
+        find = find_on_postgres if self._server.direct.engine == "postgres" else find_on_innodb
+        try:
+            return find(self._context.cluster.living_by_part, self.record.on, self.record.name, self._holder)
+        except driver.errors as error:
+            raise NotCarriedOutError(f"the servers could not be asked for it: {driver.describe(error)}") from error

@@ -1,0 +1,65 @@
+"""Was every fault, longrunner and maintenance process active for as long as the scenario asks?"""
+
+from __future__ import annotations
+
+from stallbench.injection.record import InjectionRecord, read_injections
+from stallbench.verdicts.check import Check, Finding, Result, RunTables
+
+_SHOWN = 3
+"""Actions of maintenance that a reason names."""
+
+
+class InjectionsActive(Check):
+    """An injection counts only if it was verified to be active, and still was when it was ended. One rule for all categories.
+
+    Maintenance must also have worked: it fails if every iteration met an error, and is unknown if there was no iteration.
+    """
+
+    name = "injections"
+    place = 5
+
+    def judge(self, run: RunTables) -> list[Finding]:
+        """Return a finding for each injection that the scenario asks for."""
+        findings = []
+        for injection in read_injections(run.record):
+            result, reason = _judge(injection)
+            if injection.iterations is not None:
+                result, reason = _judge_iterations(injection, injection.iterations, result, reason)
+            findings.append(
+                Finding(
+                    check=self.name,
+                    subject=injection.name,
+                    result=result,
+                    reason=reason,
+                    found=reason,
+                    examples=tuple(action.what for action in injection.actions),
+                )
+            )
+        return findings
+
+
+def _judge(injection: InjectionRecord) -> tuple[Result, str]:
+    during = f" in phase {injection.phase}" if injection.phase else ""
+    what = f"{injection.category} {injection.name} on {injection.on}{during}"
+    why = f": {injection.why_ended}" if injection.why_ended else ""
+    if injection.verified_ns is None:
+        return "unknown", f"{what} was never verified to be active"
+    if injection.active_to_end is None:
+        return "unknown", f"{what} was active, but the run ended before it was to end{why}"
+    if injection.active_to_end:
+        return "pass", f"{what} was active to its end"
+    if injection.may_be_ended:
+        return "pass", f"{what} was ended by the server, as the scenario allows{why}"
+    return "fail", f"{what} was not active to its end{why}"
+
+
+def _judge_iterations(injection: InjectionRecord, iterations: int, result: Result, reason: str) -> tuple[Result, str]:
+    """Add to the common judgement what maintenance did: its result is the stricter of the two."""
+    errors, actions = injection.errors, [action.what for action in injection.actions]
+    failed = f", {len(errors)} of them with an error (first: {errors[0].what})" if errors else ""
+    more = f" and {len(actions) - _SHOWN} more" if len(actions) > _SHOWN else ""
+    did = f"; it {', '.join(actions[:_SHOWN])}{more}" if actions else ""
+    reason = f"{reason}; it ran {iterations} iterations{failed}{did}"
+    if iterations > len(errors):
+        return result, reason
+    return ("fail" if errors or result == "fail" else "unknown"), reason
