@@ -114,6 +114,6 @@ class LongrunnerInjection(Injection):
         driver = driver_of(self._server.direct.engine)
         find = find_on_postgres if self._server.direct.engine == "postgres" else find_on_innodb
         try:
-            return find(self._context.cluster.living_by_part, self.record.on, self.record.name, self._holder)
+            return find(self._context.cluster.running_by_role, self.record.on, self.record.name, self._holder)
         except driver.errors as error:
             raise NotCarriedOutError(f"the servers could not be asked for it: {driver.describe(error)}") from error
