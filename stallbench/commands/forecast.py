@@ -41,19 +41,19 @@ def forecast(
 
         stallbench forecast latest --rate 50 --workers 8 --work 10ms
     """
-    from stallbench.forecast.command import check_forecast, forecast_run
-    from stallbench.forecast.screen import print_check, print_forecast
+    from stallbench.forecast.command import backtest_forecast, forecast_run
+    from stallbench.forecast.screen import print_backtest, print_forecast
 
     folder = find_run_folder(run, runs).path
     if against is None:
-        found, check = forecast_run(folder, rate=rate, workers=workers, work=work), None
+        found, backtest = forecast_run(folder, rate=rate, workers=workers, work=work), None
     elif (rate, workers, work) == (None, None, None):
-        found, check = check_forecast(folder, find_run_folder(against, runs).path)
+        found, backtest = backtest_forecast(folder, find_run_folder(against, runs).path)
     else:
         raise BadInputError("--against: the load is that run's; leave out --rate, --workers and --work")
     if as_json:
-        print(json.dumps(found.as_json() | ({"against": check.as_json()} if check else {}), indent=2))
+        print(json.dumps(found.as_json() | ({"against": backtest.as_json()} if backtest else {}), indent=2))
         return
     print_forecast(found)
-    if check:
-        print_check(check)
+    if backtest:
+        print_backtest(backtest)

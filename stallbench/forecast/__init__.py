@@ -1,5 +1,5 @@
-"""When a queue will fall behind: the law of its claims, fitted to one short run, and what follows from it at another load.
+"""Forecasts when a queue saturates: a cost model of its claims, fitted to one short run and applied to another load.
 
-`observed` reads the run, `law` fits it, `capacity` says how many jobs a second are left at so many dead tuples, `outlook` puts it together, and
-`screen` prints it. docs/forecast.md explains the model, and how far it was off.
+`observation` reads the run, `cost_model` fits the model, `capacity` gives the jobs per second at each number of dead tuples, `trajectory` follows them
+over time, `prediction` makes the forecast, `backtest` compares it with another run, and `screen` prints it. docs/forecast.md explains the model.
 """

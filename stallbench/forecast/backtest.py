@@ -1,4 +1,4 @@
-"""A forecast held against another, longer run: what was foretold from the one, what was measured in the other, and the error."""
+"""A forecast from one run compared with another, longer run: forecast, measurement and error."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ import numpy as np
 
 from stallbench.errors import BadInputError
 from stallbench.forecast.capacity import Array, find_capacity
-from stallbench.forecast.observed import Observed
+from stallbench.forecast.observation import Observation
 from stallbench.forecast.prediction import Forecast
-from stallbench.forecast.trajectory import find_course
+from stallbench.forecast.trajectory import find_trajectory
 
 END_S = 10
-"""So many of the last seconds are taken together as the end of a run's hold."""
+"""How many of the last seconds with a held horizon are averaged as its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One thing that was foretold and measured."""
+    """One quantity that was forecast and measured."""
 
     name: str
     unit: str
     forecast: float | None
-    """None if it never comes."""
+    """None if it never happens."""
     measured: float | None
-    """None if it did not come while the horizon was held."""
+    """None if it did not happen while the horizon was held."""
 
     @property
     def error(self) -> float | None:
-        """By how much of the measured the forecast was over (above zero) or under it; none if one of them is missing."""
+        """By what share of the measurement the forecast is too high (above zero) or too low; none if one of them is missing."""
         if self.forecast is None or not self.measured:
             return None
         return self.forecast / self.measured - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """What a forecast was worth in one run that it was not fitted to."""
+class Backtest:
+    """How far a forecast was off in a run that it was not fitted to."""
 
     run: str
     held_s: float
@@ -54,26 +54,26 @@ class Check:
         }
 
 
-def require_comparable(fitted_to: Observed, longer: Observed) -> None:
-    """Raise `BadInputError` if ``longer`` cannot tell what a forecast from ``fitted_to`` is worth."""
+def require_comparable(fitted_to: Observation, longer: Observation) -> None:
+    """Raise `BadInputError` if a forecast from ``fitted_to`` cannot be compared with ``longer``."""
     if longer.run == fitted_to.run:
-        raise BadInputError(f"--against: {longer.run} is the run of the fit itself; expected another one")
+        raise BadInputError(f"--against: {longer.run} is the run that the forecast is fitted to; expected another run")
     if longer.queue != fitted_to.queue:
         raise BadInputError(
             f"--against: {longer.run} ran the queue {longer.queue}, {fitted_to.run} ran {fitted_to.queue}; expected runs of one queue"
         )
 
 
-def hold_against(forecast: Forecast, longer: Observed) -> Check:
-    """Compare ``forecast``, made for the load of ``longer``, with what ``longer`` was."""
-    line, law, load = forecast.fit.seen, forecast.fit.law, forecast.load
+def backtest(forecast: Forecast, longer: Observation) -> Backtest:
+    """Compare ``forecast``, made for the load of ``longer``, with what ``longer`` measured."""
+    line, model, load = forecast.fit.claim_line, forecast.fit.model, forecast.load
     dead = longer.dead[-END_S:]
     figures = [
         Figure(
-            name="until it falls behind",
+            name="time to saturation",
             unit="s",
-            forecast=_finite(forecast.behind_after_s.value) if forecast.behind_after_s else None,
-            measured=longer.fell_behind_after_s,
+            forecast=_finite(forecast.time_to_saturation_s.value) if forecast.time_to_saturation_s else None,
+            measured=longer.time_to_saturation_s,
         ),
         Figure(
             name=f"claim at the end, at {dead.mean():,.0f} dead tuples",
@@ -82,23 +82,23 @@ def hold_against(forecast: Forecast, longer: Observed) -> Check:
             measured=1e3 * _median(longer.claim_s[-END_S:]),
         ),
     ]
-    if longer.fell_behind_after_s is not None:
-        course = find_course(law, load, longer.kept_per_job, to_s=longer.held_s)
+    if longer.time_to_saturation_s is not None:
+        trajectory = find_trajectory(model, load, longer.kept_per_job, to_s=longer.held_s)
         figures += [
             Figure(
-                name="jobs/s done at the end",
+                name="jobs/s completed at the end",
                 unit="",
-                forecast=float(np.minimum(find_capacity(law, load, dead), load.rate).mean()),
+                forecast=float(np.minimum(find_capacity(model, load, dead), load.rate).mean()),
                 measured=float(longer.completed[-END_S:].mean()),
             ),
             Figure(
                 name="jobs that wait at the end",
                 unit="",
-                forecast=course.depth_after(longer.held_s),
+                forecast=trajectory.depth_after(longer.held_s),
                 measured=longer.depth_at_end,
             ),
         ]
-    return Check(run=longer.run, held_s=longer.held_s, figures=tuple(figures))
+    return Backtest(run=longer.run, held_s=longer.held_s, figures=tuple(figures))
 
 
 def _median(values: Array) -> float:

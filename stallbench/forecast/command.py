@@ -1,4 +1,4 @@
-"""One forecast, from what the user asks to what is printed; whatever cannot be meant is told in one line."""
+"""What the command line asks for becomes a forecast, or a backtest of one; invalid input raises one message."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 
 from stallbench.errors import BadInputError
-from stallbench.forecast.backtest import Check, hold_against, require_comparable
+from stallbench.forecast.backtest import Backtest, backtest, require_comparable
 from stallbench.forecast.cost_model import fit
-from stallbench.forecast.observed import observe
+from stallbench.forecast.observation import observe
 from stallbench.forecast.prediction import Forecast, make_forecast
 from stallbench.scenario.duration import parse_duration_s
 from stallbench.verdicts.check import RunTables
@@ -19,32 +19,32 @@ _MOST_WORK_S = 3600.0
 
 
 def forecast_run(folder: Path, *, rate: float | None, workers: int | None, work: str | None) -> Forecast:
-    """Return the forecast of the run in ``folder`` at another load; what is none is the run's own.
+    """Return the forecast from the run in ``folder`` for another load; each part of the load that is none is the run's own.
 
-    Raises `BadInputError` for a load that cannot be meant and for a run that says nothing about dead tuples.
+    Raises `BadInputError` for an invalid load, and for a run from which the cost of dead tuples cannot be fitted.
     """
     if rate is not None and not (math.isfinite(rate) and 0 < rate <= _MOST_RATE):
-        raise BadInputError(f"--rate is {rate:g}; expected jobs a second, above 0 and up to {_MOST_RATE:,}")
+        raise BadInputError(f"--rate is {rate:g}; expected jobs per second, above 0 and up to {_MOST_RATE:,}")
     if workers is not None and not 0 < workers <= _MOST_WORKERS:
         raise BadInputError(f"--workers is {workers}; expected a number from 1 to {_MOST_WORKERS}")
     work_s = None if work is None else _read_work_s(work)
     run = RunTables(folder)
-    observed = observe(run)
-    fitted = fit(observed, seed=int(run.record["seed"]))
-    return make_forecast(observed, fitted, rate=rate, workers=workers, work_s=work_s)
+    observation = observe(run)
+    fitted = fit(observation, seed=int(run.record["seed"]))
+    return make_forecast(observation, fitted, rate=rate, workers=workers, work_s=work_s)
 
 
-def check_forecast(folder: Path, longer_folder: Path) -> tuple[Forecast, Check]:
-    """Return the forecast of the run in ``folder`` at the load of that in ``longer_folder``, and what it was worth there.
+def backtest_forecast(folder: Path, longer_folder: Path) -> tuple[Forecast, Backtest]:
+    """Return the forecast from the run in ``folder`` for the load of the run in ``longer_folder``, and how far it was off there.
 
-    Raises `BadInputError` for runs that say nothing about dead tuples, or nothing about each other.
+    Raises `BadInputError` for runs from which the cost of dead tuples cannot be fitted, and for two runs that are not comparable.
     """
     run, longer = RunTables(folder), observe(RunTables(longer_folder))
-    observed = observe(run)
-    require_comparable(observed, longer)
-    fitted = fit(observed, seed=int(run.record["seed"]))
-    forecast = make_forecast(observed, fitted, rate=longer.rate, workers=longer.workers, work_s=longer.work_s)
-    return forecast, hold_against(forecast, longer)
+    observation = observe(run)
+    require_comparable(observation, longer)
+    fitted = fit(observation, seed=int(run.record["seed"]))
+    forecast = make_forecast(observation, fitted, rate=longer.rate, workers=longer.workers, work_s=longer.work_s)
+    return forecast, backtest(forecast, longer)
 
 
 def _read_work_s(work: str) -> float:

@@ -1,8 +1,8 @@
-"""Fits the law of a queue's cost to the seconds of one run, robustly: a second in which the machine was busy with something else moves it little.
+"""Fits the cost model of a queue to the seconds of one run, robustly: a second in which the machine was busy with other work changes it little.
 
-Two lines by the Theil-Sen estimator: the median claim time over dead tuples, which is what a user sees, and the time of a worker for each job
-outside its work over dead tuples walked, which is what capacity depends on (it also has the slow claims, the lost races and the completions in
-it). Errors are those of a moving-block bootstrap: neighbouring seconds are alike, so whole stretches of them are drawn again.
+The Theil-Sen estimator fits two lines. One is the median claim time over the dead tuples, which users see. The other is the time of a worker per
+job outside the job's work, over the dead tuples read, which capacity depends on: it includes slow claims, lost races and completions. The
+intervals come from a moving-block bootstrap, because neighbouring seconds resemble each other.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
-from stallbench.forecast.capacity import Law, find_processor_share
-from stallbench.forecast.observed import Array, Observed
+from stallbench.forecast.capacity import CostModel, find_processor_share
+from stallbench.forecast.observation import Array, Observation
 
 LEVEL = 0.95
 _DRAWS = 200
 _BLOCK_S = 5
 _MOST_SECONDS = 300
-"""Of a draw: Theil-Sen looks at every pair of them."""
+"""Of one draw: Theil-Sen examines every pair of seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimLine:
-    """Median claim time over dead tuples, as it was seen."""
+    """Median claim time over dead tuples, as measured."""
 
     claim_s: float
     """Without dead tuples."""
     dead_tuple_s: float
-    """What each adds."""
+    """What each dead tuple adds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """A run's law, with what could as well have been it."""
+    """The cost model of a run, and the same fitted to redrawn seconds."""
 
-    seen: ClaimLine
-    law: Law
-    draws: Sequence[tuple[ClaimLine, Law]]
-    """The same, fitted to the seconds drawn again."""
+    claim_line: ClaimLine
+    model: CostModel
+    draws: Sequence[tuple[ClaimLine, CostModel]]
+    """Both, fitted to the redrawn seconds."""
     residual: float
-    """Median relative difference between a job's time outside its work as measured in a second and as fitted."""
+    """Median relative difference between the measured and the fitted time of a job outside its work."""
     seconds: int
     most_dead: float
-    """The greatest number of dead tuples that was seen."""
+    """The greatest number of dead tuples in the run."""
 
     @property
     def dead_tuple_s_interval(self) -> tuple[float, float]:
@@ -54,28 +54,28 @@ class Fit:
 
     @property
     def depends_on_dead_tuples(self) -> bool:
-        """Whether a claim really takes longer with them: the interval is above zero.
+        """Whether a claim takes significantly longer with them: its interval is above zero.
 
-        What capacity loses by them is more scattered; that its interval has zero in it is no all-clear once claims are seen to be slower.
+        The loss of capacity scatters more. That its interval includes zero proves nothing once claims are known to be slower.
         """
         return self.dead_tuple_s_interval[0] > 0
 
 
-def fit(observed: Observed, *, seed: int) -> Fit:
-    """Fit the law to ``observed``; ``seed``: of the bootstrap, so that the same run has the same forecast."""
-    line, law, residual = _fit_once(observed)
+def fit(observation: Observation, *, seed: int) -> Fit:
+    """Fit the cost model to ``observation``. ``seed``: of the bootstrap, so that the same run has the same forecast."""
+    line, model, residual = _fit_once(observation)
     random = np.random.default_rng(seed)
     draws = []
     for _ in range(_DRAWS):
-        again, law_again, _ = _fit_once(_draw(observed, random))
-        draws.append((again, law_again))
+        redrawn_line, redrawn_model, _ = _fit_once(_draw(observation, random))
+        draws.append((redrawn_line, redrawn_model))
     return Fit(
-        seen=line,
-        law=law,
+        claim_line=line,
+        model=model,
         draws=draws,
         residual=residual,
-        seconds=len(observed.dead),
-        most_dead=float(observed.dead.max()),
+        seconds=len(observation.dead),
+        most_dead=float(observation.dead.max()),
     )
 
 
@@ -85,26 +85,26 @@ def find_interval(values: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _fit_once(observed: Observed) -> tuple[ClaimLine, Law, float]:
-    slope, intercept = _fit_line(observed.dead, observed.claim_s)
-    # Without dead tuples a claim is not free, whatever a line through noise says.
-    line = ClaimLine(claim_s=max(intercept, float(observed.claim_s.min()) / 2), dead_tuple_s=slope)
+def _fit_once(observation: Observation) -> tuple[ClaimLine, CostModel, float]:
+    slope, intercept = _fit_line(observation.dead, observation.claim_s)
+    # A line through noise may cross zero, but a claim without dead tuples is never free.
+    line = ClaimLine(claim_s=max(intercept, float(observation.claim_s.min()) / 2), dead_tuple_s=slope)
 
-    at_processors = np.maximum(observed.busy - observed.completed * observed.work_s, 0.0)
-    share = find_processor_share(at_processors, observed.workers, observed.cpus)
-    outside_work_s = share * at_processors / observed.completed
-    calls = observed.calls_per_job + observed.empty_per_job
-    per_tuple, other_s = _fit_line(calls * observed.dead, outside_work_s - calls * line.claim_s)
+    at_processors = np.maximum(observation.busy - observation.completed * observation.work_s, 0.0)
+    share = find_processor_share(at_processors, observation.workers, observation.cpus)
+    outside_work_s = share * at_processors / observation.completed
+    calls = observation.calls_per_job + observation.empty_per_job
+    per_tuple, other_s = _fit_line(calls * observation.dead, outside_work_s - calls * line.claim_s)
     if per_tuple <= 0:
-        per_tuple, other_s = _fit_by_claims(line, share, calls * observed.dead, outside_work_s - calls * line.claim_s)
-    race, race_free_s = _fit_race(observed, line)
-    law = Law(claim_s=line.claim_s, dead_tuple_s=per_tuple, other_s=max(other_s, 0.0), race=race, race_free_s=race_free_s)
-    fitted = law.other_s + calls * (law.claim_s + law.dead_tuple_s * observed.dead)
-    return line, law, float(np.median(np.abs(outside_work_s / fitted - 1)))
+        per_tuple, other_s = _fit_by_claims(line, share, calls * observation.dead, outside_work_s - calls * line.claim_s)
+    race, race_free_s = _fit_race(observation, line)
+    model = CostModel(claim_s=line.claim_s, dead_tuple_s=per_tuple, other_s=max(other_s, 0.0), race=race, race_free_s=race_free_s)
+    fitted = model.other_s + calls * (model.claim_s + model.dead_tuple_s * observation.dead)
+    return line, model, float(np.median(np.abs(outside_work_s / fitted - 1)))
 
 
 def _fit_line(x: Array, y: Array) -> tuple[float, float]:
-    """Return slope and intercept; without a slope where ``x`` is everywhere the same."""
+    """Return slope and intercept; the slope is 0 if all ``x`` are equal."""
     if np.ptp(x) == 0:
         return 0.0, float(np.median(y))
     found = stats.theilslopes(y, x)
@@ -112,32 +112,32 @@ def _fit_line(x: Array, y: Array) -> tuple[float, float]:
 
 
 def _fit_by_claims(line: ClaimLine, share: Array, walked: Array, rest_s: Array) -> tuple[float, float]:
-    """Return slope and intercept as the median claim has them, where noise hides them from the sum of all that workers do."""
+    """Return the slope of the median claim and the intercept that belongs to it, where noise hides the slope of the workers' total time."""
     slope = line.dead_tuple_s * float(np.median(share))
     return slope, float(np.median(rest_s - slope * walked))
 
 
-def _fit_race(observed: Observed, line: ClaimLine) -> tuple[float, float]:
-    """Return ``race`` and ``race_free_s`` of the law, from the claims that each job took and the completions by others during one."""
-    claim_s = line.claim_s + line.dead_tuple_s * observed.dead
-    by_others = observed.completed * (1 - 1 / observed.workers)
-    if not (by_others.any() and (observed.calls_per_job > 1).any()):
+def _fit_race(observation: Observation, line: ClaimLine) -> tuple[float, float]:
+    """Return ``race`` and ``race_free_s``, from the claims that each job took and the completions by others during one claim."""
+    claim_s = line.claim_s + line.dead_tuple_s * observation.dead
+    by_others = observation.completed * (1 - 1 / observation.workers)
+    if not (by_others.any() and (observation.calls_per_job > 1).any()):
         return 0.0, 0.0
-    race, intercept = _fit_line(claim_s, np.log(observed.calls_per_job) / by_others)
+    race, intercept = _fit_line(claim_s, np.log(observation.calls_per_job) / by_others)
     return (race, max(-intercept / race, 0.0)) if race > 0 else (0.0, 0.0)
 
 
-def _draw(observed: Observed, random: np.random.Generator) -> Observed:
-    seconds = len(observed.dead)
+def _draw(observation: Observation, random: np.random.Generator) -> Observation:
+    seconds = len(observation.dead)
     block = min(_BLOCK_S, seconds)
     starts = random.integers(0, seconds - block + 1, size=-(-min(seconds, _MOST_SECONDS) // block))
     drawn = (starts[:, None] + np.arange(block)[None, :]).ravel()
     return replace(
-        observed,
-        dead=observed.dead[drawn],
-        claim_s=observed.claim_s[drawn],
-        calls_per_job=observed.calls_per_job[drawn],
-        empty_per_job=observed.empty_per_job[drawn],
-        completed=observed.completed[drawn],
-        busy=observed.busy[drawn],
+        observation,
+        dead=observation.dead[drawn],
+        claim_s=observation.claim_s[drawn],
+        calls_per_job=observation.calls_per_job[drawn],
+        empty_per_job=observation.empty_per_job[drawn],
+        completed=observation.completed[drawn],
+        busy=observation.busy[drawn],
     )

@@ -1,29 +1,29 @@
-"""The forecast: when this queue falls behind under a given load, when that begins to show, and how deep it is after an hour."""
+"""The forecast: when a queue saturates under a given load, when its claims become slow, and how many jobs wait after an hour."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from stallbench.errors import BadInputError
-from stallbench.forecast.capacity import Law, Load, find_capacity, find_limit
+from stallbench.forecast.capacity import CostModel, Load, find_capacity
 from stallbench.forecast.cost_model import LEVEL, ClaimLine, Fit, find_interval
-from stallbench.forecast.observed import Observed
-from stallbench.forecast.trajectory import Course, find_course
+from stallbench.forecast.observation import Observation
+from stallbench.forecast.trajectory import Trajectory, find_trajectory
 
 HOUR_S = 3600.0
-SHOWS_AT = 2.0
-"""It shows when a claim takes so many times as long as without dead tuples."""
+SLOW_FACTOR = 2.0
+"""Claims are slow when they take so many times as long as without dead tuples."""
 _FAR = 3.0
-"""Beyond so many times the dead tuples that were seen a forecast is a guess."""
+"""Beyond so many times the dead tuples of the run, a forecast is a guess."""
 _WIDE_RESIDUAL = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure and the interval that the scatter of the run's seconds leaves it; infinite where it is never reached."""
+    """A figure and its interval, from the scatter of the run's seconds; infinite if it is never reached."""
 
     value: float
     low: float
@@ -32,60 +32,60 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What is to be expected, and on what it rests."""
+    """The forecast, and what it is based on."""
 
     run: str
     queue: str
     load: Load
     kept_per_job: float
     fit: Fit
-    falls_behind: bool
-    """Whether dead tuples bring this queue down at all: its claims depend on them, or it cannot even do the rate without."""
+    saturates: bool
+    """Whether the queue saturates at all: its claims depend on dead tuples, or its capacity is below the rate without any."""
     capacity: Estimate
-    """Jobs a second without dead tuples."""
-    behind_after_s: Estimate | None
-    """From when the horizon is held; none if it never falls behind, and so below."""
-    behind_at_dead: Estimate | None
-    behind_at_worst_s: float
-    """When it would fall behind if a dead tuple cost as much as the interval of the claims' slope allows; infinite if never."""
-    fell_behind_after_s: float | None
-    """When the run itself fell behind, under its own load."""
-    shows_after_s: Estimate | None
-    """Until a claim takes `SHOWS_AT` times as long."""
+    """Jobs per second without dead tuples."""
+    time_to_saturation_s: Estimate | None
+    """Seconds from when the horizon is held; none if the queue never saturates. The same holds for the other estimates below."""
+    dead_at_saturation: Estimate | None
+    worst_time_to_saturation_s: float
+    """The same if a dead tuple cost as much as the upper bound of the interval; infinite if never."""
+    observed_time_to_saturation_s: float | None
+    """When the run itself saturated under its own load; none if it did not."""
+    slow_claims_after_s: Estimate | None
+    """Seconds until a claim takes `SLOW_FACTOR` times as long."""
     depth_after_hour: Estimate | None
     dead_after_hour: Estimate | None
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for ``--json``: seconds, jobs and tuples; null for what is never reached."""
+        """Return it for ``--json``, in seconds, jobs and tuples; null for what is never reached."""
         low, high = self.fit.dead_tuple_s_interval
         content = {
             "run": self.run,
             "queue": self.queue,
             "load": asdict(self.load),
             "kept_per_job": self.kept_per_job,
-            "law": {
-                "claim_s": self.fit.seen.claim_s,
-                "dead_tuple_s": self.fit.seen.dead_tuple_s,
+            "cost_model": {
+                "claim_s": self.fit.claim_line.claim_s,
+                "dead_tuple_s": self.fit.claim_line.dead_tuple_s,
                 "dead_tuple_s_low": low,
                 "dead_tuple_s_high": high,
-                "of_capacity": asdict(self.fit.law),
+                "of_capacity": asdict(self.fit.model),
                 "residual": self.fit.residual,
                 "seconds": self.fit.seconds,
                 "most_dead": self.fit.most_dead,
                 "level": LEVEL,
             },
-            "falls_behind": self.falls_behind,
-            "behind_at_worst_s": self.behind_at_worst_s,
-            "fell_behind_after_s": self.fell_behind_after_s,
+            "saturates": self.saturates,
+            "worst_time_to_saturation_s": self.worst_time_to_saturation_s,
+            "observed_time_to_saturation_s": self.observed_time_to_saturation_s,
             **{
                 name: asdict(estimate) if (estimate := getattr(self, name)) else None
                 for name in (
                     "capacity",
-                    "behind_after_s",
-                    "behind_at_dead",
-                    "shows_after_s",
+                    "time_to_saturation_s",
+                    "dead_at_saturation",
+                    "slow_claims_after_s",
                     "depth_after_hour",
                     "dead_after_hour",
                 )
@@ -98,105 +98,104 @@ class Forecast:
 
 
 def make_forecast(
-    observed: Observed,
+    observation: Observation,
     fitted: Fit,
     *,
     rate: float | None = None,
     workers: int | None = None,
     work_s: float | None = None,
 ) -> Forecast:
-    """Forecast ``rate``, ``workers`` and ``work_s``, the run's own where they are not given; raises `BadInputError` if nothing comes."""
+    """Forecast a load of ``rate``, ``workers`` and ``work_s``, each the run's own if none; raises `BadInputError` for an empty load."""
     load = Load(
-        rate=observed.rate if rate is None else rate,
-        workers=observed.workers if workers is None else workers,
-        work_s=observed.work_s if work_s is None else work_s,
-        cpus=observed.cpus,
+        rate=observation.rate if rate is None else rate,
+        workers=observation.workers if workers is None else workers,
+        work_s=observation.work_s if work_s is None else work_s,
+        cpus=observation.cpus,
     )
     if load.rate <= 0 or load.workers <= 0:
         raise BadInputError(
-            f"{observed.run}: {load.rate:g} jobs/s and {load.workers} workers; a queue only falls behind what comes and is worked: "
+            f"{observation.run}: {load.rate:g} jobs/s and {load.workers} workers; a forecast needs jobs and workers: "
             "give --rate and --workers above 0"
         )
 
-    def estimate(read: Callable[[ClaimLine, Law], float]) -> Estimate:
-        low, high = find_interval([read(line, law) for line, law in fitted.draws])
-        value = read(fitted.seen, fitted.law)
+    def estimate(read: Callable[[ClaimLine, CostModel], float]) -> Estimate:
+        low, high = find_interval([read(line, model) for line, model in fitted.draws])
+        value = read(fitted.claim_line, fitted.model)
         return Estimate(value=value, low=min(low, value), high=max(high, value))
 
-    capacity = estimate(lambda _, law: float(find_capacity(law, load, [0.0])[0]))
-    falls_behind = fitted.depends_on_dead_tuples or capacity.value < load.rate
-    courses = (
-        {id(law): find_course(law, load, observed.kept_per_job, to_s=HOUR_S) for law in _laws(fitted)} if falls_behind else {}
-    )
+    capacity = estimate(lambda _, model: float(find_capacity(model, load, [0.0])[0]))
+    saturates = fitted.depends_on_dead_tuples or capacity.value < load.rate
 
-    def follow(read: Callable[[Course], float]) -> Estimate | None:
-        return estimate(lambda _, law: read(courses[id(law)])) if falls_behind else None
+    def follow(model: CostModel) -> Trajectory:
+        return find_trajectory(model, load, observation.kept_per_job, to_s=HOUR_S)
 
-    def see_double(line: ClaimLine, law: Law) -> float:
+    models = [fitted.model, *(model for _, model in fitted.draws)]
+    trajectories = {id(model): follow(model) for model in models} if saturates else {}
+
+    def estimate_on_trajectory(read: Callable[[Trajectory], float]) -> Estimate | None:
+        return estimate(lambda _, model: read(trajectories[id(model)])) if saturates else None
+
+    def find_slow_claims(line: ClaimLine, model: CostModel) -> float:
         if line.dead_tuple_s <= 0:
             return math.inf
-        return courses[id(law)].when((SHOWS_AT - 1) * line.claim_s / line.dead_tuple_s)
+        return trajectories[id(model)].when((SLOW_FACTOR - 1) * line.claim_s / line.dead_tuple_s)
 
-    behind_at_dead = follow(lambda course: course.behind_at_dead)
+    dead_at_saturation = estimate_on_trajectory(lambda trajectory: trajectory.dead_after(trajectory.time_to_saturation_s))
+    worst = follow(replace(fitted.model, dead_tuple_s=fitted.dead_tuple_s_interval[1]))
     return Forecast(
-        run=observed.run,
-        queue=observed.queue,
+        run=observation.run,
+        queue=observation.queue,
         load=load,
-        kept_per_job=observed.kept_per_job,
+        kept_per_job=observation.kept_per_job,
         fit=fitted,
-        falls_behind=falls_behind,
+        saturates=saturates,
         capacity=capacity,
-        behind_after_s=follow(lambda course: course.behind_after_s),
-        behind_at_dead=behind_at_dead,
-        behind_at_worst_s=find_limit(replace(fitted.law, dead_tuple_s=fitted.dead_tuple_s_interval[1]), load)
-        / (observed.kept_per_job * load.rate),
-        fell_behind_after_s=observed.fell_behind_after_s,
-        shows_after_s=estimate(see_double) if falls_behind else None,
-        depth_after_hour=follow(lambda course: course.depth_after(HOUR_S)),
-        dead_after_hour=follow(lambda course: course.dead_after(HOUR_S)),
-        assumptions=_list_assumptions(observed, load),
-        warnings=(*observed.notes, *_find_warnings(observed, fitted, load, behind_at_dead)),
+        time_to_saturation_s=estimate_on_trajectory(lambda trajectory: trajectory.time_to_saturation_s),
+        dead_at_saturation=dead_at_saturation,
+        worst_time_to_saturation_s=worst.time_to_saturation_s,
+        observed_time_to_saturation_s=observation.time_to_saturation_s,
+        slow_claims_after_s=estimate(find_slow_claims) if saturates else None,
+        depth_after_hour=estimate_on_trajectory(lambda trajectory: trajectory.depth_after(HOUR_S)),
+        dead_after_hour=estimate_on_trajectory(lambda trajectory: trajectory.dead_after(HOUR_S)),
+        assumptions=_list_assumptions(observation, load),
+        warnings=(*observation.notes, *_find_warnings(observation, fitted, load, dead_at_saturation)),
     )
 
 
-def _laws(fitted: Fit) -> Sequence[Law]:
-    return [fitted.law, *(law for _, law in fitted.draws)]
-
-
-def _list_assumptions(observed: Observed, load: Load) -> tuple[str, ...]:
+def _list_assumptions(observation: Observation, load: Load) -> tuple[str, ...]:
     return (
-        f"the horizon stays held, and each completed job leaves {observed.kept_per_job:.2f} dead tuples that stay, as in the run",
-        "a claim costs the same for each dead tuple, however many there are",
-        f"{load.cpus} processors, as fast and as busy with other things as during the run, serve claims and completions; work needs none of them",
-        "jobs come evenly, and the workers wait for nothing else",
+        f"the horizon stays held, and each completed job leaves {observation.kept_per_job:.2f} dead tuples that remain, as in the run",
+        "each dead tuple adds the same time to a claim, however many there are",
+        f"{load.cpus} processors, as fast and as busy with other work as during the run, serve claims and completions; work needs none of them",
+        "jobs are enqueued evenly, and the workers wait for nothing else",
     )
 
 
-def _find_warnings(observed: Observed, fitted: Fit, load: Load, behind_at_dead: Estimate | None) -> list[str]:
+def _find_warnings(observation: Observation, fitted: Fit, load: Load, dead_at_saturation: Estimate | None) -> list[str]:
     warnings = []
-    if behind_at_dead and fitted.depends_on_dead_tuples and behind_at_dead.value > _FAR * fitted.most_dead:
+    if dead_at_saturation and fitted.depends_on_dead_tuples and dead_at_saturation.value > _FAR * fitted.most_dead:
         warnings.append(
-            f"far beyond what was seen: it falls behind at {behind_at_dead.value:,.0f} dead tuples, the run had at most {fitted.most_dead:,.0f}; "
-            "a longer run, or a higher rate, makes the forecast surer"
+            f"far beyond the run: the queue saturates at {dead_at_saturation.value:,.0f} dead tuples, the run had at most {fitted.most_dead:,.0f}; "
+            "a longer run or a higher rate makes the forecast more certain"
         )
-    if load.workers > 2 * observed.workers:
+    if load.workers > 2 * observation.workers:
         warnings.append(
-            f"{load.workers} workers are more than twice the {observed.workers} of the run; how they get in each other's way was not seen"
+            f"{load.workers} workers are more than twice the {observation.workers} of the run, which does not show how so many interfere with each other"
         )
     if fitted.residual > _WIDE_RESIDUAL:
         warnings.append(
-            f"the fit leaves {fitted.residual:.0%} of a second's service time unexplained: the machine was disturbed, or the queue follows another law"
+            f"the fit leaves {fitted.residual:.0%} of a second's service time unexplained: the machine was disturbed, or the cost model does not fit this queue"
         )
-    if observed.baseline_claim_s is not None and not 0.5 < fitted.seen.claim_s / observed.baseline_claim_s < 2:
+    if observation.baseline_claim_s is not None and not 0.5 < fitted.claim_line.claim_s / observation.baseline_claim_s < 2:
         warnings.append(
-            f"the fit says {fitted.seen.claim_s * 1e3:.2f} ms for a claim without dead tuples, the baseline had "
-            f"{observed.baseline_claim_s * 1e3:.2f} ms: one of the two was disturbed"
+            f"the fit gives {fitted.claim_line.claim_s * 1e3:.2f} ms for a claim without dead tuples, the baseline had "
+            f"{observation.baseline_claim_s * 1e3:.2f} ms: one of the two was disturbed"
         )
     return warnings
 
 
 def _without_infinity(value: Any) -> Any:
-    """JSON has no infinity."""
+    """Replace infinity, which JSON does not have, by none."""
     if isinstance(value, dict):
         return {key: _without_infinity(item) for key, item in value.items()}
     if isinstance(value, float) and not math.isfinite(value):

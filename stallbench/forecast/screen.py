@@ -1,4 +1,4 @@
-"""What the terminal shows of a forecast: the answer first, then what it rests on."""
+"""What the terminal shows of a forecast: the answer first, then what it is based on."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stallbench.forecast.backtest import Check
+from stallbench.forecast.backtest import Backtest
 from stallbench.forecast.cost_model import LEVEL
-from stallbench.forecast.prediction import SHOWS_AT, Estimate, Forecast
+from stallbench.forecast.prediction import SLOW_FACTOR, Estimate, Forecast
 from stallbench.scenario.duration import format_duration
 
 _WIDTH = 120
 
 
 def print_forecast(forecast: Forecast, console: Console | None = None) -> None:
-    """Print the sentence that matters, the figures with their intervals, the assumptions and the warnings."""
+    """Print the answer, the figures with their intervals, the assumptions and the warnings."""
     console = console or Console(highlight=False, width=_WIDTH)
     load = forecast.load
     console.print(
-        f"\n{escape(forecast.queue)} at {load.rate:g} jobs/s, {load.workers} workers, {format_duration(load.work_s)} of work a job; "
+        f"\n{escape(forecast.queue)} at {load.rate:g} jobs/s, {load.workers} workers, {format_duration(load.work_s)} of work per job; "
         f"fitted to {forecast.fit.seconds} s of {escape(forecast.run)}"
     )
     console.print(f"[bold]{escape(describe_answer(forecast))}[/]\n")
     console.print(_figures(forecast))
-    console.print(f"\n{_describe_law(forecast)}")
-    console.print("It is assumed that")
+    console.print(f"\n{_describe_model(forecast)}")
+    console.print("Assumptions:")
     for assumption in forecast.assumptions:
         console.print(f"  - {escape(assumption)}")
     for warning in forecast.warnings:
         console.print(f"[yellow]warning: {escape(warning)}[/]")
 
 
-def print_check(check: Check, console: Console | None = None) -> None:
-    """Print what was foretold beside what the other run measured."""
+def print_backtest(backtest: Backtest, console: Console | None = None) -> None:
+    """Print the forecast beside what the other run measured."""
     console = console or Console(highlight=False, width=_WIDTH)
     table = Table(box=None, pad_edge=False)
-    table.add_column(f"in the {check.held_s:.0f} s of {escape(check.run)}")
+    table.add_column(f"in the {backtest.held_s:.0f} s of {escape(backtest.run)}")
     for heading in ("forecast", "measured", "error"):
         table.add_column(heading, justify="right")
-    for figure in check.figures:
+    for figure in backtest.figures:
         table.add_row(
             figure.name,
             "never" if figure.forecast is None else f"{_format_figure(figure.forecast)} {figure.unit}",
-            "not seen" if figure.measured is None else f"{_format_figure(figure.measured)} {figure.unit}",
+            "did not happen" if figure.measured is None else f"{_format_figure(figure.measured)} {figure.unit}",
             "" if figure.error is None else f"{figure.error:+.0%}",
         )
     console.print()
@@ -55,24 +55,24 @@ def print_check(check: Check, console: Console | None = None) -> None:
 def describe_answer(forecast: Forecast) -> str:
     """Return the answer in a sentence."""
     low, high = forecast.fit.dead_tuple_s_interval
-    after = forecast.behind_after_s
-    if not forecast.falls_behind or after is None:
+    after = forecast.time_to_saturation_s
+    if not forecast.saturates or after is None:
         return (
-            f"No sign that dead tuples bring this queue down: with up to {forecast.fit.most_dead:,.0f} of them, one adds "
-            f"{low * 1e6:.3f} to {high * 1e6:.3f} µs to a claim{_describe_worst(forecast.behind_at_worst_s)}."
+            f"No sign that dead tuples saturate this queue: with up to {forecast.fit.most_dead:,.0f} of them, each adds "
+            f"{low * 1e6:.3f} to {high * 1e6:.3f} µs to a claim{_describe_worst(forecast.worst_time_to_saturation_s)}."
         )
-    if after.value == 0:
+    if forecast.capacity.value < forecast.load.rate:
         return (
-            f"It falls behind at once, without any dead tuple: {forecast.capacity.value:,.0f} jobs/s can be done, "
-            f"and {forecast.load.rate:g} come."
+            f"The load exceeds the capacity without any dead tuple: the workers can complete {forecast.capacity.value:,.0f} jobs/s, "
+            f"and {forecast.load.rate:g} jobs/s are enqueued."
         )
-    return f"It falls behind {_format_s(after.value)} after a transaction begins to hold the horizon ({_format_span(after)})."
+    return f"The queue saturates {_format_s(after.value)} after a transaction begins to hold the horizon ({_format_span(after)})."
 
 
-def _describe_worst(behind_at_worst_s: float) -> str:
-    if not math.isfinite(behind_at_worst_s):
+def _describe_worst(time_to_saturation_s: float) -> str:
+    if not math.isfinite(time_to_saturation_s):
         return ""
-    return f"; were it the most of that, it would fall behind after {_format_s(behind_at_worst_s)}"
+    return f"; with the greatest of these costs, the queue would saturate after {_format_s(time_to_saturation_s)}"
 
 
 def _figures(forecast: Forecast) -> Table:
@@ -86,27 +86,27 @@ def _figures(forecast: Forecast) -> Table:
             describe = _format_s if seconds else _format_count
             table.add_row(name, describe(estimate.value), f"{describe(estimate.low)} to {describe(estimate.high)}")
 
-    add("jobs/s that can be done without dead tuples", forecast.capacity)
-    add(f"until a claim takes {SHOWS_AT:g} times as long", forecast.shows_after_s, seconds=True)
-    add("until it falls behind", forecast.behind_after_s, seconds=True)
-    add("dead tuples by then", forecast.behind_at_dead)
-    add("jobs that wait after an hour", forecast.depth_after_hour)
+    add("capacity without dead tuples, jobs/s", forecast.capacity)
+    add(f"until a claim takes {SLOW_FACTOR:g} times as long", forecast.slow_claims_after_s, seconds=True)
+    add("time to saturation", forecast.time_to_saturation_s, seconds=True)
+    add("dead tuples by then", forecast.dead_at_saturation)
+    add("waiting jobs after an hour", forecast.depth_after_hour)
     add("dead tuples after an hour", forecast.dead_after_hour)
     return table
 
 
-def _describe_law(forecast: Forecast) -> str:
-    fitted, law = forecast.fit, forecast.fit.law
+def _describe_model(forecast: Forecast) -> str:
+    fitted, model = forecast.fit, forecast.fit.model
     low, high = fitted.dead_tuple_s_interval
     races = (
-        f"; beyond {law.race_free_s * 1e3:.2f} ms it begins to lose races for its job"
-        if law.race > 0
+        f"; claims longer than {model.race_free_s * 1e3:.2f} ms lose races for their job"
+        if model.race > 0
         else "; no claim lost a race for its job"
     )
     return (
-        f"A claim takes {fitted.seen.claim_s * 1e3:.2f} ms and {fitted.seen.dead_tuple_s * 1e6:.3f} µs ({low * 1e6:.3f} to {high * 1e6:.3f}) "
-        f"for each dead tuple (up to {fitted.most_dead:,.0f} seen){races}.\n"
-        f"All else of a job but its work takes {law.other_s * 1e3:.2f} ms. The fit leaves {fitted.residual:.0%} of a second's service time "
+        f"A claim takes {fitted.claim_line.claim_s * 1e3:.2f} ms and {fitted.claim_line.dead_tuple_s * 1e6:.3f} µs ({low * 1e6:.3f} to {high * 1e6:.3f}) "
+        f"per dead tuple (of up to {fitted.most_dead:,.0f}){races}.\n"
+        f"The rest of a job, except its work, takes {model.other_s * 1e3:.2f} ms. The fit leaves {fitted.residual:.0%} of a second's service time "
         f"unexplained (median)."
     )
 

@@ -1,7 +1,6 @@
-"""The seconds of a run whose queue followed a known law, for tests of the forecast: exact, or with noise on them.
+"""The seconds of a run whose queue follows a known cost model, for tests of the forecast: exact, or with noise.
 
-There are as many processors as workers, so that what a job costs a worker is what it costs; `tests/unit/test_forecast_capacity.py` is about the
-others.
+There are as many processors as workers, so workers never wait for one; `tests/unit/test_forecast_capacity.py` tests the other case.
 """
 
 from __future__ import annotations
@@ -26,10 +25,16 @@ KEPT_PER_JOB = 1.5
 HELD_S = 60
 
 
-def when_it_falls_behind(rate: float = RATE, workers: int = WORKERS, work_s: float = WORK_S) -> float:
-    """Return the law's own answer: the second at which a job takes all workers together just as long as the next takes to come."""
-    dead = (workers / rate - work_s - OTHER_S - CLAIM_S) / DEAD_TUPLE_S
-    return max(dead, 0.0) / (KEPT_PER_JOB * rate)
+def when_it_saturates(rate: float = RATE, workers: int = WORKERS, work_s: float = WORK_S) -> float:
+    """Return the model's own answer, counted in steps: when more jobs wait than are enqueued in a second."""
+    step_s, t_s, dead, depth = 0.01, 0.0, 0.0, 0.0
+    while depth <= rate:
+        capacity = workers / (work_s + OTHER_S + CLAIM_S + DEAD_TUPLE_S * dead)
+        completed = min(rate * step_s + depth, capacity * step_s)
+        depth += rate * step_s - completed
+        dead += KEPT_PER_JOB * completed
+        t_s += step_s
+    return t_s
 
 
 def make_seconds(*, dead_tuple_s: float = DEAD_TUPLE_S, noise: float = 0.0, held_s: int = HELD_S) -> pd.DataFrame:

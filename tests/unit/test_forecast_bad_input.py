@@ -1,4 +1,4 @@
-"""What a user gets who asks for a forecast that cannot be: one line that says what was wrong and what is expected, and exit code 2."""
+"""An impossible forecast gets one line that says what was found and what is expected, and exit code 2."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def forecast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 BAD_LOADS = {
-    "no rate": (("--rate", "0"), "--rate is 0; expected jobs a second, above 0 and up to 1,000,000"),
+    "no rate": (("--rate", "0"), "--rate is 0; expected jobs per second, above 0 and up to 1,000,000"),
     "a negative rate": (("--rate=-5",), "--rate is -5; expected"),
-    "a rate that is none": (("--rate", "nan"), "--rate is nan; expected"),
+    "a rate that is no number": (("--rate", "nan"), "--rate is nan; expected"),
     "an endless rate": (("--rate", "inf"), "--rate is inf; expected"),
-    "a rate that nothing can do": (("--rate", "1e9"), "--rate is 1e+09; expected"),
+    "a rate that is too high": (("--rate", "1e9"), "--rate is 1e+09; expected"),
     "a rate in words": (("--rate", "fast"), "unable to parse string as a number"),
     "no workers": (("--workers", "0"), "--workers is 0; expected a number from 1 to 256"),
     "too many workers": (("--workers", "1000"), "--workers is 1000; expected a number from 1 to 256"),
@@ -76,7 +76,7 @@ BAD_RUNS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "dead tuples that do not stay": (
         {"seconds": with_seconds(dead_tuples=500.0)},
-        "dead tuples did not stay (0.00 for each completed job)",
+        "dead tuples did not remain (0.00 per completed job)",
     ),
     "nothing claimed": (
         {"seconds": with_seconds(claimed=0, claim_ms_p50=float("nan"))},
@@ -86,7 +86,7 @@ BAD_RUNS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("changes", "expected"), BAD_RUNS.values(), ids=BAD_RUNS)
-def test_a_run_that_cannot_say(forecast: Any, tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
+def test_a_run_from_which_nothing_can_be_fitted(forecast: Any, tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
     make_declining_run(tmp_path, **changes)
     code, out, err = forecast(str(tmp_path), "--rate", "50")
     assert (code, out) == (2, "")
@@ -129,13 +129,13 @@ def test_what_is_printed_begins_with_the_answer(forecast: Any, tmp_path: Path) -
     code, out, err = forecast(str(tmp_path), "--rate", "50", "--workers", "8", "--work", "10ms")
     assert (code, err) == (0, "")
     assert out.startswith(
-        "que at 50 jobs/s, 8 workers, 10ms of work a job; fitted to 60 s of 20300101T000000Z-longtx It falls behind"
+        "que at 50 jobs/s, 8 workers, 10ms of work per job; fitted to 60 s of 20300101T000000Z-longtx The queue saturates"
     )
-    assert "It is assumed that" in out
+    assert "Assumptions:" in out
 
 
 def test_what_is_printed_of_a_queue_that_keeps_up(forecast: Any, tmp_path: Path) -> None:
     make_declining_run(tmp_path, make_seconds(dead_tuple_s=0.0, noise=0.1))
     code, out, err = forecast(str(tmp_path))
     assert (code, err) == (0, "")
-    assert "No sign that dead tuples bring this queue down: with up to" in out
+    assert "No sign that dead tuples saturate this queue: with up to" in out

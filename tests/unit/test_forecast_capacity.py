@@ -1,4 +1,4 @@
-"""What workers can do together, where theory or counting says it exactly."""
+"""The capacity of several workers, where theory or counting gives it exactly."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stallbench.forecast.capacity import Law, Load, find_capacity, find_limit, find_processor_share, find_throughput
+from stallbench.forecast.capacity import CostModel, Load, find_capacity, find_limit, find_processor_share, find_throughput
 
-LAW = Law(claim_s=0.0005, dead_tuple_s=0.1e-6, other_s=0.0004, race=0.0, race_free_s=0.0)
+MODEL = CostModel(claim_s=0.0005, dead_tuple_s=0.1e-6, other_s=0.0004, race=0.0, race_free_s=0.0)
 LOAD = Load(rate=100, workers=4, work_s=0.01, cpus=4)
 
 
-def capacity_at(dead: float, law: Law = LAW, load: Load = LOAD) -> float:
-    return float(find_capacity(law, load, [dead])[0])
+def capacity_at(dead: float, model: CostModel = MODEL, load: Load = LOAD) -> float:
+    return float(find_capacity(model, load, [dead])[0])
 
 
 @pytest.mark.parametrize("dead", [0, 10_000, 1_000_000])
@@ -37,37 +37,37 @@ def test_one_processor_is_erlang_s_formula() -> None:
 
 @pytest.mark.parametrize("cpus", [1, 2, 4])
 @pytest.mark.parametrize("race", [0.0, 0.5])
-def test_at_the_limit_just_the_rate_can_be_done(cpus: int, race: float) -> None:
-    law, load = replace(LAW, race=race, race_free_s=0.001), replace(LOAD, cpus=cpus)
-    limit = find_limit(law, load)
+def test_at_the_limit_the_capacity_is_the_rate(cpus: int, race: float) -> None:
+    model, load = replace(MODEL, race=race, race_free_s=0.001), replace(LOAD, cpus=cpus)
+    limit = find_limit(model, load)
     assert limit > 0
-    assert capacity_at(limit, law, load) == pytest.approx(load.rate, rel=1e-3)
-    assert capacity_at(0.9 * limit, law, load) > load.rate > capacity_at(1.1 * limit, law, load)
+    assert capacity_at(limit, model, load) == pytest.approx(load.rate, rel=1e-3)
+    assert capacity_at(0.9 * limit, model, load) > load.rate > capacity_at(1.1 * limit, model, load)
 
 
-def test_lost_races_bring_the_limit_nearer() -> None:
-    assert find_limit(replace(LAW, race=0.9), LOAD) < find_limit(LAW, LOAD)
+def test_lost_races_lower_the_limit() -> None:
+    assert find_limit(replace(MODEL, race=0.9), LOAD) < find_limit(MODEL, LOAD)
 
 
-def test_more_work_more_jobs_or_fewer_workers_bring_it_nearer() -> None:
-    limit = find_limit(LAW, LOAD)
-    assert find_limit(LAW, replace(LOAD, work_s=0.02)) < limit
-    assert find_limit(LAW, replace(LOAD, rate=150)) < limit
-    assert find_limit(LAW, replace(LOAD, workers=3)) < limit
+def test_more_work_more_jobs_or_fewer_workers_lower_the_limit() -> None:
+    limit = find_limit(MODEL, LOAD)
+    assert find_limit(MODEL, replace(LOAD, work_s=0.02)) < limit
+    assert find_limit(MODEL, replace(LOAD, rate=150)) < limit
+    assert find_limit(MODEL, replace(LOAD, workers=3)) < limit
 
 
 def test_dead_tuples_that_cost_nothing_have_no_limit() -> None:
-    assert find_limit(replace(LAW, dead_tuple_s=0.0), LOAD) == np.inf
+    assert find_limit(replace(MODEL, dead_tuple_s=0.0), LOAD) == np.inf
 
 
-def test_a_fit_below_zero_is_as_one_of_nothing() -> None:
-    law = replace(LAW, dead_tuple_s=-1e-6)
-    assert capacity_at(1_000_000, law) == capacity_at(0, law) > 0
-    assert find_limit(law, LOAD) == np.inf
+def test_a_fitted_cost_below_zero_counts_as_zero() -> None:
+    model = replace(MODEL, dead_tuple_s=-1e-6)
+    assert capacity_at(1_000_000, model) == capacity_at(0, model) > 0
+    assert find_limit(model, LOAD) == np.inf
 
 
-def test_what_cannot_be_done_at_all_has_its_limit_at_none() -> None:
-    assert find_limit(LAW, replace(LOAD, rate=1_000)) == 0
+def test_a_rate_above_the_capacity_has_its_limit_at_zero() -> None:
+    assert find_limit(MODEL, replace(LOAD, rate=1_000)) == 0
 
 
 @pytest.mark.parametrize(("at_processors", "cpus", "share"), [(4.0, 2, 0.5), (4.0, 4, 1.0), (0.0001, 1, 1.0), (1.0, 4, 1.0)])

@@ -1,7 +1,8 @@
-"""What one run says of the cost of dead tuples: the seconds in which a longrunner held them, from the run's folder alone."""
+"""Reads from a run's folder the seconds in which a longrunner held the horizon, from which the cost of dead tuples is fitted."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from stallbench.comparison.saturation import find_time_to_saturation_s
 from stallbench.errors import BadInputError
-from stallbench.forecast.measured import find_falling_behind
 from stallbench.injection.record import read_injections
 from stallbench.pipeline.failures import NoTableError
 from stallbench.verdicts.check import RunTables
@@ -21,52 +22,52 @@ Array = NDArray[np.float64]
 
 FEWEST_SECONDS = 15
 _FEWEST_KEPT = 0.2
-"""Dead tuples that stay for each completed job, below which vacuum evidently went on removing them."""
+"""Dead tuples that remain per completed job; with fewer, vacuum kept removing them."""
 _BUSY_PERCENT = 90.0
-"""Of all processors, in the baseline: beyond it something else took them, for a baseline is not there to saturate a machine."""
+"""Of all processors, in the baseline; above it, other work took them, because the load of a baseline does not saturate a machine."""
 _NS = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """The seconds of one run in which the horizon was held, each a place of the arrays, and what was run."""
+class Observation:
+    """The load of one run, and the seconds in which the horizon was held: one element of each array per second."""
 
     run: str
     queue: str
     rate: float
-    """Jobs a second that were enqueued."""
+    """Jobs enqueued per second."""
     workers: int
     work_s: float
     cpus: int
     kept_per_job: float
-    """Dead tuples that each completed job leaves and that stay."""
+    """Dead tuples that each completed job leaves and that vacuum does not remove."""
     dead: Array
-    """Dead tuples that vacuum may not remove: those of the jobs completed since the horizon was held."""
+    """Dead tuples that vacuum cannot remove: those of the jobs completed since the horizon is held."""
     claim_s: Array
     """Median claim time."""
     calls_per_job: Array
-    """Claims that got a job or lost a race for one, for each that got one."""
+    """Claims that got a job or lost a race for one, per claim that got one."""
     empty_per_job: Array
-    """Claims that found nothing, for each that got a job."""
+    """Claims that found no job, per claim that got one."""
     completed: Array
-    """Jobs a second."""
+    """Jobs completed per second."""
     busy: Array
-    """Workers that were not pausing for want of jobs: on average over the second, 0 to all of them."""
+    """Workers that did not pause for lack of jobs, on average over the second."""
     held_s: float
     """How long the horizon was held."""
     depth_at_end: float | None
-    """Jobs that waited when that ended, if it was sampled."""
-    fell_behind_after_s: float | None
-    """When the run itself really fell behind, from when the horizon was held; none if it did not."""
+    """Jobs that waited at the end, if the depth was sampled."""
+    time_to_saturation_s: float | None
+    """Seconds from when the horizon was held until the queue was saturated; none if it was not, or if no depth was sampled."""
     baseline_claim_s: float | None
-    """Median claim time in the first measured phase; none if it was in none."""
+    """Median claim time in the first measured phase; none without one before the longrunner."""
     notes: tuple[str, ...] = ()
 
 
-def observe(run: RunTables) -> Observed:
-    """Read the longest stretch of ``run`` in which one longrunner held the horizon.
+def observe(run: RunTables) -> Observation:
+    """Read the longest interval of ``run`` in which one longrunner held the horizon.
 
-    Raises `BadInputError` if there is none, if it is too short, or if no dead tuples stayed while it lasted.
+    Raises `BadInputError` if there is none, if it is too short, or if vacuum removed the dead tuples meanwhile.
     """
     record = run.record
     try:
@@ -76,7 +77,7 @@ def observe(run: RunTables) -> Observed:
     holder, from_ns, to_ns = _find_longest_hold(record)
     held = windows[(windows["t_ns"] >= from_ns) & (windows["t_ns"] + int(_NS) <= to_ns)].reset_index(drop=True)
     kept_per_job = _count_kept(held, f"{record['id']}: {holder}")
-    # A second's own completions lie, on average, half behind its claims.
+    # On average, half of a second's completions come before its claims.
     done = held["completed"].astype(float)
     held = held.assign(dead=kept_per_job * (done.cumsum() - done / 2))
     usable = held[(held["claimed"] > 0) & (held["completed"] > 0)].dropna(subset=["claim_ms_p50"])
@@ -87,7 +88,7 @@ def observe(run: RunTables) -> Observed:
         )
     scenario = record["scenario"]
     claimed = usable["claimed"].to_numpy(float)
-    return Observed(
+    return Observation(
         run=record["id"],
         queue=record["queue"]["kind"],
         rate=float(scenario["producers"]["rate"]),
@@ -103,14 +104,14 @@ def observe(run: RunTables) -> Observed:
         busy=_count_busy(usable, scenario["workers"]),
         held_s=(to_ns - from_ns) / _NS,
         depth_at_end=_read_last(held["depth"]),
-        fell_behind_after_s=find_falling_behind(held),
+        time_to_saturation_s=_find_saturation(held, float(scenario["producers"]["rate"])),
         baseline_claim_s=baseline_claim_ms / 1e3 if baseline_claim_ms is not None else None,
         notes=_note(record, _read_baseline(run, "cpu_percent", "mean"), from_ns, to_ns),
     )
 
 
 def _find_longest_hold(record: Mapping[str, Any]) -> tuple[str, int, int]:
-    """Return a longrunner's name, and from when (proven) to when it held."""
+    """Return a longrunner's name, and from when (verified) to when it held the horizon."""
     holds = [
         (longrunner.name, longrunner.verified_ns, longrunner.end_ns)
         for longrunner in read_injections(record, "longrunner")
@@ -118,14 +119,14 @@ def _find_longest_hold(record: Mapping[str, Any]) -> tuple[str, int, int]:
     ]
     if not holds:
         raise BadInputError(
-            f"{record['id']}: no long transaction held the horizon in this run, so no dead tuples stayed whose cost could be fitted; "
+            f"{record['id']}: no long transaction held the horizon in this run, so there are no lasting dead tuples whose cost could be fitted; "
             "expected a run with a longrunner, like that of: stallbench run longtx"
         )
     return max(holds, key=lambda hold: hold[2] - hold[1])
 
 
 def _count_kept(held: pd.DataFrame, where: str) -> float:
-    """Return how many dead tuples stay for each completed job, as the samples of dead tuples grow with the completions."""
+    """Return how many dead tuples remain per completed job: the slope of the sampled dead tuples over the completions."""
     rows = held.assign(done=held["completed"].astype(float).cumsum())[["done", "dead_tuples"]].dropna()
     if len(rows) < FEWEST_SECONDS or rows["done"].nunique() < FEWEST_SECONDS:
         raise BadInputError(
@@ -135,17 +136,22 @@ def _count_kept(held: pd.DataFrame, where: str) -> float:
     kept = float(stats.theilslopes(rows["dead_tuples"], rows["done"]).slope)
     if kept < _FEWEST_KEPT:
         raise BadInputError(
-            f"{where} held the horizon, but dead tuples did not stay ({kept:.2f} for each completed job): there is no cost of theirs to "
-            "fit; expected a longrunner that keeps vacuum from removing them, like idle_writer"
+            f"{where} held the horizon, but dead tuples did not remain ({kept:.2f} per completed job), so their cost cannot be "
+            "fitted; expected a longrunner that keeps vacuum from removing them, like idle_writer"
         )
     return kept
 
 
 def _count_busy(rows: pd.DataFrame, workers: Mapping[str, Any]) -> Array:
-    """Every claim that finds nothing is followed by a pause of ``poll_s``, on average; in the rest of the second workers are at it."""
+    """Return the busy workers: each claim that finds no job is followed by a pause of ``poll_s`` on average; otherwise a worker is busy."""
     count = float(workers["count"])
     pausing = rows["empty"].to_numpy(float) * float(workers["poll_s"])
     return np.clip(count - pausing, 0.0, count)
+
+
+def _find_saturation(held: pd.DataFrame, rate: float) -> float | None:
+    time_s = find_time_to_saturation_s(held, rate)
+    return time_s if time_s is not None and math.isfinite(time_s) else None
 
 
 def _read_last(values: pd.Series[float]) -> float | None:
@@ -164,7 +170,7 @@ def _note(record: Mapping[str, Any], busy_percent: float | None, from_ns: int, t
     notes = []
     if busy_percent is not None and busy_percent > _BUSY_PERCENT:
         notes.append(
-            f"the machine was busy to {busy_percent:.0f} % already in the baseline: the forecast is for one that is as busy with other things"
+            f"the machine was {busy_percent:.0f} % busy already in the baseline; the forecast is for a machine with the same other work"
         )
     if record["status"] != "completed":
         notes.append(f"the run is {record['status']}, not completed")
@@ -174,5 +180,5 @@ def _note(record: Mapping[str, Any], busy_percent: float | None, from_ns: int, t
         if fault.start_ns and fault.start_ns < to_ns and (fault.end_ns or to_ns) > from_ns
     ]
     if over:
-        notes.append(f"while the horizon was held, {', '.join(over)} disturbed the run: the fit has that in it")
+        notes.append(f"while the horizon was held, {', '.join(over)} disturbed the run; the fit includes that")
     return tuple(notes)
