@@ -7,11 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.scenario.file import read_variants
+from stallbench.scenario.model import CONTROL
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "reports" / "sample").glob("*.md"))
 )
+
+FOLDERS = "stallbench|tests|scenarios|producers|workers|schedulers|longrunners|dashboards|benchmarks|docs"
+
+
+def without_diffs(text: str) -> str:
+    """Return a page without the diffs that show how to add a file."""
+    return re.sub(r"```diff.*?```", "", text, flags=re.DOTALL)
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -49,3 +59,21 @@ def test_the_map_names_paths_that_exist() -> None:
             missing += [] if found else [name]
             folders += [path if path.is_dir() else path.parent for path in found]
     assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_names_a_scenario_and_variants_that_exist(page: str) -> None:
+    unknown = []
+    text = (ROOT / page).read_text()
+    for scenario, options in re.findall(r"stallbench (?:run|compare|soak|show) ([a-z][a-z-]*)([^`\n|]*)", text):
+        path = ROOT / "scenarios" / f"{scenario}.toml"
+        named = ",".join(re.findall(r"--variants? ([\w,-]+)", options)).split(",")
+        known = {"", CONTROL, *read_variants(path)} if path.exists() else set()
+        unknown += [f"{scenario} {variant}" for variant in named if variant not in known]
+    assert not unknown
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_that_a_page_names_exists(page: str) -> None:
+    named = re.findall(rf"(?<![\w/])(?:{FOLDERS})/[\w/-]+\.(?:py|sql|toml|md)\b", without_diffs((ROOT / page).read_text()))
+    assert not [path for path in named if not (ROOT / path).exists()]
