@@ -31,7 +31,7 @@ from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob, Queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.servers.cluster import start_cluster
 
 _MOVES = 1500

@@ -17,7 +17,7 @@ from stallbench.engines.postgres import connect
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queues
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.setup.components import require_postgres
 

@@ -18,7 +18,8 @@ from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob, Queue
-from stallbench.scenario.model import Database, Producers
+from stallbench.scenario.database import Database
+from stallbench.scenario.sections import Producers
 from stallbench.servers.cluster import start_cluster
 
 _QUEUES = ("laravel_optimistic", "postgrestue", "que", "skip_locked")

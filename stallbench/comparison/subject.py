@@ -8,7 +8,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from stallbench.measures import MEASURES
-from stallbench.scenario.model import ComparisonColumn, Scenario
+from stallbench.scenario.expectation import ComparisonColumn
+from stallbench.scenario.model import Scenario
 
 RE_EXECUTED = "re_executed.count"
 EXECUTIONS_PER_JOB = "executions.per_job"

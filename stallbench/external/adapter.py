@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.model import SettingValue
+from stallbench.scenario.section import SettingValue
 
 MARK = "stallbench_objects"
 """The table that names what the bench has made in a database that is not its own."""

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from stallbench.engines import ENGINES, Engine
 from stallbench.errors import BadInputError
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 _SCHEMES: Mapping[str, tuple[Engine, int]] = {

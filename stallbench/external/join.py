@@ -18,7 +18,8 @@ from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.model import Database, SettingValue
+from stallbench.scenario.database import Database
+from stallbench.scenario.section import SettingValue
 from stallbench.servers.cluster import Cluster, Server
 from stallbench.servers.record import Role
 from stallbench.servers.toxiproxy import ToxiproxyServer, join_toxiproxy, start_toxiproxy

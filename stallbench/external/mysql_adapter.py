@@ -10,7 +10,7 @@ import pymysql
 from stallbench.engines.mysql import read_replica_status
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import MARK, DatabaseObject, ServerAdapter
-from stallbench.scenario.model import SettingValue
+from stallbench.scenario.section import SettingValue
 from stallbench.servers.mysql import read_changed_settings
 
 _ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0"}

@@ -11,7 +11,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import MARK, DatabaseObject, ServerAdapter
-from stallbench.scenario.model import SettingValue
+from stallbench.scenario.section import SettingValue
 from stallbench.servers.postgres import read_changed_settings, setting_text
 
 _IN_FORCE_S = 5.0

@@ -8,7 +8,7 @@ from stallbench.faults import find_faults
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.injection import Injection
 from stallbench.injection.record import InjectionRecord
-from stallbench.scenario.model import FaultChoice
+from stallbench.scenario.choices import FaultChoice
 
 
 class FaultInjection(Injection):

@@ -18,7 +18,8 @@ from stallbench.injection.injection import Injection
 from stallbench.injection.longrunner import LongrunnerInjection
 from stallbench.injection.maintenance import MaintenanceInjection
 from stallbench.injection.record import InjectionRecord
-from stallbench.scenario.model import MaintenanceChoice, Phase
+from stallbench.scenario.choices import MaintenanceChoice
+from stallbench.scenario.sections import Phase
 
 ResultT = TypeVar("ResultT")
 

@@ -15,7 +15,7 @@ from stallbench.injection.injection import Injection
 from stallbench.injection.longrunner_verification import find_on_innodb, find_on_postgres
 from stallbench.injection.record import InjectionRecord
 from stallbench.processes.process import Process
-from stallbench.scenario.model import LongrunnerChoice
+from stallbench.scenario.choices import LongrunnerChoice
 from stallbench.waiting import wait_until
 
 _VERIFY_S = 15.0

@@ -10,7 +10,7 @@ from stallbench.injection.injection import Injection
 from stallbench.injection.record import InjectionLogEntry, InjectionRecord
 from stallbench.maintenance import find_maintenance_kinds
 from stallbench.processes.process import Process
-from stallbench.scenario.model import MaintenanceChoice
+from stallbench.scenario.choices import MaintenanceChoice
 
 _READY_S = 30.0
 _END_S = 15.0

@@ -19,7 +19,8 @@ from stallbench.records.events import Event, read_events
 from stallbench.run.folder import RunFolder
 from stallbench.run.run import Run, open_run
 from stallbench.run.view import RunView
-from stallbench.scenario.model import Collectors, Phase, Producers, Scenario
+from stallbench.scenario.model import Scenario
+from stallbench.scenario.sections import Collectors, Phase, Producers
 
 MEASURING = "measuring"
 """What its run is called in the place of a variant; it is there for as long as it lasts, or to be looked at if it failed, and never ``latest``."""

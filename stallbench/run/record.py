@@ -17,7 +17,8 @@ from stallbench.atomic_file import replace_file
 from stallbench.queues import find_queue
 from stallbench.queues.queue import OptionRole
 from stallbench.run.host_facts import read_host_facts, read_library_versions
-from stallbench.scenario.model import Phase, Scenario
+from stallbench.scenario.model import Scenario
+from stallbench.scenario.sections import Phase
 
 
 class RunRecord:

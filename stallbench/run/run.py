@@ -37,7 +37,8 @@ from stallbench.run.load import Load
 from stallbench.run.record import RunRecord
 from stallbench.run.sampling import Sampling
 from stallbench.run.view import RunView
-from stallbench.scenario.model import Phase, Scenario
+from stallbench.scenario.model import Scenario
+from stallbench.scenario.sections import Phase
 from stallbench.servers.cluster import Cluster, start_cluster
 
 _STOP_S = 15.0

@@ -1,4 +1,4 @@
-"""Reads scenario files: a file, its variant and the user's changes become one `Scenario`, or a line for each fault."""
+"""Reads scenario files: a file, its variant and the user's changes become one `Scenario`, or a line for each issue."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from stallbench import PROJECT
-from stallbench.scenario.model import Name, Scenario
+from stallbench.scenario.model import Scenario
 from stallbench.scenario.overlay import Overlay, parse_changes
+from stallbench.scenario.section import Name
 from stallbench.scenario.toml import ScenarioError, read_toml, show_path
 from stallbench.scenario.validation.comparison import find_overlay_issues
 from stallbench.scenario.validation.issue import ValidationIssue, show_value
@@ -31,55 +32,58 @@ def find_scenarios() -> dict[str, Path]:
 def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: Sequence[str] = ()) -> Scenario:
     """Read a scenario by its name or path, with ``variant`` and then ``overrides`` (``key=value``) laid over it.
 
-    Every variant of the file is validated, not only the one that is asked for. Raises `ScenarioError` with all faults.
+    Every variant of the file is validated, not only ``variant``. Raises `ScenarioError` with all issues.
     """
     path = find_scenario(name_or_path)
     shown = show_path(path, PROJECT)
     content = read_toml(path, shown)
     variants = content.pop("variants", {})
-    faults = [*_find_name_issues(path), *_find_variants_issues(variants)]
-    if faults:
-        raise ScenarioError([f"{shown}: {fault}" for fault in faults])
-    base_faults = find_issues(content, variants)
-    faults = [str(fault) for fault in base_faults]
+    issues = [*_find_name_issues(path), *_find_variants_issues(variants)]
+    if issues:
+        raise ScenarioError([f"{shown}: {issue}" for issue in issues])
+    base_issues = find_issues(content, variants)
+    issues = [str(issue) for issue in base_issues]
     if variant is not None and variant not in variants:
-        faults.append(f"there is no variant {show_value(variant)}; {_describe_known(variant, variants)}")
+        issues.append(f"there is no variant {show_value(variant)}; {_describe_known(variant, variants)}")
     resolved = content
     for name, overlay_content in variants.items():
-        overlay = Overlay(content=overlay_content, prefix=f"variants.{name}.", circumstance=f"with variant {name}: ")
-        varied, own_faults = _resolve(content, base_faults, overlay, variants)
-        faults += own_faults
+        overlay = Overlay(content=overlay_content, prefix=f"variants.{name}.", condition=f"with variant {name}: ")
+        varied, own_issues = _resolve(content, base_issues, overlay, variants)
+        issues += own_issues
         resolved = varied if name == variant else resolved
     if overrides:
-        changes, change_faults = parse_changes(overrides)
-        overlay = Overlay(content=changes, prefix="--set ", circumstance="--set: ")
-        resolved, own_faults = _resolve(resolved, find_issues(resolved, variants), overlay, variants)
-        faults += [*change_faults, *own_faults]
-    if faults:
-        raise ScenarioError([f"{shown}: {fault}" for fault in faults])
+        changes, change_issues = parse_changes(overrides)
+        overlay = Overlay(content=changes, prefix="--set ", condition="--set: ")
+        resolved, own_issues = _resolve(resolved, find_issues(resolved, variants), overlay, variants)
+        issues += [*change_issues, *own_issues]
+    if issues:
+        raise ScenarioError([f"{shown}: {issue}" for issue in issues])
     origin = {"name": path.stem, "file": shown, "variant": variant, "changes": tuple(overrides)}
     return Scenario.model_validate({**resolved, **origin})
 
 
 def read_variants(path: Path) -> dict[str, str]:
-    """Return the summaries of a file's variants by name; empty where a variant has none of its own.
+    """Return the summary of each variant of a file, by its name; empty if it has none of its own.
 
-    Raises `ScenarioError` for a file whose variants cannot be told; `read_scenario` says whether they can be run.
+    Raises `ScenarioError` if the variants cannot be listed. Whether they can be run is checked by `read_scenario`.
     """
     shown = show_path(path, PROJECT)
     variants = read_toml(path, shown).get("variants", {})
-    if faults := _find_variants_issues(variants):
-        raise ScenarioError([f"{shown}: {fault}" for fault in faults])
+    if issues := _find_variants_issues(variants):
+        raise ScenarioError([f"{shown}: {issue}" for issue in issues])
     return {name: str(overlay.get("summary", "")) for name, overlay in variants.items()}
 
 
 def _resolve(
-    base: Mapping[str, Any], base_faults: Sequence[ValidationIssue], overlay: Overlay, variants: Collection[str]
+    base: Mapping[str, Any], base_issues: Sequence[ValidationIssue], overlay: Overlay, variants: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return ``base`` with ``overlay``, and a line for each fault that ``base`` does not have by itself."""
+    """Return ``base`` with ``overlay``, and a line for each issue that ``base`` does not have by itself."""
     resolved, misfits = overlay.apply(base)
-    own_faults = [fault for fault in find_issues(resolved, variants) if fault not in base_faults]
-    return resolved, [*(f"{overlay.prefix}{fault}" for fault in misfits), *(overlay.describe(f, resolved) for f in own_faults)]
+    own_issues = [issue for issue in find_issues(resolved, variants) if issue not in base_issues]
+    return resolved, [
+        *(f"{overlay.prefix}{issue}" for issue in misfits),
+        *(overlay.describe(issue, resolved) for issue in own_issues),
+    ]
 
 
 def find_scenario(name_or_path: str) -> Path:
@@ -97,7 +101,7 @@ def find_scenario(name_or_path: str) -> Path:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is something at ``path``, or may be: who reads it is told why that cannot be said."""
+    """Whether there is a file at ``path``, or may be one: reading it reports why it cannot be accessed."""
     try:
         return path.exists()
     except PermissionError:
@@ -109,7 +113,7 @@ def _is_there(path: Path) -> bool:
 def _find_name_issues(path: Path) -> list[str]:
     if _is_name(path.stem):
         return []
-    return [f"the file is called {show_value(path.stem)}; expected {_NAME}, and .toml"]
+    return [f"the file is named {show_value(path.stem)}; expected {_NAME}, and .toml"]
 
 
 def _find_variants_issues(variants: object) -> list[str]:
@@ -133,5 +137,4 @@ def _is_name(text: str) -> bool:
 
 
 def _describe_known(name: str, known: Mapping[str, object]) -> str:
-    there_are = f"there are {', '.join(known)}" if known else "there is none"
-    return f"{there_are}{did_you_mean(name, known)}"
+    return f"expected one of {', '.join(known)}{did_you_mean(name, known)}" if known else "there is none"

@@ -1,13 +1,13 @@
-"""Lays a variant, or the changes of a command line, over a scenario's content.
+"""Applies a variant, or the changes of a command line, to a scenario's content.
 
 The rules, which docs/add-a-scenario.md gives to users:
 
 - Tables are merged key by key; everything else, arrays too, is replaced.
-- ``phases`` as a table changes single phases by their names: ``phases.longtx.duration = "10s"``. ``phase`` may be said instead.
+- ``phases`` as a table changes single phases by their names: ``phases.longtx.duration = "10s"``. The key may also be ``phase``.
 - ``also_expect`` adds to ``expect``, which by itself replaces all expectations.
 - A ``queue`` with a ``kind`` replaces the whole table: options of one queue never leak into another.
-- A phase's ``duration`` takes the place of its ``jobs``, by which it might last longer.
-- A load is a ``rate`` or a ``capacity_share``: the one that is given takes the other's place.
+- A phase's ``duration`` replaces its ``jobs``, which could make the phase longer.
+- A ``rate`` replaces a ``capacity_share``, and the reverse.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ _OTHER_LOAD = {"rate": "capacity_share", "capacity_share": "rate"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlay:
-    """Changes to a scenario, and how a fault in them is told."""
+    """Changes to a scenario, and how an issue in them is described."""
 
     content: Mapping[str, Any]
     prefix: str
-    """What stands before the path of a key that is in ``content``: ``variants.skip_locked.`` or ``--set ``."""
-    circumstance: str
-    """What stands before the path of a key that is not, but is wrong only with these changes: ``with variant skip_locked: ``."""
+    """Text before the path of a key in ``content``: ``variants.skip_locked.`` or ``--set ``."""
+    condition: str
+    """Text before the path of any other key, which is wrong only with these changes: ``with variant skip_locked: ``."""
 
     def apply(self, base: Mapping[str, Any]) -> tuple[dict[str, Any], list[ValidationIssue]]:
-        """Return ``base``, which stays as it is, with the changes, and the faults of changes that fit nowhere."""
+        """Return a copy of ``base`` with the changes, and the issues of changes that do not fit into it."""
         resolved = copy.deepcopy(dict(base))
-        faults: list[ValidationIssue] = []
+        issues: list[ValidationIssue] = []
         for key, value in copy.deepcopy(dict(self.content)).items():
             if key == "phase" or (key == "phases" and isinstance(value, dict)):
-                faults += _change_phases(resolved, key, value)
+                issues += _change_phases(resolved, key, value)
             elif key == "queue" and isinstance(value, dict) and "kind" in value:
                 resolved[key] = value
             elif key != "also_expect":
-                resolved = _lay(resolved, {key: value})
-        faults += _add_expectations(resolved, self.content.get("also_expect", []))
-        return resolved, faults
+                resolved = _overlay(resolved, {key: value})
+        issues += _add_expectations(resolved, self.content.get("also_expect", []))
+        return resolved, issues
 
-    def describe(self, fault: ValidationIssue, resolved: Mapping[str, Any]) -> str:
-        """Return the line for a fault of the ``resolved`` content that the content below these changes does not have."""
-        path = self._find_own_path(fault.path, resolved)
-        return f"{self.circumstance}{fault}" if path is None else f"{self.prefix}{ValidationIssue(path, fault.problem)}"
+    def describe(self, issue: ValidationIssue, resolved: Mapping[str, Any]) -> str:
+        """Return the line for an issue of the ``resolved`` content that the content without these changes does not have."""
+        path = self._find_own_path(issue.path, resolved)
+        return f"{self.condition}{issue}" if path is None else f"{self.prefix}{ValidationIssue(path, issue.problem)}"
 
     def _find_own_path(self, path: KeyPath, resolved: Mapping[str, Any]) -> KeyPath | None:
-        """Return where the changes have what is at ``path`` of the whole, or none if they do not have it."""
+        """Return the path in the changes of what has ``path`` in the whole; none if it is not in the changes."""
         added = self.content.get("also_expect")
         match path:
             case ("phases", int(index), *rest) if not isinstance(self.content.get("phases"), list):
@@ -69,34 +69,32 @@ class Overlay:
 
 
 def parse_changes(changes: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the content of several ``key=value`` as one overlay's, and a line for each that is not one.
+    """Return the content of several ``key=value`` as that of one overlay, and a line for each that is invalid.
 
-    A key is dotted as in a variant, a value is TOML or, if it is not, text. The last of two for the same key wins.
+    A key is dotted as in a variant. A value is TOML or, if it is not valid TOML, text. The last of two values for a key wins.
     """
     content: dict[str, Any] = {}
-    faults: list[str] = []
+    issues: list[str] = []
     for change in changes:
         key, _, value = (part.strip() for part in change.partition("="))
         path = _parse_key(key)
         if not path or not value:
-            faults.append(f"--set {show_value(change)}: expected KEY=VALUE, like workers.count=4")
+            issues.append(f"--set {show_value(change)}: expected KEY=VALUE, like workers.count=4")
         elif path[0] == "variants":
-            faults.append(
-                f"--set {show_value(change)}: a variant cannot be changed; change what it stands for, without `variants.`"
-            )
+            issues.append(f"--set {show_value(change)}: a variant cannot be changed; change the key itself, without `variants.`")
         else:
             nested: Any = _parse_value(value)
             for part in reversed(path):
                 nested = {part: nested}
             if is_too_deep(nested):
-                faults.append(f"--set {show_value(change)}: {TOO_DEEP}")
+                issues.append(f"--set {show_value(change)}: {TOO_DEEP}")
             else:
-                content = _lay(content, nested)
-    return content, faults
+                content = _overlay(content, nested)
+    return content, issues
 
 
 def _parse_key(key: str) -> list[str]:
-    """Return the parts of a dotted key, none if it is not one; quotes around a part are TOML's."""
+    """Return the parts of a dotted key; empty if it is not one. Parts may be quoted as in TOML."""
     parts: list[str] = []
     if "\n" in key or len(key) > 200:
         return []
@@ -118,8 +116,8 @@ def _parse_value(text: str) -> Any:
     return parsed["value"] if len(parsed) == 1 else text
 
 
-def _lay(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``overlay`` merged into it; of a rate and a share of the capacity the later one is left."""
+def _overlay(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``overlay`` merged into it; a rate in it replaces a capacity share, and the reverse."""
     merged: dict[str, Any] = _merge(base, overlay)
     before, later = base.get("producers"), overlay.get("producers")
     if isinstance(before, dict) and isinstance(later, dict):
@@ -138,26 +136,28 @@ def _change_phases(resolved: dict[str, Any], key: str, changes: Any) -> list[Val
     if not isinstance(changes, dict):
         return [
             ValidationIssue(
-                (key,), f" is {show_value(changes)}; expected a table for each phase to be changed, like phases.longtx.duration"
+                (key,), f" is {show_value(changes)}; expected a table for each phase that changes, like phases.longtx.duration"
             )
         ]
     phases = resolved.get("phases")
     tables = [phase for phase in phases if isinstance(phase, dict)] if isinstance(phases, list) else []
     by_name = {phase["name"]: phase for phase in tables if isinstance(phase.get("name"), str)}
-    faults = []
+    issues = []
     for name, change in changes.items():
         path = (key, name)
         if name not in by_name:
-            there_are = f"there are {', '.join(by_name)}{did_you_mean(name, by_name)}" if by_name else "there are none to change"
-            faults.append(ValidationIssue(path, f": there is no such phase; {there_are}"))
+            allowed = (
+                f"expected one of {', '.join(by_name)}{did_you_mean(name, by_name)}" if by_name else "there is none to change"
+            )
+            issues.append(ValidationIssue(path, f": there is no such phase; {allowed}"))
         elif not isinstance(change, dict):
             problem = f" is {show_value(change)}; expected keys of a phase, like phases.{name}.duration"
-            faults.append(ValidationIssue(path, problem))
+            issues.append(ValidationIssue(path, problem))
         else:
             by_name[name].update(change)
             if "duration" in change and "jobs" not in change:
                 by_name[name].pop("jobs", None)
-    return faults
+    return issues
 
 
 def _add_expectations(resolved: dict[str, Any], added: Any) -> list[ValidationIssue]:

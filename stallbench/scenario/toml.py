@@ -1,6 +1,6 @@
-"""Turns a scenario's file into plain tables, arrays, texts and numbers, and refuses what cannot be one before it does harm.
+"""Reads a scenario's file as plain tables, arrays, texts and numbers; rejects files that are too large, too deep or not TOML.
 
-Nothing here knows what a scenario holds; `stallbench.scenario.file` does.
+Nothing here knows the keys of a scenario.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, quote
 
 LARGEST_BYTES = 1024 * 1024
 _DEEPEST = 16
-"""Tables and arrays within each other; the deepest value of a scenario that means anything is half as deep."""
+"""Largest depth of tables and arrays in each other; a valid scenario needs half of it."""
 TOO_DEEP = f"tables or arrays are nested more than {_DEEPEST} deep"
 _LARGEST_INTEGER = 2**63 - 1
 _FOUND_LIMIT = 40
@@ -27,24 +27,24 @@ _NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 _POSITION = re.compile(r" \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
 _OF_A_TABLE = re.compile(r"Cannot (?P<what>declare|redefine namespace|mutate immutable namespace) \((?P<parts>.*)\)(?: twice)?")
 _OURS = {
-    "Cannot overwrite a value": "this key is there a second time",
-    "Illegal character '\\n'": "a text has no closing quote on its line",
+    "Cannot overwrite a value": "this key is given twice",
+    "Illegal character '\\n'": "this text has no closing quote on its line",
 }
-"""Sentences of Python's parser that speak of Python, or not of the cause, and ours."""
+"""Messages of Python's parser that do not name the cause, and ours."""
 _PART = re.compile(r"'([^']*)'")
 
 
 class ScenarioError(BadInputError):
-    """A scenario that cannot be run; its text is one line for each fault."""
+    """A scenario that cannot be run; its text is one line for each issue."""
 
-    def __init__(self, faults: Sequence[str]) -> None:
-        """Carry ``faults``, each a whole line: what cannot be printed, a line break in a name above all, is escaped."""
-        self.faults = [quote_unprintable(fault) for fault in faults]
-        super().__init__("\n".join(self.faults))
+    def __init__(self, issues: Sequence[str]) -> None:
+        """Carry ``issues``, each a whole line: what cannot be printed, such as a line break in a name, is escaped."""
+        self.issues = [quote_unprintable(issue) for issue in issues]
+        super().__init__("\n".join(self.issues))
 
 
 def show_path(path: Path, project: Path) -> str:
-    """Return ``path`` as the user knows it, in one printable line: from the project's root if it is below, else as given."""
+    """Return ``path`` as one printable line: relative to ``project`` if it is inside, else as given."""
     shown = str(path.relative_to(project)) if path.is_relative_to(project) else str(path)
     return quote_unprintable(shown)
 
@@ -53,7 +53,7 @@ def read_toml(path: Path, shown: str) -> dict[str, Any]:
     """Return the content of the file at ``path``; errors call it ``shown``. Raises `ScenarioError`."""
     text = _read_text(path, shown)
     if not text.strip():
-        raise ScenarioError([f"{shown}: empty; docs/add-a-scenario.md says what a scenario holds"])
+        raise ScenarioError([f"{shown}: empty; docs/add-a-scenario.md describes what a scenario contains"])
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -61,14 +61,14 @@ def read_toml(path: Path, shown: str) -> dict[str, Any]:
     except RecursionError as error:
         raise ScenarioError([f"{shown}: {TOO_DEEP}"]) from error
     except ValueError as error:  # Python refuses to convert a number of thousands of digits.
-        raise ScenarioError([f"{shown}: a whole number is too long; expected one of 64 bits at most"]) from error
+        raise ScenarioError([f"{shown}: a whole number is too long; expected at most 64 bits"]) from error
     if is_too_deep(content):
         raise ScenarioError([f"{shown}: {TOO_DEEP}"])
     return content
 
 
 def is_too_deep(content: object) -> bool:
-    """Whether tables and arrays are nested deeper than any scenario needs; what is not may be walked through by recursion."""
+    """Whether tables and arrays are nested deeper than any scenario needs; other content is safe for recursive functions."""
     layer = [content]
     for _ in range(_DEEPEST + 1):
         layer = [inner for value in layer for inner in _inside(value)]
@@ -76,7 +76,7 @@ def is_too_deep(content: object) -> bool:
 
 
 def find_unusable_values(content: object, path: KeyPath = ()) -> Iterator[ValidationIssue]:
-    """Return a fault for each value that TOML has and no scenario can use: dates, NaN, control characters, endless numbers."""
+    """Return an issue for each value that TOML allows and no scenario can use: dates, NaN, control characters, infinite numbers."""
     if isinstance(content, dict | list):
         for key, inner in content.items() if isinstance(content, dict) else enumerate(content):
             yield from find_unusable_values(inner, (*path, key))
@@ -90,23 +90,23 @@ def _inside(value: object) -> list[object]:
 
 def _why_unusable(value: object) -> str:
     if isinstance(value, datetime | date | time):
-        return f" is {value.isoformat()}, a date or time of day; a scenario has none"
+        return f" is {value.isoformat()}, a date or time; no key of a scenario takes one"
     if isinstance(value, float) and not math.isfinite(value):
         return f" is {value}; expected a finite number"
     if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
-        return " is a whole number of more than 64 bits"
+        return " is a whole number of more than 64 bits; expected at most 64"
     if isinstance(value, str) and (found := _NOT_TEXT.search(value)):
-        return f" has the character U+{ord(found[0]):04X} in it; expected text that can be printed"
+        return f" contains the character U+{ord(found[0]):04X}; expected printable text"
     return ""
 
 
 def _read_text(path: Path, shown: str) -> str:
     try:
         if path.is_dir():
-            raise ScenarioError([f"{shown}: a folder; expected a scenario's file, like scenarios/longtx.toml"])
+            raise ScenarioError([f"{shown}: a folder; expected a scenario file, like scenarios/longtx.toml"])
         size = path.stat().st_size
         if not path.is_file():
-            raise ScenarioError([f"{shown}: not a file; expected a scenario's file, like scenarios/longtx.toml"])
+            raise ScenarioError([f"{shown}: not a file; expected a scenario file, like scenarios/longtx.toml"])
         if size > LARGEST_BYTES:
             raise ScenarioError([f"{shown}: {size:,} bytes long; a scenario has at most {LARGEST_BYTES:,}"])
         with path.open("rb") as file:
@@ -119,18 +119,18 @@ def _read_text(path: Path, shown: str) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise ScenarioError([f"{shown}: line {line}: not text in UTF-8; expected a TOML file"]) from error
+        raise ScenarioError([f"{shown}: line {line}: not UTF-8 text; expected a TOML file"]) from error
 
 
 def _describe_syntax_error(message: str, text: str) -> str:
-    """Turn the message of `tomllib` into: where, what is wrong, what stands there."""
+    """Turn the message of `tomllib` into: position, problem, and the line."""
     lines = text.split("\n")  # as the parser does: str.splitlines knows more kinds of line breaks
     position = _POSITION.search(message)
     problem = _POSITION.sub("", message)
     if of_a_table := _OF_A_TABLE.fullmatch(problem):
         table = ".".join(_PART.findall(of_a_table["parts"]))
         complete = of_a_table["what"].startswith("mutate")
-        problem = f"[{table}] adds to what is written as a whole" if complete else f"table [{table}] is there a second time"
+        problem = f"[{table}] adds to a table that is already complete" if complete else f"table [{table}] is given twice"
     problem = _OURS.get(problem, problem)
     problem = problem[:1].lower() + problem[1:]
     if position is None or position["line"] is None:

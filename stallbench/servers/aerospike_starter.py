@@ -16,7 +16,7 @@ from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.servers.starter import StartContext, Starter
 from stallbench.setup.components import MissingComponentError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.single_server import SingleServer
 from stallbench.servers.starter import StartContext, Starter

@@ -14,7 +14,7 @@ from stallbench.engines import ENGINES
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.servers.find_starters import find_starters
 from stallbench.servers.ports import require_free
 from stallbench.servers.record import Role, ServerRecord

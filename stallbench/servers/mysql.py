@@ -16,7 +16,7 @@ from stallbench.engines.mysql import ANY_USER
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.model import SettingValue
+from stallbench.scenario.section import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.starter import StartContext, check_process, wait_until_answering
 from stallbench.setup.components import ServerProgram

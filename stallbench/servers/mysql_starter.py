@@ -9,7 +9,8 @@ from typing import Any
 from stallbench.engines import ENGINES, Engine, driver_of
 from stallbench.engines.mysql import read_replica_status
 from stallbench.errors import NotCarriedOutError
-from stallbench.scenario.model import Database, SettingValue
+from stallbench.scenario.database import Database
+from stallbench.scenario.section import SettingValue
 from stallbench.servers.mysql import MySQLServer
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.starter import ServerControl, StartContext, Starter

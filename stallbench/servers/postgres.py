@@ -21,7 +21,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor, unprivileged_user
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.model import SettingValue
+from stallbench.scenario.section import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import check_process, wait_until_answering

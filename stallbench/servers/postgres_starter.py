@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.scenario.model import Database, SettingValue
+from stallbench.scenario.database import Database
+from stallbench.scenario.section import SettingValue
 from stallbench.servers.postgres import PostgresServer, choose_installation, create_data_folder, create_database, keep_tables_on
 from stallbench.servers.replica import copy_primary, make_synchronous, replica_settings, standby_names, wait_until_streaming
 from stallbench.servers.small_disk import SmallDisk

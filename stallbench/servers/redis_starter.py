@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stallbench.engines import driver_of
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.single_server import SingleServer
 from stallbench.servers.starter import StartContext, Starter

@@ -12,7 +12,8 @@ from pydantic import SecretStr
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.model import Database, SettingValue
+from stallbench.scenario.database import Database
+from stallbench.scenario.section import SettingValue
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.postgres import USER, PostgresInstallation
 

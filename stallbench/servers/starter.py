@@ -16,7 +16,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 
 _ASK_AGAIN_S = 0.05
 

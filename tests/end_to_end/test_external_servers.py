@@ -12,7 +12,7 @@ import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, measured, short
 from tests.integration.conftest import StartedCluster, running_cluster
 

@@ -19,7 +19,7 @@ from stallbench.engines.postgres import connect
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster, Server, start_cluster
 from tests.integration.engines import PrivateServers, private_servers
 

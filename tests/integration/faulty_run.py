@@ -21,8 +21,10 @@ from stallbench.queues import find_queue
 from stallbench.records.events import EVENT_COLUMNS, Event
 from stallbench.run.folder import RunFolder, create_run_folder
 from stallbench.run.load import Load
+from stallbench.scenario.choices import MaintenanceChoice
 from stallbench.scenario.file import read_scenario
-from stallbench.scenario.model import MaintenanceChoice, Phase, Scenario
+from stallbench.scenario.model import Scenario
+from stallbench.scenario.sections import Phase
 from tests.integration.conftest import StartedCluster, running_cluster
 
 PATIENCE_S = 60.0

@@ -12,7 +12,7 @@ from stallbench.engines import Engine, driver_of
 from stallbench.processes.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
-from stallbench.scenario.model import SettingValue
+from stallbench.scenario.section import SettingValue
 from stallbench.setup.components import MissingComponentError
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers

@@ -19,7 +19,7 @@ from stallbench.deadlocks.deadlock import Deadlock
 from stallbench.engines import driver_of
 from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster
 from stallbench.setup.components import find_mariadb
 from tests.integration.conftest import StartedCluster, running_cluster

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stallbench.processes.process import Process
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.servers.postgres import DATABASE
 from tests.integration.conftest import running_cluster
 from tests.integration.held_database import PATIENCE_S, HeldDatabase, wait_for

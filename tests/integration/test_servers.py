@@ -15,7 +15,7 @@ import pytest
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.reaper import OWNER_FILE, find_marked
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster
 from stallbench.servers.ports import is_free
 from tests.integration.conftest import StartedCluster, running_cluster

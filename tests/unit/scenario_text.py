@@ -80,11 +80,11 @@ def read(folder: Path, text: str, *, variant: str | None = None, overrides: Sequ
 
 
 def find_lines(folder: Path, text: str, *, variant: str | None = None, overrides: Sequence[str] = ()) -> list[str]:
-    """Return what the user is told about ``text``, without the file's name, which every line must begin with."""
+    """Return the lines that the user gets for ``text``, without the file's name, with which each must begin."""
     with pytest.raises(ScenarioError) as raised:
         read(folder, text, variant=variant, overrides=overrides)
     start = f"{folder / 'small.toml'}: "
-    assert all(line.startswith(start) for line in raised.value.faults)
-    assert str(raised.value) == "\n".join(raised.value.faults)
-    assert not any("\n" in line for line in raised.value.faults)
-    return [line.removeprefix(start) for line in raised.value.faults]
+    assert all(line.startswith(start) for line in raised.value.issues)
+    assert str(raised.value) == "\n".join(raised.value.issues)
+    assert not any("\n" in line for line in raised.value.issues)
+    return [line.removeprefix(start) for line in raised.value.issues]

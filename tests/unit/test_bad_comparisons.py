@@ -1,4 +1,4 @@
-"""What a scenario gets whose section ``[comparison]`` has something wrong in it: one line for each fault, as everywhere in the file."""
+"""What a scenario gets whose section ``[comparison]`` is wrong: one line for each issue, as everywhere in the file."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TABLE = [
     (
         'phase = "longtx"\nbetter',
         'phase = "run"\nbetter',
-        'comparison.phase is "run", which is no phase; leave it out to mean the whole run',
+        'comparison.phase is "run", which is not a phase; leave it out to mean the whole run',
     ),
     (
         'better = "higher"',
@@ -74,7 +74,7 @@ TABLE = [
     (
         "skip_locked = 120.5",
         "skip_locke = 120.5",
-        f'{PUBLISHED}.skip_locke: there is no such variant; there are control, skip_locked, reader; did you mean "skip_locked"?',
+        f'{PUBLISHED}.skip_locke: there is no such variant; expected one of control, skip_locked, reader; did you mean "skip_locked"?',
     ),
     (
         'better = "higher"',
@@ -84,7 +84,7 @@ TABLE = [
     (
         'better = "higher"',
         'better = "higher"\ncolumns = [{ title = "again", metric = "re_executed.count", phase = "longtx" }]',
-        "comparison.columns[0].phase is given, but re_executed.count is of the whole run; leave it out",
+        "comparison.columns[0].phase is given, but re_executed.count is measured over the whole run; leave it out",
     ),
     ("skip_locked = 120.5", 'skip_locked = "fast"', f'{PUBLISHED}.skip_locked is "fast"; expected a number'),
     ("skip_locked = 120.5", "skip_locked = nan", f"{PUBLISHED}.skip_locked is nan; expected a finite number"),
@@ -98,12 +98,12 @@ TABLE = [
     (
         "[variants.reader]\nworkers.count = 3",
         '[variants.reader]\ncomparison.metric = "claim_ms.p95"',
-        "variants.reader.comparison is a table; it is of all variants together: expected at the top of the file",
+        "variants.reader.comparison is a table; a comparison is of all variants: expected at the top of the file only",
     ),
     (
         "[variants.reader]",
         "[variants.control]",
-        "variants.control: stands for the scenario without a variant; expected another name",
+        "variants.control: this name means the scenario without a variant; expected another name",
     ),
     (
         "[variants.reader]\nworkers.count = 3",
@@ -116,21 +116,21 @@ TABLE = [
 @pytest.mark.parametrize(
     ("written", "instead", "line"), TABLE, ids=[f"{number}:{case[1].strip()[:40]}" for number, case in enumerate(TABLE)]
 )
-def test_a_fault_is_told_in_one_line(written: str, instead: str, line: str, tmp_path: Path) -> None:
-    assert COMPARED.count(written) == 1, "the table changes one place of the scenario"
+def test_an_issue_is_reported_in_one_line(written: str, instead: str, line: str, tmp_path: Path) -> None:
+    assert COMPARED.count(written) == 1, "each case changes one place of the scenario"
     assert find_lines(tmp_path, COMPARED.replace(written, instead)) == [line]
 
 
-def test_a_sound_section_is_read(tmp_path: Path) -> None:
+def test_a_valid_section_is_read(tmp_path: Path) -> None:
     comparison = read(tmp_path, COMPARED, variant="reader").comparison
     assert comparison is not None
     assert (comparison.metric, comparison.phase, comparison.better) == ("completed.rate", "longtx", "higher")
     assert comparison.published == {"a laptop, jobs/s": {"control": 91, "skip_locked": 120.5}}
 
 
-def test_a_change_of_the_command_line_is_held_to_the_same(tmp_path: Path) -> None:
+def test_a_change_of_the_command_line_is_checked_in_the_same_way(tmp_path: Path) -> None:
     lines = find_lines(tmp_path, COMPARED, overrides=["comparison.published.here.que=1", "comparison.phase=longx"])
     assert lines == [
         '--set comparison.phase is "longx"; expected one of baseline, longtx; did you mean "longtx"?',
-        "--set comparison.published.here.que: there is no such variant; there are control, skip_locked, reader",
+        "--set comparison.published.here.que: there is no such variant; expected one of control, skip_locked, reader",
     ]

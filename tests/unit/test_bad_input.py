@@ -1,4 +1,4 @@
-"""What a user gets who asks for something that cannot be meant: one line for each fault, exit code 2, and nothing was started."""
+"""What a user gets for invalid input: one line for each issue, exit code 2, and nothing was started."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def changed(old: str, new: str) -> str:
 
 
 BAD_FILES: dict[str, tuple[str | bytes, str]] = {
-    "empty": ("", "empty; docs/add-a-scenario.md says what a scenario holds"),
-    "only spaces": (" \n\n", "empty; docs/add-a-scenario.md says what a scenario holds"),
-    "binary": (b"\x7fELF\x02\x01\x01\x00\xff\xfe", "line 1: not text in UTF-8; expected a TOML file"),
-    "latin-1": ('summary = "Größe"'.encode("latin-1"), "line 1: not text in UTF-8; expected a TOML file"),
+    "empty": ("", "empty; docs/add-a-scenario.md describes what a scenario contains"),
+    "only spaces": (" \n\n", "empty; docs/add-a-scenario.md describes what a scenario contains"),
+    "binary": (b"\x7fELF\x02\x01\x01\x00\xff\xfe", "line 1: not UTF-8 text; expected a TOML file"),
+    "latin-1": ('summary = "Größe"'.encode("latin-1"), "line 1: not UTF-8 text; expected a TOML file"),
     "huge": ("#" * 1_100_000, "1,100,000 bytes long; a scenario has at most 1,048,576"),
     "not TOML": ("summary: Whatever", "line 1, column 8: not valid TOML: expected '=' after a key in a key/value pair"),
     "a key twice": (
         changed("rate = 10", "rate = 10\nrate = 11"),
-        "not valid TOML: this key is there a second time; the line is `rate = 11`",
+        "not valid TOML: this key is given twice; the line is `rate = 11`",
     ),
     "JSON": ('{"summary": "Whatever."}', "line 1, column 1: not valid TOML: invalid statement"),
     "no summary": (changed('summary = "Whatever."', ""), "summary is missing"),
@@ -82,7 +82,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "too many workers": (GOOD + "\n[workers]\ncount = 100000", "workers.count is 100000; expected at most 256"),
     "more workers than connections": (
         GOOD + "\n[workers]\ncount = 90",
-        "workers.count is 90: with the other processes that is some 111 connections, and the server takes 100",
+        "workers.count is 90: with the other processes that makes about 111 connections, but the server accepts 100",
     ),
     "half a worker": (GOOD + "\n[workers]\ncount = 0.5", "workers.count is 0.5; expected a whole number"),
     "a section that is a number": ("database = 3\n" + GOOD, "database is 3; expected"),
@@ -113,11 +113,11 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "a phase twice": (
         changed('"longtx"\nduration', '"baseline"\nduration'),
-        'phases[0].name is "baseline", as another phase\'s is',
+        'phases[0].name is "baseline", which is also the name of another phase',
     ),
     "a phase named for the whole run": (
         changed('"baseline"\nduration', '"run"\nduration'),
-        'phases[0].name is "run", which stands for the whole run',
+        'phases[0].name is "run", which means the whole run',
     ),
     "a phase without a proper name": (
         changed('"baseline"\nduration', '"Base Line"\nduration'),
@@ -156,20 +156,20 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "an expectation without a bound": (changed("at_least = 5", ""), "expect[0] has no bound; expected at_least, at_most or both"),
     "bounds that exclude each other": (
         changed("at_least = 5", "at_least = 5\nat_most = 4"),
-        "expect[0].at_least is 5, more than at_most, which is 4; nothing can be both",
+        "expect[0].at_least is 5, more than at_most, which is 4; no value meets both",
     ),
     "a variant that is no table": ("variants = 3\n" + GOOD, "variants is 3; expected tables, like [variants.skip_locked]"),
     "a broken variant": (GOOD + "\n[variants.x]\nworkers.count = -1", "variants.x.workers.count is -1; expected at least 0"),
     "a variant of a missing phase": (
         GOOD + '\n[variants.x]\nphase.nope.duration = "1s"',
-        "variants.x.phase.nope: there is no such phase; there are baseline, longtx",
+        "variants.x.phase.nope: there is no such phase; expected one of baseline, longtx",
     ),
 }
 
 BAD_COMMANDS: dict[str, tuple[list[str], str]] = {
     "an unknown scenario": (["run", "longtxx"], 'there is no scenario "longtxx"'),
     "a missing path": (["run", "nowhere/longtx.toml"], 'nowhere/longtx.toml: there is no such file; did you mean "longtx"?'),
-    "a folder": (["run", "./scenarios"], "scenarios: a folder; expected a scenario's file, like scenarios/longtx.toml"),
+    "a folder": (["run", "./scenarios"], "scenarios: a folder; expected a scenario file, like scenarios/longtx.toml"),
     "an unknown variant": (["run", "longtx", "--variant", "skiplocked"], 'did you mean "skip_locked"?'),
     "a change without a value": (["run", "longtx", "--set", "workers.count"], "expected KEY=VALUE, like workers.count=4"),
     "a change of nothing": (["run", "longtx", "--set", "=4"], "expected KEY=VALUE, like workers.count=4"),
@@ -201,7 +201,7 @@ def run_command(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> int:
     return ended.value.code
 
 
-def assert_told_and_nothing_started(captured: str, expected: str, runs: Path) -> None:
+def assert_reported_and_nothing_started(captured: str, expected: str, runs: Path) -> None:
     assert expected in " ".join(captured.replace("│", " ").split())
     assert "Traceback" not in captured
     assert not runs.exists()
@@ -221,7 +221,7 @@ def test_a_bad_scenario_file(
     assert run_command(monkeypatch, ["run", str(path), "--runs", str(runs)]) == 2
     captured = capsys.readouterr()
     assert str(path) in captured.err
-    assert_told_and_nothing_started(captured.err, expected, runs)
+    assert_reported_and_nothing_started(captured.err, expected, runs)
 
 
 @pytest.mark.parametrize(("arguments", "expected"), BAD_COMMANDS.values(), ids=BAD_COMMANDS)
@@ -236,7 +236,7 @@ def test_a_bad_command_line(
     with_runs = [*arguments, "--runs", str(runs)] if arguments[0] in ("run", "report") else arguments
     assert run_command(monkeypatch, with_runs) == 2
     captured = capsys.readouterr()
-    assert_told_and_nothing_started(captured.err, expected, runs)
+    assert_reported_and_nothing_started(captured.err, expected, runs)
 
 
 def test_the_good_file_is_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What a file that is no scenario gets, whatever is in it or instead of it: one line, and nothing else."""
+"""What a file that is not a scenario gets, whatever it contains: one line, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ pytestmark = pytest.mark.usefixtures("longrunners_here")
 KNOWN = ", ".join(find_scenarios())
 NOT_TOML = [
     ("summary = oops", "line 1, column 11: not valid TOML: invalid value; the line is `summary = oops`"),
-    ('a = 1\na = "two"\n', 'line 2, column 10: not valid TOML: this key is there a second time; the line is `a = "two"`'),
+    ('a = 1\na = "two"\n', 'line 2, column 10: not valid TOML: this key is given twice; the line is `a = "two"`'),
     (
         "[queue]\n[workers]\n[queue]",
-        "line 3, column 7: not valid TOML: table [queue] is there a second time; the line is `[queue]`",
+        "line 3, column 7: not valid TOML: table [queue] is given twice; the line is `[queue]`",
     ),
     (
         "[variants.a]\n[variants.a]",
-        "line 2, column 12: not valid TOML: table [variants.a] is there a second time; the line is `[variants.a]`",
+        "line 2, column 12: not valid TOML: table [variants.a] is given twice; the line is `[variants.a]`",
     ),
     (
         'queue = { kind = "que" }\nqueue.recheck = true\n',
-        "line 2, column 21: not valid TOML: [queue] adds to what is written as a whole; the line is `queue.recheck = true`",
+        "line 2, column 21: not valid TOML: [queue] adds to a table that is already complete; the line is `queue.recheck = true`",
     ),
     (
         'summary = "open\nseed = 1',
-        'line 1, column 16: not valid TOML: a text has no closing quote on its line; the line is `summary = "open`',
+        'line 1, column 16: not valid TOML: this text has no closing quote on its line; the line is `summary = "open`',
     ),
     ('summary = "never ends', 'line 1, at its end: not valid TOML: unterminated string; the line is `summary = "never ends`'),
     (
@@ -47,17 +47,17 @@ NOT_TOML = [
     ),
     ('{"summary": "JSON"}', 'line 1, column 1: not valid TOML: invalid statement; the line is `{"summary": "JSON"}`'),
     ("a = '\x00'", "line 1, column 6: not valid TOML: found invalid character '\\x00'; the line is `a = '\\x00'`"),
-    (f"a = {'7' * 5000}", "a whole number is too long; expected one of 64 bits at most"),
+    (f"a = {'7' * 5000}", "a whole number is too long; expected at most 64 bits"),
     (f"a = {'[' * 5000}", "tables or arrays are nested more than 16 deep"),
     (f"a = {'[' * 100}{']' * 100}", "tables or arrays are nested more than 16 deep"),
     (f"{'a.' * 5000}a = 1", "tables or arrays are nested more than 16 deep"),
-    ("", "empty; docs/add-a-scenario.md says what a scenario holds"),
-    (" \n\n\t", "empty; docs/add-a-scenario.md says what a scenario holds"),
+    ("", "empty; docs/add-a-scenario.md describes what a scenario contains"),
+    (" \n\n\t", "empty; docs/add-a-scenario.md describes what a scenario contains"),
 ]
 
 
 @pytest.mark.parametrize(("text", "line"), NOT_TOML, ids=[text[:20] for text, _ in NOT_TOML])
-def test_what_is_not_toml_is_told_with_line_and_column(text: str, line: str, tmp_path: Path) -> None:
+def test_what_is_not_toml_is_reported_with_line_and_column(text: str, line: str, tmp_path: Path) -> None:
     assert find_lines(tmp_path, text) == [line]
 
 
@@ -76,10 +76,10 @@ def describe(name_or_path: str | Path) -> str:
     return str(raised.value)
 
 
-def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_reported_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "binary.toml"
     path.write_bytes(b'summary = "x"\nqueue = "\xff\xfe"\n')
-    assert describe(path) == f"{path}: line 2: not text in UTF-8; expected a TOML file"
+    assert describe(path) == f"{path}: line 2: not UTF-8 text; expected a TOML file"
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
@@ -95,17 +95,17 @@ def test_the_largest_file_is_read(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_scenario(tmp_path: Path) -> None:
-    assert describe(tmp_path) == f"{tmp_path}: a folder; expected a scenario's file, like scenarios/longtx.toml"
+    assert describe(tmp_path) == f"{tmp_path}: a folder; expected a scenario file, like scenarios/longtx.toml"
 
 
 def test_a_pipe_is_no_scenario_and_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "pipe.toml"
     os.mkfifo(path)
-    assert describe(path) == f"{path}: not a file; expected a scenario's file, like scenarios/longtx.toml"
+    assert describe(path) == f"{path}: not a file; expected a scenario file, like scenarios/longtx.toml"
 
 
 def test_a_device_is_no_scenario() -> None:
-    assert describe("/dev/zero") == "/dev/zero: not a file; expected a scenario's file, like scenarios/longtx.toml"
+    assert describe("/dev/zero") == "/dev/zero: not a file; expected a scenario file, like scenarios/longtx.toml"
 
 
 def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,34 +125,34 @@ def test_a_loop_of_links_is_no_scenario(tmp_path: Path) -> None:
     assert describe(path) == f"{path}: there is no such file"
 
 
-def test_a_file_that_is_missing_is_told_with_the_scenario_that_may_be_meant(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_the_most_similar_scenario(tmp_path: Path) -> None:
     assert describe(tmp_path / "longtxx.toml") == f'{tmp_path}/longtxx.toml: there is no such file; did you mean "longtx"?'
     assert describe("nowhere/at-all") == "nowhere/at-all: there is no such file"
 
 
-def test_an_unknown_name_is_told_with_all_scenarios() -> None:
-    assert describe("longt") == f'there is no scenario "longt"; there are {KNOWN}; did you mean "longtx"?'
-    assert describe("nothing-like-it") == f'there is no scenario "nothing-like-it"; there are {KNOWN}'
-    assert describe("") == f'there is no scenario ""; there are {KNOWN}'
+def test_an_unknown_name_is_reported_with_all_scenarios() -> None:
+    assert describe("longt") == f'there is no scenario "longt"; expected one of {KNOWN}; did you mean "longtx"?'
+    assert describe("nothing-like-it") == f'there is no scenario "nothing-like-it"; expected one of {KNOWN}'
+    assert describe("") == f'there is no scenario ""; expected one of {KNOWN}'
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "null\0character", "two\nlines", "\udcff"])
-def test_a_name_that_no_file_can_have_is_told_in_one_printable_line(name: str) -> None:
+def test_a_name_that_no_file_can_have_is_reported_in_one_printable_line(name: str) -> None:
     for asked in (name, f"{name}.toml"):
         line = describe(asked)
         assert line.isprintable()
         assert "there is no" in line
 
 
-def test_a_file_is_called_like_a_scenario(tmp_path: Path) -> None:
+def test_a_file_has_the_name_of_a_scenario(tmp_path: Path) -> None:
     path = write(tmp_path, SMALL, "My Scenario.toml")
     assert describe(path) == (
-        f'{path}: the file is called "My Scenario"; expected a name of up to 63 small letters, digits, - and _,'
+        f'{path}: the file is named "My Scenario"; expected a name of up to 63 small letters, digits, - and _,'
         " the first a letter, and .toml"
     )
 
 
-def test_a_byte_order_mark_and_windows_line_ends_are_no_fault(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_windows_line_ends_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "small.toml"
     path.write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
     assert read_scenario(str(path)).summary == "A small one."

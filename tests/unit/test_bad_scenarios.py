@@ -1,4 +1,4 @@
-"""What a scenario with something wrong in it gets: one line for each fault, with the key, what was found, and what is allowed."""
+"""What an invalid scenario gets: one line for each issue, with the key, what was found, and what is allowed."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ KEYS_AND_TYPES = [
     ('summary = "A small one."\n', "", 'summary is missing; write it like summary = "What happens, in one sentence."'),
     ('"A small one."', "3", "summary is 3; expected text in quotes"),
     ('"A small one."', '" "', 'summary is " "; expected text that is not empty'),
-    ('"A small one."', '"A bell: \\u0007"', "summary has the character U+0007 in it; expected text that can be printed"),
-    ('"A small one."', "2015-05-18", "summary is 2015-05-18, a date or time of day; a scenario has none"),
+    ('"A small one."', '"A bell: \\u0007"', "summary contains the character U+0007; expected printable text"),
+    ('"A small one."', "2015-05-18", "summary is 2015-05-18, a date or time; no key of a scenario takes one"),
     ('one."\n', 'one."\nseed = -1\n', "seed is -1; expected at least 0"),
     ('one."\n', 'one."\nseed = 1.5\n', "seed is 1.5; expected a whole number"),
-    ('one."\n', 'one."\nseed = 99999999999999999999\n', "seed is a whole number of more than 64 bits"),
+    ('one."\n', 'one."\nseed = 99999999999999999999\n', "seed is a whole number of more than 64 bits; expected at most 64"),
     (
         'one."\n',
         'one."\nname = "x"\n',
@@ -72,7 +72,7 @@ DATABASE = [
     (
         "replicas = 1",
         'replicas = 1\nsmall_disk = "wal"',
-        "database.small_disk is given, but database.replicas is 1; expected 0 with it",
+        "database.small_disk is given, but database.replicas is 1; it needs 0",
     ),
     ("replicas = 1", 'small_disk = "data"', 'database.small_disk is "data"; expected "wal" or "tables"'),
     ("replicas = 1", "version = 14", "database.version is 14; expected at least 15"),
@@ -94,8 +94,12 @@ DATABASE = [
     ),
     ('"5s" }', '["5s"] }', "database.settings.autovacuum_naptime is an array; expected text, a number, true or false"),
     ('"5s" }', '"5s", Work-Mem = 1 }', "database.settings.Work-Mem: expected a setting's name, like autovacuum_naptime"),
-    ('"5s" }', '"5s", port = 1 }', "database.settings.port is the bench's own to set; use database.port"),
-    ('"5s" }', '"5s", log_destination = "csvlog" }', "database.settings.log_destination is the bench's own to set; leave it out"),
+    ('"5s" }', '"5s", port = 1 }', "database.settings.port is set by the bench itself; use database.port"),
+    (
+        '"5s" }',
+        '"5s", log_destination = "csvlog" }',
+        "database.settings.log_destination is set by the bench itself; leave it out",
+    ),
     ('settings = { autovacuum_naptime = "5s" }', "settings = 3", "database.settings is 3; expected a table"),
 ]
 
@@ -119,7 +123,7 @@ QUEUE = [
     (
         'kind = "que"',
         'kind = "laravel_redis"',
-        f'queue.kind is "laravel_redis", which runs on redis and not on postgres; expected one of {OF_POSTGRES}',
+        f'queue.kind is "laravel_redis", which runs on redis, not on postgres; expected one of {OF_POSTGRES}',
     ),
     ('kind = "que"', 'kind = "laravel"\nretry_after = 0', "queue.retry_after is 0; expected at least 1"),
     (
@@ -154,7 +158,7 @@ OF_OTHER_ENGINES = [
     ),
     (
         'engine = "redis"\n\n[queue]\nkind = "laravel"',
-        'queue.kind is "laravel", which runs on mariadb and mysql and postgres and sqlite and not on redis; '
+        'queue.kind is "laravel", which runs on mariadb, mysql, postgres, sqlite, not on redis; '
         "expected one of fcfs, id_store, laravel_redis, token_store",
     ),
     (
@@ -162,7 +166,7 @@ OF_OTHER_ENGINES = [
         f'queue.tube is "a b"; expected {NAME}',
     ),
 ]
-"""The small scenario on another engine; its longrunner is PostgreSQL's, and left out."""
+"""The small scenario on another engine, without its longrunner, which needs PostgreSQL."""
 
 PHASES = [
     ('duration = "5s"', 'duration = "90 parsecs"', f'phases[1].duration is "90 parsecs"; expected {DURATION}'),
@@ -184,14 +188,14 @@ PHASES = [
     ),
     ('work = "1ms"', 'work = "2h"', 'workers.work is "2h"; expected at most 1h'),
     ('work = "1ms"', 'poll = "0ms"', 'workers.poll is "0ms"; expected more than 0s'),
-    ('name = "warmup"', 'name = "run"', 'phases[0].name is "run", which stands for the whole run; expected another name'),
+    ('name = "warmup"', 'name = "run"', 'phases[0].name is "run", which means the whole run; expected another name'),
     ('name = "warmup"', 'name = "Warm up"', f'phases[0].name is "Warm up"; expected {NAME}'),
     (
         'name = "warmup"',
         'name = "baseline"',
         [
-            'phases[0].name is "baseline", as another phase\'s is; expected a name of its own for each phase',
-            'phases[1].name is "baseline", as another phase\'s is; expected a name of its own for each phase',
+            'phases[0].name is "baseline", which is also the name of another phase; expected a different name for each',
+            'phases[1].name is "baseline", which is also the name of another phase; expected a different name for each',
         ],
     ),
     ("measured = false", 'measured = "no"', 'phases[0].measured is "no"; expected true or false'),
@@ -249,7 +253,7 @@ LONGRUNNERS = [
 ]
 
 EXPECTATIONS = [
-    ("at_least = 5", "at_least = 5\nat_most = 4", "expect[0].at_least is 5, more than at_most, which is 4; nothing can be both"),
+    ("at_least = 5", "at_least = 5\nat_most = 4", "expect[0].at_least is 5, more than at_most, which is 4; no value meets both"),
     ("at_least = 5", "", "expect[0] has no bound; expected at_least, at_most or both"),
     ("at_least = 5", "at_least = nan", "expect[0].at_least is nan; expected a finite number"),
     ("at_least = 5", 'at_least = "5"', 'expect[0].at_least is "5"; expected a number'),
@@ -290,7 +294,7 @@ EXPECTATIONS = [
         'phase = "warmup"',
         'expect[0].phase is "warmup", which is not measured; expected one of baseline, longtx',
     ),
-    ('phase = "longtx"', 'phase = "run"', 'expect[0].phase is "run", which is no phase; leave it out to mean the whole run'),
+    ('phase = "longtx"', 'phase = "run"', 'expect[0].phase is "run", which is not a phase; leave it out to mean the whole run'),
     (
         'relative_to = "baseline"',
         'relative_to = "base"',
@@ -327,10 +331,10 @@ FAULTS: list[Any] = [
         '{ kind = "kill", on = "worker-11" }',
         f'{FAULT}.on is "worker-11"; expected one of workers, worker-1, worker-2, producers, producer-1; did you mean "worker-1"?',
     ),
-    with_fault('{ kind = "down", after = "1h" }', f"{FAULT}.after is 3600 s, and the phase is over after 10 s; expected less"),
+    with_fault('{ kind = "down", after = "1h" }', f"{FAULT}.after is 3600 s, but the phase ends after 10 s; expected less"),
     with_fault(
         '{ kind = "down", after = "2s", for = "9s" }',
-        f"{FAULT}.for is 9 s, which ends after the phase does; expected at most 8 s, or none",
+        f"{FAULT}.for is 9 s, which ends after the phase; expected at most 8 s, or leave it out",
     ),
     with_fault('{ kind = "down", for = 3 }', f"{FAULT}.for is 3; expected {DURATION}"),
     with_fault('{ on = "primary" }', f'{FAULT}.kind is missing; write it like kind = "latency"'),
@@ -341,7 +345,7 @@ FAULTS: list[Any] = [
     ),
     with_fault('{ kind = "latency", toxicity = 1.5 }', f"{FAULT}.toxicity is 1.5; expected at most 1"),
     with_fault('{ kind = "latency", latency = "2m" }', f'{FAULT}.latency is "2m"; expected at most 1m'),
-    with_fault('{ kind = "full_disk" }', 'database.small_disk is missing, and full_disk needs it; expected "wal" or "tables"'),
+    with_fault('{ kind = "full_disk" }', 'database.small_disk is missing, but full_disk needs it; expected "wal" or "tables"'),
     with_fault('{ kind = "latency", stream = "up" }', f'{FAULT}.stream is "up"; expected "upstream" or "downstream"'),
 ]
 
@@ -370,12 +374,12 @@ TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *FAULTS, *MA
 @pytest.mark.parametrize(
     ("written", "instead", "lines"), TABLE, ids=[f"{number}:{case[1].strip()[:40]}" for number, case in enumerate(TABLE)]
 )
-def test_a_fault_is_told_in_one_line(written: str, instead: str, lines: str | list[str], tmp_path: Path) -> None:
-    assert SMALL.count(written) == 1, "the table changes one place of the small scenario"
+def test_an_issue_is_reported_in_one_line(written: str, instead: str, lines: str | list[str], tmp_path: Path) -> None:
+    assert SMALL.count(written) == 1, "each case changes one place of the small scenario"
     assert find_lines(tmp_path, SMALL.replace(written, instead)) == ([lines] if isinstance(lines, str) else lines)
 
 
-def test_a_kind_of_fault_that_is_none_is_told_with_those_that_are(tmp_path: Path) -> None:
+def test_an_unknown_kind_of_fault_is_reported_with_the_known_ones(tmp_path: Path) -> None:
     written, instead, _ = with_fault('{ kind = "latncy" }')
     (line,) = find_lines(tmp_path, SMALL.replace(written, instead))
     assert line.startswith(f'{FAULT}.kind is "latncy"; expected one of ')
@@ -395,10 +399,10 @@ def on_other_engine(instead: str) -> str:
 
 
 @pytest.mark.parametrize(("instead", "line"), OF_OTHER_ENGINES)
-def test_options_are_held_against_the_engine(instead: str, line: str, tmp_path: Path) -> None:
+def test_options_are_checked_against_the_engine(instead: str, line: str, tmp_path: Path) -> None:
     assert find_lines(tmp_path, on_other_engine(instead)) == [line]
 
 
 @pytest.mark.parametrize("instead", FITTING)
-def test_options_that_fit_are_taken(instead: str, tmp_path: Path) -> None:
+def test_options_that_fit_are_accepted(instead: str, tmp_path: Path) -> None:
     read(tmp_path, on_other_engine(instead))

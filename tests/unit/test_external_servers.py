@@ -6,7 +6,7 @@ import pytest
 
 from stallbench.errors import BadInputError
 from stallbench.external.addresses import ExternalServers, read_external_servers
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 
 PRIMARY = "primary=postgresql://me@db.test:5433/queues"
 

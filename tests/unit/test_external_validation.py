@@ -29,13 +29,15 @@ def test_most_scenarios_run_on_joined_servers(name: str) -> None:
 )
 def test_what_strikes_a_server_itself_is_refused(name: str, kind: str) -> None:
     for joined in (JOINED, ALLOWED):
-        with pytest.raises(BadInputError, match=rf"faults\[\d\]: {kind} strikes a server itself"):
+        with pytest.raises(BadInputError, match=rf"faults\[\d\]: {kind} affects a whole server"):
             require_fit_for_external(read_scenario(name), joined)
 
 
 def test_what_others_feel_has_to_be_allowed() -> None:
     scenario = read_scenario("pool-exhaustion")
-    with pytest.raises(BadInputError, match="idle_connections is felt by everybody on primary; say --allow-server-changes"):
+    with pytest.raises(
+        BadInputError, match="idle_connections affects all clients of primary; to allow that, add --allow-server-changes"
+    ):
         require_fit_for_external(scenario, JOINED)
     require_fit_for_external(scenario, ALLOWED)
 
@@ -48,11 +50,11 @@ def test_how_the_bench_starts_servers_is_no_matter_of_joined_ones() -> None:
 
 
 def test_nobody_elses_sessions_are_ended() -> None:
-    with pytest.raises(BadInputError, match=r"maintenance\[0\]: watchdog ends sessions of others"):
+    with pytest.raises(BadInputError, match=r"maintenance\[0\]: watchdog ends sessions of other clients"):
         require_fit_for_external(read_scenario("longtx", variant="watchdog"), ALLOWED)
     require_fit_for_external(read_scenario("longtx", variant="reindex"), JOINED)
 
 
 def test_a_second_server_is_not_joined() -> None:
-    with pytest.raises(BadInputError, match=r"queue\.kind: redis_batches needs a redis beside its server"):
+    with pytest.raises(BadInputError, match=r"queue\.kind: redis_batches also needs a redis server"):
         require_fit_for_external(read_scenario("longtx", variant="redis_batches"), ALLOWED)

@@ -24,9 +24,11 @@ external.role_document
 scenario.duration
 injection.job_faults
 collectors maintenance
+scenario.section scenario.validation.issue scenario.validation.suggestion
+scenario.choices scenario.database scenario.expectation
+scenario.sections
 scenario.model
-scenario.locust_bounds scenario.validation.issue scenario.validation.suggestion
-scenario.validation.model_issues scenario.toml
+scenario.locust_bounds scenario.validation.model_issues scenario.toml
 servers.record
 run.host_facts run.folder external.addresses
 run.record

@@ -1,4 +1,4 @@
-"""A setting that the machine's PostgreSQL does not know yet is told before a server is started."""
+"""A setting that the installed PostgreSQL does not know yet is reported before a server starts."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.scenario.model import Database
+from stallbench.scenario.database import Database
 from stallbench.servers import postgres_starter
 from stallbench.servers.postgres_starter import PostgresStarter
 from stallbench.setup.components import PostgresPrograms
 
-NEW = Database(replica_settings={"transaction_timeout": "10s"})
+NEW = Database(replicas=1, replica_settings={"transaction_timeout": "10s"})
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "obstacle"),
     [
         ("15.18", "database.replica_settings.transaction_timeout needs PostgreSQL 17 or later; found is 15.18"),
         ("17.2", None),
         ("18.0", None),
     ],
 )
-def test_a_setting_that_is_too_new_is_told(version: str, told: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_that_is_too_new_is_reported(version: str, obstacle: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         postgres_starter, "find_postgres", lambda major: PostgresPrograms(bin_dir=Path("/nowhere"), version=version)
     )
-    assert PostgresStarter.find_obstacle(NEW) == told
+    assert PostgresStarter.find_obstacle(NEW) == obstacle
 
 
 def test_any_version_has_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,5 +60,5 @@ def test_a_scenario_says_what_is_wrong_with_it() -> None:
 
 
 def test_its_engines_are_its_own() -> None:
-    with pytest.raises(ScenarioError, match=r"which runs on postgres and not on sqlite"):
+    with pytest.raises(ScenarioError, match=r"which runs on postgres, not on sqlite"):
         read_scenario("baseline", overrides=[f"queue.kind={DEFECTIVE}:ClaimsWithoutLock", "database.engine=sqlite"])

@@ -1,4 +1,4 @@
-"""What reading a scenario gives: every shipped one is sound, what is read can be written, and nonsense gives faults alone."""
+"""What reading a scenario gives: every shipped one is valid, what is read can be written, and nonsense gives issues only."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_queue_that_does_not_run_on_the_engine_is_told(tmp_path: Path, monkeyp
     monkeypatch.setattr(find_queues()["que"], "engines", frozenset({"mariadb"}))
     others = [kind for kind, queue in find_queues().items() if "postgres" in queue.engines and kind != "que"]
     assert find_lines(tmp_path, SMALL) == [
-        f'queue.kind is "que", which runs on mariadb and not on postgres; expected one of {", ".join(others)}'
+        f'queue.kind is "que", which runs on mariadb, not on postgres; expected one of {", ".join(others)}'
     ]
 
 
@@ -96,7 +96,7 @@ def test_the_longrunners_answer_the_same_in_a_process_of_their_own() -> None:
         ]
     )
     answers = ask_longrunners(questions)
-    assert [len(faults) for faults in answers] == [0, 1, 2, 1, 2]
+    assert [len(issues) for issues in answers] == [0, 1, 2, 1, 2]
     assert answers == ask_longrunners_here(questions)
 
 
@@ -213,12 +213,12 @@ def spoil_lines(text: str, chance: random.Random) -> str:
     return "\n".join(lines)
 
 
-def find_faults_of(path: Path, overrides: list[str]) -> list[str]:
+def find_issues_of(path: Path, overrides: list[str]) -> list[str]:
     try:
         read_scenario(str(path), overrides=overrides)
     except ScenarioError as error:
-        assert error.faults, "refused without a reason"  # noqa: PT017 - both outcomes are right
-        return error.faults
+        assert error.issues, "refused without a reason"  # noqa: PT017 - both outcomes are right
+        return error.issues
     return []
 
 
@@ -237,7 +237,7 @@ def test_a_spoiled_file_is_read_or_refused_in_lines(
             text = spoil(text, chance)
         path = write(tmp_path, text)
         override = [f"{chance.choice(['seed', 'queue', 'phases.baseline', 'expect', 'x'])}={chance.choice(FRAGMENTS)}"]
-        faults = find_faults_of(path, chance.choice([[], override]))
-        refused += bool(faults)
-        assert all(fault.startswith(f"{path}: ") and fault.isprintable() for fault in faults), faults
+        issues = find_issues_of(path, chance.choice([[], override]))
+        refused += bool(issues)
+        assert all(issue.startswith(f"{path}: ") and issue.isprintable() for issue in issues), issues
     assert refused > 10

@@ -1,4 +1,4 @@
-"""How variants and the changes of a command line are laid over a scenario, and what is told when they do not fit."""
+"""How variants and the changes of a command line are applied to a scenario, and what is reported if they do not fit."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_changed_queue_and_its_options_go_together_in_any_order(order: int, tm
     assert read(tmp_path, text, overrides=changes).queue.options == {"recheck": False}
 
 
-VARIANT_FAULTS = [
+VARIANT_ISSUES = [
     ("workers.count = -1", "variants.x.workers.count is -1; expected at least 0"),
     ("workers = 3", "variants.x.workers is 3; expected a table"),
     (
@@ -134,7 +134,7 @@ VARIANT_FAULTS = [
     ("phases.longtx = 3", "variants.x.phases.longtx is 3; expected keys of a phase, like phases.longtx.duration"),
     (
         "phases.longt.measured = true",
-        'variants.x.phases.longt: there is no such phase; there are warmup, baseline, longtx; did you mean "longtx"?',
+        'variants.x.phases.longt: there is no such phase; expected one of warmup, baseline, longtx; did you mean "longtx"?',
     ),
     (
         'phases = [{ name = "longtx", duration = "3s" }]',
@@ -162,21 +162,21 @@ VARIANT_FAULTS = [
     ("phase.longtx.measured = 1", "variants.x.phase.longtx.measured is 1; expected true or false"),
     (
         "phase = 3",
-        "variants.x.phase is 3; expected a table for each phase to be changed, like phases.longtx.duration",
+        "variants.x.phase is 3; expected a table for each phase that changes, like phases.longtx.duration",
     ),
     ('phasis.longtx.duration = "1s"', f'variants.x.phasis: unknown key; {ALLOWED}; did you mean "phases"?'),
 ]
 
 
-@pytest.mark.parametrize(("overlay", "line"), VARIANT_FAULTS, ids=[overlay[:40] for overlay, _ in VARIANT_FAULTS])
+@pytest.mark.parametrize(("overlay", "line"), VARIANT_ISSUES, ids=[overlay[:40] for overlay, _ in VARIANT_ISSUES])
 @pytest.mark.parametrize("asked", [None, "x"])
-def test_a_variant_that_does_not_fit_is_told_whether_it_is_asked_for_or_not(
+def test_an_invalid_variant_is_reported_whether_it_is_asked_for_or_not(
     overlay: str, line: str, asked: str | None, tmp_path: Path
 ) -> None:
     assert find_lines(tmp_path, f"{SMALL}\n[variants.x]\n{overlay}\n", variant=asked) == [line]
 
 
-CHANGE_FAULTS = [
+CHANGE_ISSUES = [
     ("workers.count", '--set "workers.count": expected KEY=VALUE, like workers.count=4'),
     ("", '--set "": expected KEY=VALUE, like workers.count=4'),
     ("=4", '--set "=4": expected KEY=VALUE, like workers.count=4'),
@@ -187,7 +187,7 @@ CHANGE_FAULTS = [
     ("# a=4", '--set "# a=4": expected KEY=VALUE, like workers.count=4'),
     (
         "variants.x.seed=4",
-        '--set "variants.x.seed=4": a variant cannot be changed; change what it stands for, without `variants.`',
+        '--set "variants.x.seed=4": a variant cannot be changed; change the key itself, without `variants.`',
     ),
     ("workers.count=four", '--set workers.count is "four"; expected a whole number'),
     ("workers=4", "--set workers is 4; expected a table"),
@@ -198,7 +198,7 @@ CHANGE_FAULTS = [
     ("phases.longtx.duration=10", '--set phases.longtx.duration is 10; expected a number with us, ms, s, m or h, like "90s"'),
     (
         "phases.longtxx.duration=10s",
-        '--set phases.longtxx: there is no such phase; there are warmup, baseline, longtx; did you mean "longtx"?',
+        '--set phases.longtxx: there is no such phase; expected one of warmup, baseline, longtx; did you mean "longtx"?',
     ),
     ("phases=[]", "--set phases is empty; expected at least 1"),
     (
@@ -206,21 +206,21 @@ CHANGE_FAULTS = [
         '--set: expect[0].relative_to is "baseline", which is not measured; expected one of longtx',
     ),
     ("seed=1e999", "--set seed is inf; expected a finite number"),
-    ("summary=2015-05-18", "--set summary is 2015-05-18, a date or time of day; a scenario has none"),
-    ("summary=\udcff", "--set summary has the character U+DCFF in it; expected text that can be printed"),
+    ("summary=2015-05-18", "--set summary is 2015-05-18, a date or time; no key of a scenario takes one"),
+    ("summary=\udcff", "--set summary contains the character U+DCFF; expected printable text"),
     (f"seed={'[' * 50}{']' * 50}", f'--set "seed={"[" * 50}]]]]]"...: tables or arrays are nested more than 16 deep'),
 ]
 
 
-@pytest.mark.parametrize(("change", "line"), CHANGE_FAULTS, ids=[ascii(change[:30]) for change, _ in CHANGE_FAULTS])
-def test_a_change_that_does_not_fit_is_told(change: str, line: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("change", "line"), CHANGE_ISSUES, ids=[ascii(change[:30]) for change, _ in CHANGE_ISSUES])
+def test_an_invalid_change_is_reported(change: str, line: str, tmp_path: Path) -> None:
     assert find_lines(tmp_path, SMALL, overrides=[change]) == [line]
 
 
-def test_an_unknown_variant_is_told_with_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_variant_is_reported_with_the_most_similar(tmp_path: Path) -> None:
     text = f"{SMALL}\n[variants.fast]\nseed = 2\n[variants.slow]\nseed = 3\n"
     assert find_lines(tmp_path, text, variant="fats") == [
-        'there is no variant "fats"; there are fast, slow; did you mean "fast"?'
+        'there is no variant "fats"; expected one of fast, slow; did you mean "fast"?'
     ]
     assert find_lines(tmp_path, SMALL, variant="fast", overrides=["seed=x"]) == [
         'there is no variant "fast"; there is none',
@@ -243,7 +243,7 @@ def test_variants_have_names_and_are_tables(text: str, line: str, tmp_path: Path
     assert find_lines(tmp_path, f"{text}\n{SMALL}") == [line]
 
 
-def test_all_faults_are_told_at_once_and_each_where_it_is(tmp_path: Path) -> None:
+def test_all_issues_are_reported_at_once_and_each_at_its_path(tmp_path: Path) -> None:
     text = SMALL.replace("count = 2", "count = 2.5").replace('phase = "longtx"', 'phase = "longtxx"')
     text += '\n[variants.x]\nproducers.rate = "fast"\n[variants.y]\nphases.baseline.duration = "5"\nseed = 3\n'
     assert find_lines(tmp_path, text, variant="y", overrides=["seed=x", "workers.poll=no"]) == [

@@ -1,4 +1,4 @@
-"""What a scenario asks for that servers cannot give which the bench has joined: told before anything is started."""
+"""What a scenario asks for that external servers cannot provide; checked before anything starts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stallbench.queues import find_queue
 from stallbench.scenario.model import Scenario
 
 
-def require_fit_for_external(scenario: Scenario, joined: ExternalServers) -> None:
-    """Raise `BadInputError`, a line for each fault, if ``scenario`` needs servers of the bench's own."""
-    if faults := list(_find_issues(scenario, joined)):
-        raise BadInputError("\n".join(faults))
+def require_fit_for_external(scenario: Scenario, servers: ExternalServers) -> None:
+    """Raise `BadInputError`, with a line for each issue, if ``scenario`` needs servers that the bench starts itself."""
+    if issues := list(_find_issues(scenario, servers)):
+        raise BadInputError("\n".join(issues))
 
 
-def _find_issues(scenario: Scenario, joined: ExternalServers) -> Iterator[str]:
+def _find_issues(scenario: Scenario, servers: ExternalServers) -> Iterator[str]:
     database = scenario.database
     for key, is_asked in (
         ("version", database.version is not None),
@@ -28,19 +28,19 @@ def _find_issues(scenario: Scenario, joined: ExternalServers) -> Iterator[str]:
         ("small_disk", database.small_disk is not None),
     ):
         if is_asked:
-            yield f"database.{key}: is for servers that the bench starts; with --dsn leave it out: --set database.{key}=.."
+            yield f"database.{key}: is only for servers that the bench starts; leave it out with --dsn"
     second = find_queue(scenario.queue.kind).second_engine
     if second is not None:
-        yield f"queue.kind: {scenario.queue.kind} needs a {second} beside its server, which the bench starts only with servers of its own; leave out --dsn"
+        yield f"queue.kind: {scenario.queue.kind} also needs a {second} server, which the bench starts only beside its own servers; leave out --dsn"
     kinds = find_faults()
     for index, phase in enumerate(scenario.phases):
-        for place, choice in enumerate(phase.faults):
+        for number, choice in enumerate(phase.faults):
             allowed = kinds[choice.kind].on_external
-            path = f"phases[{index}].faults[{place}]"
+            path = f"phases[{index}].faults[{number}]"
             if allowed == "never":
-                yield f"{path}: {choice.kind} strikes a server itself, which the bench does only to servers that it has started; leave out --dsn"
-            elif allowed == "if allowed" and not joined.may_change_servers:
-                yield f"{path}: {choice.kind} is felt by everybody on {choice.on}; say --allow-server-changes if that is meant"
+                yield f"{path}: {choice.kind} affects a whole server, which the bench does only to servers that it starts; leave out --dsn"
+            elif allowed == "if allowed" and not servers.may_change_servers:
+                yield f"{path}: {choice.kind} affects all clients of {choice.on}; to allow that, add --allow-server-changes"
     for index, task in enumerate(scenario.maintenance):
         if find_maintenance_kinds()[task.kind].on_external == "never":
-            yield f"maintenance[{index}]: {task.kind} ends sessions of others, which the bench does only on servers that it has started; leave out --dsn"
+            yield f"maintenance[{index}]: {task.kind} ends sessions of other clients, which the bench does only on servers that it starts; leave out --dsn"

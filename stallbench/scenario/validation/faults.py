@@ -1,90 +1,84 @@
-"""What can be wrong with the faults that a scenario asks for."""
+"""What can be wrong with the faults of a scenario: their kinds, options, targets and times."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from stallbench.faults import Fault, FaultTarget, find_faults
-from stallbench.scenario.model import FaultChoice, Phase
+from stallbench.scenario.choices import FaultChoice
+from stallbench.scenario.sections import Phase
+from stallbench.scenario.validation.content import Content, valid
+from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.scenario.validation.model_issues import find_model_issues
-from stallbench.scenario.validation.suggestion import did_you_mean
-
-_OF_EVERY_KIND = ("kind", "on", "after", "for")
+from stallbench.scenario.validation.queue import has_scheduler
 
 
-def find_fault_issues(
-    phases: Sequence[Mapping[str, Any]],
-    database: Mapping[str, Any],
-    *,
-    engine: str,
-    replicas: int,
-    workers: int,
-    producers: int,
-    has_scheduler: bool,
-) -> Iterator[ValidationIssue]:
-    """Go through the faults of ``phases`` as the file gives them; what is wrong with a common key by itself is told elsewhere."""
-    places = {**_list_targets(replicas, workers, producers), "scheduler": ["scheduler"] if has_scheduler else []}
-    for path, phase, choice in _sound_choices(phases):
-        kinds = {name: kind for name, kind in find_faults().items() if engine in kind.engines}
-        kind = find_faults().get(choice.kind)
-        if kind is None or choice.kind not in kinds:
-            not_there = f", which does not exist on {engine}" if kind else ""
-            allowed = f"one of {', '.join(kinds)}{did_you_mean(choice.kind, kinds)}"
-            yield ValidationIssue((*path, "kind"), f" is {show_value(choice.kind)}{not_there}; expected {allowed}")
-            continue
-        yield from find_model_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=_OF_EVERY_KIND)
-        yield from _find_target_issues(path, choice, kind, places)
-        yield from _find_timing_issues(path, choice, phase)
-        if kind.needs_of_database and database.get(kind.needs_of_database[0]) is None:
-            key, allowed = kind.needs_of_database
-            yield ValidationIssue(("database", key), f" is missing, and {choice.kind} needs it; expected {allowed}")
+def find_fault_issues(content: Content) -> Iterator[ValidationIssue]:
+    """Find the issues of all faults; without valid servers, workers and producers it is not clear what a fault can reach."""
+    if not (content.database and content.workers and content.producers):
+        return
+    engine, targets = content.database.engine, _list_targets(content)
+    kinds = {name: kind for name, kind in find_faults().items() if engine in kind.engines}
+    for index, phase in enumerate(content.items("phases")):
+        for path, choice in find_choices(phase, "faults", FaultChoice, under=("phases", index)):
+            if choice.kind not in kinds:
+                why = f", which does not exist on {engine}" if choice.kind in find_faults() else ""
+                yield make_kind_issue(path, choice.kind, kinds, why=why)
+                continue
+            kind = kinds[choice.kind]
+            keys = choice.list_keys()
+            yield from find_model_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys)
+            yield from _find_target_issues(path, choice, kind, targets)
+            yield from _find_timing_issues(path, choice, phase)
+            if kind.needs_of_database and content.table("database").get(kind.needs_of_database[0]) is None:
+                key, allowed = kind.needs_of_database
+                yield ValidationIssue(("database", key), f" is missing, but {choice.kind} needs it; expected {allowed}")
 
 
-def _list_targets(replicas: int, workers: int, producers: int) -> dict[FaultTarget, list[str]]:
-    names = [f"replica-{number}" for number in range(1, replicas + 1)]
+def _list_targets(content: Content) -> dict[FaultTarget, list[str]]:
+    """Return what a fault can reach in this scenario, by the type of target."""
+    replicas = content.database.replicas if content.database else 0
+    workers = content.workers.count if content.workers else 0
+    producers = content.producers.count if content.producers and content.producers.has_load else 0
+    servers = list_servers(replicas)
+    names = [name for name, role in servers.items() if role == "replica"]
     return {
-        "server": ["primary", *names],
+        "server": list(servers),
         "primary": ["primary"],
         "replica": names,
         "link": [f"replication-{name}" for name in names],
-        "worker": [*(["workers"] if workers else []), *(f"worker-{number}" for number in range(1, workers + 1))],
-        "producer": [*(["producers"] if producers else []), *(f"producer-{number}" for number in range(1, producers + 1))],
+        "worker": _list_processes("worker", workers),
+        "producer": _list_processes("producer", producers),
+        "scheduler": ["scheduler"] if has_scheduler(content) else [],
     }
 
 
-def _sound_choices(phases: Sequence[Mapping[str, Any]]) -> Iterator[tuple[KeyPath, Mapping[str, Any], FaultChoice]]:
-    for index, phase in enumerate(phases):
-        faults = phase.get("faults")
-        for number, choice in enumerate(faults if isinstance(faults, list) else []):
-            try:
-                yield ("phases", index, "faults", number), phase, FaultChoice.model_validate(choice)
-            except ValidationError:
-                continue
+def _list_processes(role: str, count: int) -> list[str]:
+    """Return the name of all processes of a role together, then of each."""
+    return [f"{role}s", *(f"{role}-{number}" for number in range(1, count + 1))] if count else []
 
 
 def _find_target_issues(
-    path: KeyPath, choice: FaultChoice, kind: type[Fault[Any]], places: Mapping[FaultTarget, Sequence[str]]
+    path: KeyPath, choice: FaultChoice, kind: type[Fault[Any]], targets: Mapping[FaultTarget, Sequence[str]]
 ) -> Iterator[ValidationIssue]:
-    fit = [name for place in kind.places for name in places[place]]
-    if choice.on not in fit:
-        there_is = (
-            f"one of {', '.join(fit)}{did_you_mean(choice.on, fit)}" if fit else f"a {' or '.join(kind.places)}; there is none"
-        )
-        yield ValidationIssue((*path, "on"), f" is {show_value(choice.on)}; expected {there_is}")
+    fit = [name for target in kind.places for name in targets[target]]
+    if not fit:
+        problem = f" is {show_value(choice.on)}; expected a {' or '.join(kind.places)}, but the scenario has none"
+        yield ValidationIssue((*path, "on"), problem)
+    elif choice.on not in fit:
+        yield make_target_issue(path, choice.on, fit)
 
 
 def _find_timing_issues(path: KeyPath, choice: FaultChoice, phase: Mapping[str, Any]) -> Iterator[ValidationIssue]:
-    try:
-        duration_s = Phase.model_validate({**phase, "faults": [], "longrunners": []}).duration_s
-    except ValidationError:
+    around = valid(Phase, {**phase, "faults": [], "longrunners": []})
+    if around is None:
         return
-    if choice.after_s >= duration_s:
-        problem = f" is {choice.after_s:g} s, and the phase is over after {duration_s:g} s; expected less"
+    if choice.after_s >= around.duration_s:
+        problem = f" is {choice.after_s:g} s, but the phase ends after {around.duration_s:g} s; expected less"
         yield ValidationIssue((*path, "after"), problem)
-    elif choice.for_s is not None and choice.after_s + choice.for_s > duration_s:
-        problem = f" is {choice.for_s:g} s, which ends after the phase does; expected at most {duration_s - choice.after_s:g} s, or none"
+    elif choice.for_s is not None and choice.after_s + choice.for_s > around.duration_s:
+        longest_s = around.duration_s - choice.after_s
+        problem = f" is {choice.for_s:g} s, which ends after the phase; expected at most {longest_s:g} s, or leave it out"
         yield ValidationIssue((*path, "for"), problem)

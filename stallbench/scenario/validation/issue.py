@@ -1,4 +1,4 @@
-"""One thing that is wrong with a scenario: where, and what; and how a path and a value are shown to the user."""
+"""One thing that is wrong with a scenario: its path, and the problem; and how paths and values are shown to the user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN_CHARACTERS = 60
 
 @dataclass(frozen=True, slots=True)
 class ValidationIssue:
-    """One fault; as text, a line like ``workers.count is "x"; expected a whole number``."""
+    """One issue; as text, a line like ``workers.count is "x"; expected a whole number``."""
 
     path: KeyPath
     """Keys and positions from the top of the scenario to what is wrong."""
@@ -40,7 +40,7 @@ def show_key_path(path: Sequence[str | int]) -> str:
 
 
 def find_value(content: object, path: Sequence[str | int]) -> Any:
-    """Return what ``content``, of tables and arrays, has at ``path``; none if nothing: TOML has no value that says so."""
+    """Return the value at ``path`` of ``content``, of tables and arrays; none if there is none: TOML has no null."""
     for part in path:
         if isinstance(content, dict):
             content = content.get(part)
@@ -52,7 +52,7 @@ def find_value(content: object, path: Sequence[str | int]) -> Any:
 
 
 def show_value(value: object) -> str:
-    """Return a value as TOML has it, cut short; a table or array only by what it is."""
+    """Return a value as TOML writes it, shortened; of a table or array only its type."""
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list | tuple):

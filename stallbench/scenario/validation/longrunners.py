@@ -1,6 +1,6 @@
-"""What can be wrong with a scenario's longrunners.
+"""What can be wrong with the longrunners of a scenario.
 
-Their kinds say it themselves, in a process of their own: the library does not import what it starts.
+Each kind checks its options itself, in a separate process: the library does not import what it starts.
 """
 
 from __future__ import annotations
@@ -8,56 +8,58 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from pydantic import ValidationError
-
 from stallbench import PROJECT
 from stallbench.errors import NotCarriedOutError
-from stallbench.scenario.model import LongrunnerChoice
+from stallbench.scenario.choices import LongrunnerChoice
+from stallbench.scenario.validation.content import Content, as_table
+from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.scenario.validation.model_issues import describe_detail
-from stallbench.scenario.validation.suggestion import did_you_mean
 
 _ANSWER_S = 30.0
-_OF_EVERY_KIND = ("kind", "on", "may_be_ended")
 
 
-def find_longrunner_issues(
-    phases: Sequence[Mapping[str, Any]], *, engine: str, replicas: int, settings: Mapping[str, Mapping[str, Any]]
-) -> Iterator[ValidationIssue]:
-    """Go through the longrunners of ``phases`` as the file gives them; what is wrong with one by itself is told elsewhere.
-
-    ``engine``: of the servers. ``replicas``: how many there are. ``settings``: of the servers, by their role, ``primary`` or ``replica``.
-    """
-    servers = {"primary": "primary"} | {f"replica-{number}": "replica" for number in range(1, replicas + 1)}
+def find_longrunner_issues(content: Content) -> Iterator[ValidationIssue]:
+    """Find the issues of all longrunners; without valid servers it is not clear what they can run on."""
+    if content.database is None:
+        return
+    servers = list_servers(content.database.replicas)
     asked: list[tuple[KeyPath, LongrunnerChoice]] = []
-    for path, choice in _sound_choices(phases):
-        if choice.on in servers:
-            asked.append((path, choice))
-        else:
-            allowed = f"one of {', '.join(servers)}{did_you_mean(choice.on, servers)}"
-            without = " (database.replicas is 0)" if replicas == 0 else ""
-            yield ValidationIssue((*path, "on"), f" is {show_value(choice.on)}; expected {allowed}{without}")
-    questions = []
-    for _, choice in asked:
-        role = servers[choice.on]
-        questions.append(
-            {"kind": choice.kind, "engine": engine, "role": role, "options": choice.options, "settings": settings[role]}
-        )
-    answers = ask_longrunners(json.dumps(questions, sort_keys=True)) if questions else []
-    for (path, choice), faults in zip(asked, answers, strict=True):
-        for told in faults:
-            yield _describe(path, choice, told, servers)
+    for index, phase in enumerate(content.items("phases")):
+        for path, choice in find_choices(phase, "longrunners", LongrunnerChoice, under=("phases", index)):
+            if choice.on in servers:
+                asked.append((path, choice))
+            else:
+                why = "" if content.database.replicas else " (database.replicas is 0)"
+                yield make_target_issue(path, choice.on, list(servers), why=why)
+    if not asked:
+        return
+    settings = _settings_by_role(content)
+    questions = [
+        {
+            "kind": choice.kind,
+            "engine": content.database.engine,
+            "role": servers[choice.on],
+            "options": choice.options,
+            "settings": settings[servers[choice.on]],
+        }
+        for _, choice in asked
+    ]
+    answers = ask_longrunners(json.dumps(questions, sort_keys=True))
+    for (path, choice), found in zip(asked, answers, strict=True):
+        for answer in found:
+            yield _make_issue(path, choice, answer, servers)
 
 
 @cache
 def ask_longrunners(questions: str) -> list[list[dict[str, Any]]]:
-    """Return, for each of ``questions`` (a JSON list), what ``python -m longrunners --check`` finds wrong.
+    """Return, for each of ``questions`` (a JSON list), the issues that ``python -m longrunners --check`` finds.
 
-    Raises `NotCarriedOutError` if the longrunners themselves are broken.
+    Raises `NotCarriedOutError` if that command fails.
     """
     try:
         ended = subprocess.run(
@@ -78,32 +80,26 @@ def ask_longrunners(questions: str) -> list[list[dict[str, Any]]]:
     return answers
 
 
-def _sound_choices(phases: Sequence[Mapping[str, Any]]) -> Iterator[tuple[KeyPath, LongrunnerChoice]]:
-    for index, phase in enumerate(phases):
-        longrunners = phase.get("longrunners")
-        for number, choice in enumerate(longrunners if isinstance(longrunners, list) else []):
-            try:
-                yield ("phases", index, "longrunners", number), LongrunnerChoice.model_validate(choice)
-            except ValidationError:
-                continue
+def _settings_by_role(content: Content) -> dict[str, dict[str, Any]]:
+    """Return the settings of the servers, by their role, ``primary`` or ``replica``."""
+    database = content.table("database")
+    of_all = as_table(database.get("settings"))
+    return {"primary": of_all, "replica": {**of_all, **as_table(database.get("replica_settings"))}}
 
 
-def _describe(path: KeyPath, choice: LongrunnerChoice, told: Mapping[str, Any], servers: Mapping[str, str]) -> ValidationIssue:
-    """Make a line of a fault as ``longrunners.validation.find_issues`` gives it."""
-    if "type" in told:
-        fault = describe_detail(
-            {**told, "of": choice.kind, "allowed": [*_OF_EVERY_KIND, *told.get("allowed", [])]}, choice.options
-        )
-        return ValidationIssue((*path, *fault.path), fault.problem)
-    here = (*path, told["where"])
-    if "allowed" in told:
-        if not told["allowed"]:
-            return ValidationIssue(
-                here, f" is {show_value(choice.kind)}, but no longrunner runs on {told['engine']}; leave it out"
-            )
-        allowed = f"one of {', '.join(told['allowed'])}{did_you_mean(choice.kind, told['allowed'])}"
-        return ValidationIssue(here, f" is {show_value(choice.kind)}; expected {allowed}")
-    if told["where"] == "on":
-        there_are = f"; there are {', '.join(servers)}" if len(servers) > 1 else ", and database.replicas is 0"
-        return ValidationIssue(here, f" is {show_value(choice.on)}; expected {told['expected']}{there_are}")
-    return ValidationIssue(here, f" is {show_value(choice.kind)}; expected {told['expected']}")
+def _make_issue(
+    path: KeyPath, choice: LongrunnerChoice, answer: Mapping[str, Any], servers: Mapping[str, str]
+) -> ValidationIssue:
+    """Turn an answer of ``longrunners.validation.find_issues`` into an issue of the choice at ``path``."""
+    if "type" in answer:
+        allowed = [*choice.list_keys(), *answer.get("allowed", [])]
+        issue = describe_detail({**answer, "of": choice.kind, "allowed": allowed}, choice.options)
+        return ValidationIssue((*path, *issue.path), issue.problem)
+    if "allowed" in answer:
+        why = "" if answer["allowed"] else f", but no longrunner runs on {answer['engine']}"
+        return make_kind_issue(path, choice.kind, answer["allowed"], why=why)
+    here = (*path, answer["where"])
+    if answer["where"] == "on":
+        there_are = f"; there are {', '.join(servers)}" if len(servers) > 1 else ", but database.replicas is 0"
+        return ValidationIssue(here, f" is {show_value(choice.on)}; expected {answer['expected']}{there_are}")
+    return ValidationIssue(here, f" is {show_value(choice.kind)}; expected {answer['expected']}")

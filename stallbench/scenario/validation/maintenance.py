@@ -1,43 +1,30 @@
-"""What can be wrong with the maintenance that a scenario asks for."""
+"""What can be wrong with the maintenance of a scenario: kinds, options and targets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from pydantic import ValidationError
+from collections.abc import Iterator
 
 from stallbench.maintenance import find_maintenance_kinds
-from stallbench.scenario.model import MaintenanceChoice
-from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
+from stallbench.scenario.choices import MaintenanceChoice
+from stallbench.scenario.validation.content import Content
+from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
+from stallbench.scenario.validation.issue import ValidationIssue
 from stallbench.scenario.validation.model_issues import find_model_issues
-from stallbench.scenario.validation.suggestion import did_you_mean
-
-_OF_EVERY_KIND = ("kind", "on")
 
 
-def find_maintenance_issues(items: Sequence[Mapping[str, Any]], *, engine: str, replicas: int) -> Iterator[ValidationIssue]:
-    """Go through ``maintenance`` as the file gives it; what is wrong with a common key by itself is told elsewhere."""
+def find_maintenance_issues(content: Content) -> Iterator[ValidationIssue]:
+    """Find the issues of all maintenance tasks; without valid servers it is not clear what they can run on."""
+    if content.database is None:
+        return
+    engine, servers = content.database.engine, list_servers(content.database.replicas)
     kinds = {name: kind for name, kind in find_maintenance_kinds().items() if engine in kind.engines}
-    for index, item in enumerate(items):
-        try:
-            choice = MaintenanceChoice.model_validate(item)
-        except ValidationError:
+    for path, choice in find_choices(content.raw, "maintenance", MaintenanceChoice):
+        if choice.kind not in kinds:
+            yield make_kind_issue(path, choice.kind, kinds, why="" if kinds else f", but no maintenance runs on {engine}")
             continue
-        path: KeyPath = ("maintenance", index)
-        kind = kinds.get(choice.kind)
-        if kind is None:
-            allowed = (
-                f"one of {', '.join(kinds)}{did_you_mean(choice.kind, kinds)}"
-                if kinds
-                else f"none, for there is none on {engine}"
-            )
-            yield ValidationIssue((*path, "kind"), f" is {show_value(choice.kind)}; expected {allowed}")
-            continue
-        yield from find_model_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=_OF_EVERY_KIND)
-        fit = ["primary"] if "primary" in kind.roles else []
-        fit += [f"replica-{number}" for number in range(1, replicas + 1)] if "replica" in kind.roles else []
+        kind = kinds[choice.kind]
+        keys = choice.list_keys()
+        yield from find_model_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys)
+        fit = [name for name, role in servers.items() if role in kind.roles]
         if choice.on not in fit:
-            yield ValidationIssue(
-                (*path, "on"), f" is {show_value(choice.on)}; expected one of {', '.join(fit)}{did_you_mean(choice.on, fit)}"
-            )
+            yield make_target_issue(path, choice.on, fit)

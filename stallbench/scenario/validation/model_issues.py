@@ -1,21 +1,24 @@
-"""Says in the bench's words what pydantic finds wrong: where, what was found, what is allowed, the nearest valid name."""
+"""Turns what pydantic finds wrong into issues: where, what was found, what is allowed, the nearest valid name."""
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from stallbench.scenario.duration import format_duration, parse_duration_s
+from stallbench.scenario.section import ISSUE
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, find_value, show_key_path, show_value
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 _MANY = 4
 _KEY_OF_A_TABLE = "[key]"
-"""How pydantic ends the path of a table's key that is wrong itself."""
+"""Last part of pydantic's path if a key of a table is wrong, not its value."""
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -42,40 +45,42 @@ _QUOTED = re.compile(r"'([^']*)'")
 def find_model_issues(
     model: type[BaseModel], content: Mapping[str, Any], *, under: KeyPath = (), of: str = "", also_allowed: Sequence[str] = ()
 ) -> list[ValidationIssue]:
-    """Return a fault for each value of ``content`` that ``model`` does not take.
+    """Return an issue for each value of ``content`` that ``model`` does not accept.
 
-    ``under``: where ``content`` is in the scenario. For the user to read: ``of``, whose options it holds, and
-    ``also_allowed``, keys that may stand beside them.
+    ``under``: the path of ``content`` in the scenario. ``of``: the kind whose options it holds. ``also_allowed``: the keys that are allowed
+    beside these options.
     """
-    try:
-        model.model_validate(content)
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False)
-        faults = [
-            describe_detail(
-                {
-                    **detail,
-                    "of": of,
-                    "allowed": [*also_allowed, *list_keys(model, _above(detail["loc"]))],
-                    "elsewhere": find_key_elsewhere(model, str(detail["loc"][-1])) if detail["loc"] else None,
-                },
-                content,
-                example=_find_example(model, detail["loc"]) if detail["type"] == "missing" else "",
-            )
-            for detail in details
-            if not _is_consequence(detail, content)
-        ]
-        return [ValidationIssue((*under, *fault.path), fault.problem) for fault in faults]
-    return []
+    details = _find_details(model, content)
+    if unknown := [detail["loc"] for detail in details if detail["type"] == "extra_forbidden"]:
+        # An unknown key hides what a validator of the whole table would find.
+        without = _find_details(model, _without(content, unknown))
+        details += [detail for detail in without if detail["type"] == ISSUE and detail not in details]
+    issues = [
+        describe_detail(
+            {
+                **detail,
+                "of": of,
+                "allowed": [*also_allowed, *list_keys(model, _above(detail["loc"]))],
+                "elsewhere": find_key_elsewhere(model, str(detail["loc"][-1])) if detail["loc"] else None,
+            },
+            content,
+            example=_find_example(model, detail["loc"]) if detail["type"] == "missing" else "",
+        )
+        for detail in details
+        if not _is_consequence(detail, content)
+    ]
+    return [ValidationIssue((*under, *issue.path), issue.problem) for issue in issues]
 
 
 def describe_detail(detail: Mapping[str, Any], content: Mapping[str, Any], example: str = "") -> ValidationIssue:
-    """Turn one of pydantic's error details, with the ``allowed`` keys at its place, into a fault.
+    """Turn one of pydantic's error details, with the ``allowed`` keys at its path, into an issue.
 
-    ``content``: what was validated, to show the value as it was written. ``example``: how what is missing may be written. An
-    unknown key may come with whose it is not (``of``), and with its place ``user_queue``, where it is known.
+    ``content``: what was validated, to show the value as it was written. ``example``: how a missing value may be written. The detail of an
+    unknown key may say whose options were expected (``of``), and the path at which the key is known (``elsewhere``).
     """
     kind, path, context = detail["type"], tuple(detail["loc"]), detail.get("ctx", {})
+    if kind == ISSUE:
+        return ValidationIssue((*path, context["key"]) if "key" in context else path, context["problem"])
     if kind == "missing":
         return ValidationIssue(path, f" is missing; write it like {example}" if example else " is missing")
     if kind == "extra_forbidden":
@@ -95,7 +100,7 @@ def list_keys(model: type[BaseModel], path: Sequence[str | int] = ()) -> list[st
 
 
 def find_key_elsewhere(model: type[BaseModel], key: str) -> KeyPath | None:
-    """Return where in ``model`` there is a key of this name, the first in the order of the file; none if nowhere."""
+    """Return the path of the first key of this name in ``model``; none if there is none."""
     for name, field in model.model_fields.items():
         if _key(name, field) == key:
             return (key,)
@@ -105,13 +110,31 @@ def find_key_elsewhere(model: type[BaseModel], key: str) -> KeyPath | None:
     return None
 
 
+def _find_details(model: type[BaseModel], content: object) -> list[ErrorDetails]:
+    try:
+        model.model_validate(content)
+    except ValidationError as error:
+        return error.errors(include_url=False, include_input=False)
+    return []
+
+
+def _without(content: Mapping[str, Any], paths: Iterable[Sequence[str | int]]) -> dict[str, Any]:
+    """Return a copy of ``content`` without the keys at ``paths``."""
+    left = copy.deepcopy(dict(content))
+    for path in paths:
+        table = find_value(left, _above(path))
+        if isinstance(table, dict):
+            table.pop(path[-1], None)
+    return left
+
+
 def _describe_unknown_key(key: str, detail: Mapping[str, Any]) -> str:
-    allowed, user_queue = detail["allowed"], detail.get("elsewhere")
+    allowed, elsewhere = detail["allowed"], detail.get("elsewhere")
     unknown = f": unknown key of {detail['of']}" if detail.get("of") else ": unknown key"
     near = did_you_mean(key, allowed)
-    if not near and user_queue:
-        place = show_key_path(user_queue)
-        near = f'; did you mean "{place}"?' if len(user_queue) > 1 else f'; "{place}" belongs above the first [table]'
+    if not near and elsewhere:
+        known = show_key_path(elsewhere)
+        near = f'; did you mean "{known}"?' if len(elsewhere) > 1 else f'; "{known}" belongs above the first [table]'
     return f"{unknown}; allowed are {', '.join(allowed)}{near}"
 
 
@@ -132,7 +155,7 @@ def _describe_expected(detail: Mapping[str, Any], found: object) -> str:
 
 
 def _show_bound(bound: object, found: object) -> str:
-    """Show a bound in the way that the value it bounds was written: as a duration, or as a number."""
+    """Show a bound as the value was written: as a duration, or as a number."""
     if not isinstance(bound, int | float):
         return str(bound)
     try:
@@ -143,12 +166,12 @@ def _show_bound(bound: object, found: object) -> str:
 
 
 def _is_consequence(detail: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
-    """Whether pydantic counts an array as too short only because its items have faults of their own."""
+    """Whether pydantic counts an array as too short only because its items have issues of their own."""
     return detail["type"] == "too_short" and bool(find_value(content, detail["loc"]))
 
 
 def _find_example(model: type[BaseModel], path: Sequence[str | int]) -> str:
-    """Return how the field at ``path`` may be written, from the examples that the model gives."""
+    """Return how the field at ``path`` may be written, from the model's examples."""
     here = _model_at(model, _above(path))
     field = _field(here, path[-1]) if here else None
     if field is None:

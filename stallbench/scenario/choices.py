@@ -1,0 +1,60 @@
+"""What a scenario chooses by its kind: a queue, a longrunner, a fault, a maintenance task. All other keys are options of that kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stallbench.scenario.duration import Duration
+from stallbench.scenario.section import Name
+
+
+class Choice(BaseModel):
+    """A table with a kind, keys that every kind has, and options."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    kind: str
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options, as the scenario gives them."""
+        return dict(self.model_extra or {})
+
+    @classmethod
+    def list_keys(cls) -> list[str]:
+        """Return the keys that every kind has, in order."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
+
+
+class QueueChoice(Choice):
+    """The queue under test."""
+
+    kind: str = Field(examples=["que"])
+
+
+class LongrunnerChoice(Choice):
+    """A process that holds the horizon during a phase."""
+
+    kind: str = Field(examples=["idle_writer"])
+    on: Name = Field(default="primary", description="a server")
+    may_be_ended: bool = Field(default=False, description="whether the server may end it before the phase ends")
+
+
+class FaultChoice(Choice):
+    """What the bench makes go wrong in a phase."""
+
+    kind: str = Field(examples=["latency"])
+    on: Name = Field(default="primary", description="a server, a replication link, a process, or all processes of a role")
+    after_s: Duration = Field(default=0.0, alias="after", ge=0, le=86_400, description="from the start of the phase")
+    for_s: Duration | None = Field(
+        default=None, alias="for", gt=0, le=86_400, description="how long it lasts; default: to the end of the phase"
+    )
+
+
+class MaintenanceChoice(Choice):
+    """A task that a process repeats on a server as long as there is load."""
+
+    kind: str = Field(examples=["watchdog"])
+    on: Name = Field(default="primary", description="a server")

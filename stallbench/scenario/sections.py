@@ -1,0 +1,130 @@
+"""The sections of a scenario that make and measure load: producers, workers, collectors and phases."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, Self, TypeVar
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from stallbench.measures import WHOLE_RUN
+from stallbench.scenario.choices import FaultChoice, LongrunnerChoice
+from stallbench.scenario.duration import Duration
+from stallbench.scenario.section import Name, Section, issue
+
+_LONGER_AT_MOST = 3
+"""How many times its duration a phase may last until its jobs were due. The limit ends a run on a machine that makes no progress."""
+
+ValueT = TypeVar("ValueT")
+
+
+class Producers(Section):
+    """The processes that put jobs into the queue."""
+
+    kind: Literal["open_loop", "locust"] = "open_loop"
+    count: int = Field(default=1, ge=1, le=64, description="number of processes")
+    rate: float = Field(default=0, ge=0, le=1_000_000, description="jobs per second, of all producers together", examples=[500])
+    capacity_share: float | None = Field(
+        default=None,
+        gt=0,
+        le=10,
+        description="instead of a rate: the rate as a share of what the workers can do, which the bench measures before the run",
+    )
+    backlog: int = Field(
+        default=0,
+        ge=0,
+        le=10_000_000,
+        description="jobs that are in the queue before the first phase; the workers wait until that phase begins",
+    )
+    payload_bytes: int = Field(default=256, ge=16, le=1_048_576, description="size of a job's arguments")
+    max_batch: int = Field(
+        default=1, ge=1, le=10_000, description="how many jobs that are due at the same time may share one enqueue call"
+    )
+    users: int = Field(
+        default=50, ge=1, le=5_000, description="users, and so connections, of each Locust process; they share its rate"
+    )
+    max_failure_ratio: float = Field(default=0, ge=0, le=1, description="share of enqueues that may fail before Locust fails")
+
+    @property
+    def wants_rate(self) -> bool:
+        """Whether the rate is still to be measured."""
+        return self.capacity_share is not None
+
+    @property
+    def has_load(self) -> bool:
+        """Whether jobs are enqueued during the phases."""
+        return self.rate > 0 or self.wants_rate
+
+    @field_validator("max_batch")
+    @classmethod
+    def _require_single_jobs_of_locust(cls, max_batch: int, info: ValidationInfo) -> int:
+        if max_batch != 1 and info.data.get("kind") == "locust":
+            raise issue(" is given, but a user of Locust enqueues one job per request; leave it out")
+        return max_batch
+
+    @field_validator("users", "max_failure_ratio")
+    @classmethod
+    def _require_locust(cls, value: ValueT, info: ValidationInfo) -> ValueT:
+        if info.data.get("kind", "locust") != "locust":
+            raise issue(' is for Locust; it needs producers.kind = "locust"')
+        return value
+
+    @model_validator(mode="after")
+    def _require_one_load(self) -> Self:
+        given = {"rate", "capacity_share"} & self.model_fields_set
+        if not given:
+            problem = " is missing; write it like rate = 500, or as a share, like capacity_share = 0.65"
+            raise issue(problem, key="rate")
+        if len(given) > 1:
+            raise issue(" is given beside a rate; expected one of the two", key="capacity_share")
+        return self
+
+
+class Workers(Section):
+    """The processes that claim, work and complete jobs; each has one connection."""
+
+    count: int = Field(default=8, ge=0, le=256, description="number of processes")
+    work_s: Duration = Field(default=0.001, alias="work", ge=0, le=3600, description="how long the work of a job takes")
+    poll_s: Duration = Field(default=0.02, alias="poll", gt=0, le=60, description="pause after a claim that found no job")
+
+
+class Collectors(Section):
+    """Whether and how often the bench samples the servers and the host."""
+
+    enabled: bool = True
+    interval_s: Duration = Field(default=1.0, alias="interval", ge=0.1, le=60, description="time between two samples")
+
+
+class Phase(Section):
+    """A named part of the run."""
+
+    name: Name = Field(examples=["baseline"])
+    duration_s: Duration = Field(alias="duration", gt=0, le=86_400, examples=["20s"])
+    until: Literal["drained", "caught_up"] | None = Field(
+        default=None,
+        description="ends the phase before its duration is over: drained, when the queue holds no job; caught_up, when for five seconds "
+        "no ready job has waited longer than a second",
+    )
+    jobs: int | None = Field(
+        default=None,
+        ge=1,
+        description="needs producers.capacity_share: the phase lasts until this many jobs were due, but at least its duration and at "
+        "most three times that",
+    )
+    measured: bool = Field(default=True, description="false for warm-up: its figures are left out")
+    longrunners: tuple[LongrunnerChoice, ...] = Field(default=(), strict=False)
+    faults: tuple[FaultChoice, ...] = Field(default=(), strict=False)
+
+    def at_rate(self, rate: float) -> Self:
+        """Return the phase at a measured ``rate``, in jobs per second: long enough for its `jobs`, if it asks for any."""
+        if self.jobs is None or self.jobs <= rate * self.duration_s:
+            return self
+        duration_s = min(_LONGER_AT_MOST * self.duration_s, math.ceil(self.jobs / rate))
+        return self.model_copy(update={"duration_s": duration_s, "jobs": None})
+
+    @field_validator("name")
+    @classmethod
+    def _require_a_phase_name(cls, name: str) -> str:
+        if name == WHOLE_RUN:
+            raise issue(f' is "{WHOLE_RUN}", which means the whole run; expected another name')
+        return name

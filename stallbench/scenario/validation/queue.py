@@ -1,0 +1,52 @@
+"""What can be wrong with the section ``[queue]``: an unknown kind, one of another engine, an option that it does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stallbench.queues import NoQueueError, find_queue, find_queues
+from stallbench.queues.user_queue import is_user_queue
+from stallbench.scenario.database import Database
+from stallbench.scenario.validation.content import Content, valid
+from stallbench.scenario.validation.issue import ValidationIssue, show_value
+from stallbench.scenario.validation.model_issues import find_model_issues
+from stallbench.scenario.validation.suggestion import did_you_mean
+
+
+def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
+    """Find the issues of the queue's kind and options."""
+    queue, engine = content.queue, content.table("database").get("engine", Database().engine)
+    if queue is None:
+        return
+    queues = find_queues()
+    fit = [kind for kind, other in queues.items() if isinstance(engine, str) and engine in other.engines]
+    try:
+        chosen = find_queue(queue.kind)
+    except NoQueueError as error:
+        allowed = f"one of {', '.join(fit or queues)}{did_you_mean(queue.kind, fit or queues)}"
+        problem = f", which {error}" if is_user_queue(queue.kind) else f"; expected {allowed}"
+        yield ValidationIssue(("queue", "kind"), f" is {show_value(queue.kind)}{problem}")
+        return
+    if fit and engine not in chosen.engines:
+        engines = ", ".join(sorted(chosen.engines))
+        problem = f" is {show_value(queue.kind)}, which runs on {engines}, not on {engine}; expected one of {', '.join(fit)}"
+        yield ValidationIssue(("queue", "kind"), problem)
+    issues = find_model_issues(
+        chosen.options_type, queue.options, under=("queue",), of=queue.kind, also_allowed=queue.list_keys()
+    )
+    yield from issues
+    if not issues and isinstance(engine, str) and engine in chosen.engines:
+        found = chosen.find_option_issue(chosen.options_type.model_validate(queue.options), engine)
+        if found:
+            option, problem = found
+            yield ValidationIssue(("queue", option), problem)
+
+
+def has_scheduler(content: Content) -> bool:
+    """Return whether the queue has a scheduler; false if the section is invalid."""
+    try:
+        queue = find_queue(content.queue.kind) if content.queue else None
+    except NoQueueError:
+        return False
+    options = valid(queue.options_type, content.queue.options) if queue and content.queue else None
+    return bool(queue and options and queue.has_scheduler(options))

@@ -1,0 +1,30 @@
+"""What can be wrong with the section ``[workers]`` because of other sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stallbench.engines import ENGINES
+from stallbench.scenario.validation.content import Content, as_table
+from stallbench.scenario.validation.issue import ValidationIssue
+
+_CONNECTIONS_BESIDES = 20
+"""Connections of the bench itself, its collectors and the longrunners."""
+
+
+def find_worker_issues(content: Content) -> Iterator[ValidationIssue]:
+    """Find more processes than the server accepts connections."""
+    workers, producers, database = content.workers, content.producers, content.database
+    limited_by = ENGINES[database.engine].connection_limit if database else None
+    if not workers or not producers or not limited_by:
+        return
+    setting, default = limited_by
+    limit = as_table(content.table("database").get("settings")).get(setting, default)
+    each = producers.users if producers.kind == "locust" else 1
+    needed = workers.count + producers.count * each + _CONNECTIONS_BESIDES
+    if isinstance(limit, int) and needed > limit:
+        yield ValidationIssue(
+            ("workers", "count"),
+            f" is {workers.count}: with the other processes that makes about {needed} connections, but the server accepts {limit}; "
+            f"expected fewer, or database.settings.{setting} of at least {needed}",
+        )
