@@ -1,6 +1,6 @@
 """``python -m longrunners [document.json]``: one longrunner, from its document on standard input or in a file.
 
-``python -m longrunners --join DIR --kind KIND``: one that takes part in the run in DIR, or in the newest run in DIR, if that invites.
+``python -m longrunners --join DIR --kind KIND``: joins the run in DIR, or the newest run in DIR, if it has `external_processes`.
 
 The library does not import what it starts: with ``--check`` it asks this command what is wrong with a scenario's choices.
 """

@@ -80,7 +80,7 @@ class JoinedRun(Target):
     def __init__(self, folder: Path) -> None:
         """Read the join instructions in ``folder``. Raises `CannotGoOnError` if it cannot be read."""
         self._folder = folder
-        self.rate = float(str(read_join_instructions(folder).producer["rate"]))
+        self.rate = read_join_instructions(folder).producer.rate
         self.result = folder.parent / "locust" / f"master-{socket.gethostname()}.json"
 
     @contextmanager

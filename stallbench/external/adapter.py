@@ -1,8 +1,8 @@
-"""What the bench does on a server that it joined: looks, borrows, and leaves everything as it was.
+"""What the bench does on an external server: reads it, changes what it may, and leaves everything as it was.
 
-On a database that it joined the bench makes the queue's tables and nothing else, and only where there was nothing before. A table of
-its own says so from the first moment to the last: what a killed run has left is known by it, and what somebody else has put there
-is not touched.
+In an external database the bench creates the tables of the queue and nothing else, and only if the database was empty. A table
+of its own, `OBJECTS_TABLE`, exists from the first moment to the last and lists what the bench created. By that list a later run
+recognises what a killed run left behind; objects that are not listed are never touched.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.section import SettingValue
 
-MARK = "stallbench_objects"
-"""The table that names what the bench has made in a database that is not its own."""
-_NAMED = 5
+OBJECTS_TABLE = "stallbench_objects"
+"""The table that lists what the bench created in an external database."""
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseObject:
-    """A table, a function, or whatever else stands in a database's catalogue."""
+    """A table, a function, or any other object of a database's catalogue."""
 
     kind: str
-    """In the words of ``DROP``: ``TABLE``, ``FUNCTION``, .."""
+    """As ``DROP`` calls it: ``TABLE``, ``FUNCTION``, .."""
     name: str
-    """Quoted as the engine wants it."""
+    """Quoted as the engine requires."""
 
 
 class ServerAdapter(ABC):
-    """The bench on one server of an engine."""
+    """The bench's access to one external server; one subclass for each family of engines."""
 
     engines: ClassVar[frozenset[str]]
 
     def __init__(self, name: str, endpoint: Endpoint) -> None:
-        """Connect; raises `NotCarriedOutError` if the server does not let the bench in."""
+        """Connect; raises `NotCarriedOutError` if the server refuses."""
         self.name = name
         self.endpoint = endpoint
         self.driver = driver_of(endpoint.engine)
         try:
-            self.connection = self.driver.connect(endpoint, "guest")
+            self.connection = self.driver.connect(endpoint, "adapter")
         except self.driver.errors as error:
-            where = f"{endpoint.user}@{endpoint.host}:{endpoint.port}/{endpoint.database}"
-            raise NotCarriedOutError(f"{name} at {where} does not let the bench in: {self.driver.describe(error)}") from error
+            address = f"{endpoint.user}@{endpoint.host}:{endpoint.port}/{endpoint.database}"
+            raise NotCarriedOutError(f"{name} at {address} refuses the connection: {self.driver.describe(error)}") from error
 
     def close(self) -> None:
         """Close the connection."""
@@ -62,38 +62,38 @@ class ServerAdapter(ABC):
 
     @abstractmethod
     def require_role(self, role: str) -> None:
-        """Raise `NotCarriedOutError` unless the server takes writes (``primary``) or follows one that does (``replica``)."""
+        """Raise `NotCarriedOutError` unless the server accepts writes (``primary``) or follows a primary (``replica``)."""
 
     @abstractmethod
     def find_differing(self, wanted: Mapping[str, SettingValue]) -> dict[str, tuple[str, str]]:
-        """Return which settings are not as ``wanted``: name, then what is in force and what is wanted, as the server writes both."""
+        """Return the settings that differ from ``wanted``: by name the value in force and the wanted one, as the server writes both."""
 
     @abstractmethod
     def change_setting(self, name: str, value: SettingValue) -> None:
-        """Put a setting into force for everybody on the server; raises `NotCarriedOutError` if that takes a restart."""
+        """Change a setting for the whole server; raises `NotCarriedOutError` if that needs a restart."""
 
     def is_overridden(self, name: str) -> bool:
-        """Whether its owner has put a setting where `change_setting` would put another, which undoing must not take away."""
+        """Whether the owner has set it where `change_setting` sets it, so that a plain reset would lose the owner's value."""
         return False
 
     @abstractmethod
     def reset_setting(self, name: str, before: str, *, was_overridden: bool) -> None:
-        """Undo `change_setting`: ``before`` and ``was_overridden`` are what was in force and what `is_overridden` said before it.
+        """Undo `change_setting`. ``before`` and ``was_overridden``: the value and the result of `is_overridden` before the change.
 
-        Raises `NotCarriedOutError`, or one of the driver's errors, if the server does not have it as it was.
+        Raises `NotCarriedOutError`, or one of the driver's errors, if the server does not have the former value afterwards.
         """
 
     @abstractmethod
-    def count_others(self) -> int:
+    def count_other_sessions(self) -> int:
         """Return how many other sessions there are in the database."""
 
     @abstractmethod
     def find_objects(self) -> set[DatabaseObject]:
-        """Return all that users have made in the database, but for the mark."""
+        """Return all that users created in the database, except `OBJECTS_TABLE`."""
 
     @abstractmethod
     def read_created_objects(self) -> set[DatabaseObject] | None:
-        """Return what the mark names; none if there is no mark."""
+        """Return what `OBJECTS_TABLE` lists; none if there is no such table."""
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -101,41 +101,41 @@ class ServerAdapter(ABC):
 
     @abstractmethod
     def drop(self, objects: set[DatabaseObject]) -> None:
-        """Drop what is named, in an order in which that can be done."""
+        """Drop ``objects``, in an order that their dependencies allow."""
 
-    def adapt(self) -> None:
-        """Put the mark into an empty database, after what a killed run has left was removed.
+    def prepare_database(self) -> None:
+        """Remove what a killed run left behind, and create `OBJECTS_TABLE` in the empty database.
 
-        Raises `NotCarriedOutError` if there is anything that the bench has not made.
+        Raises `NotCarriedOutError` if the database contains anything that the bench did not create, or another run uses it.
         """
-        left = self.read_created_objects()
-        if left is not None and (others := self.count_others()):
+        created = self.read_created_objects()
+        if created is not None and (others := self.count_other_sessions()):
             raise NotCarriedOutError(
-                f"database {self.endpoint.database} on {self.name} is in use by another run of the bench, or by what one has left: "
-                f"{others} sessions; wait until they are gone"
+                f"database {self.endpoint.database} on {self.name} is in use by another run of the bench, or by its remains: "
+                f"{others} sessions; wait until they have ended"
             )
-        there = self.find_objects()
-        if foreign := there - (left or set()):
-            names = sorted(f"{made.kind.lower()} {made.name}" for made in foreign)
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        present = self.find_objects()
+        if foreign := present - (created or set()):
+            names = sorted(f"{each.kind.lower()} {each.name}" for each in foreign)
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
             raise NotCarriedOutError(
-                f"database {self.endpoint.database} on {self.name} is not empty: it has {', '.join(names[:_NAMED])}{more}. The bench "
-                "moves into an empty database only; create one for it and name that"
+                f"database {self.endpoint.database} on {self.name} is not empty: it has {', '.join(names[:_MOST_NAMED])}{more}. "
+                "The bench uses an empty database only; create one for it and name that"
             )
-        if left is None:
-            self.execute(f"CREATE TABLE {MARK} (kind varchar(32) NOT NULL, name varchar(512) NOT NULL)")
+        if created is None:
+            self.execute(f"CREATE TABLE {OBJECTS_TABLE} (kind varchar(32) NOT NULL, name varchar(512) NOT NULL)")
         else:
-            self.drop(there)
-            self.execute(f"DELETE FROM {MARK}")
+            self.drop(present)
+            self.execute(f"DELETE FROM {OBJECTS_TABLE}")
 
     def record_created_objects(self) -> None:
-        """Write into the mark all that is there now."""
-        for made in self.find_objects():
-            self.execute(f"INSERT INTO {MARK} (kind, name) VALUES (%s, %s)", (made.kind, made.name))
+        """List in `OBJECTS_TABLE` all that is in the database now."""
+        for each in self.find_objects():
+            self.execute(f"INSERT INTO {OBJECTS_TABLE} (kind, name) VALUES (%s, %s)", (each.kind, each.name))
 
-    def revert(self) -> None:
-        """Drop what the mark names, and the mark; what is not named there stays."""
-        named = self.read_created_objects()
-        if named is not None:
-            self.drop(named & self.find_objects())
-            self.execute(f"DROP TABLE {MARK}")
+    def empty_database(self) -> None:
+        """Drop what `OBJECTS_TABLE` lists, and then that table; everything else stays."""
+        created = self.read_created_objects()
+        if created is not None:
+            self.drop(created & self.find_objects())
+            self.execute(f"DROP TABLE {OBJECTS_TABLE}")

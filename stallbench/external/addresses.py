@@ -1,6 +1,6 @@
-"""Servers that the bench did not start and is told to join: what the command line says of them, read and checked.
+"""Reads and checks the command line's addresses of external servers.
 
-A password never stands in an address: the process list shows those. It comes by the environment.
+An address never contains a password, because the process list shows addresses. The password comes from the environment.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ _SCHEMES: Mapping[str, tuple[Engine, int]] = {
 _TOXIPROXY_PORT = 8474
 _MOST_REPLICAS = 3
 _ANY_USER = ("mariadb", "mysql")
-"""Engines on which an address without a user means that each process logs in under its own name, as on a private server."""
+"""Engines on which an address without a user means that each process logs in with its own name, as on a private server."""
 _FORM = "expected NAME=SCHEME://USER@HOST:PORT/DATABASE, with NAME primary, replica-1, .. and SCHEME postgresql, mariadb or mysql"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalServers:
-    """Servers of somebody else's, as the bench reaches them."""
+    """External servers, as the bench reaches them."""
 
     servers: Mapping[str, Endpoint]
     """By name, in the order ``primary``, ``replica-1``, .."""
     toxiproxy: tuple[str, int] | None = None
-    """Host and control port of a Toxiproxy that is there; the bench starts one of its own if none."""
+    """Host and control port of an external Toxiproxy; the bench starts its own if none."""
     may_change_servers: bool = False
-    """Whether settings and faults that everybody on the servers feels are allowed."""
+    """Whether settings and faults that affect every client of the servers are allowed."""
 
 
 def read_external_servers(
     addresses: Sequence[str], *, database: str | None, toxiproxy: str | None, may_change_servers: bool, wanted: Database
 ) -> ExternalServers | None:
-    """Read ``--dsn`` and what goes with it; none if no server is to be joined. ``wanted``: what the scenario asks for.
+    """Read ``--dsn`` and the options that need it; none if there is no ``--dsn``. ``wanted``: what the scenario asks for.
 
-    Raises `BadInputError`, a line for each fault, when an address cannot be meant, is of another engine, or names another database
-    than ``database``.
+    Raises `BadInputError`, with one line for each issue, if an address is not valid, is of another engine, or names another
+    database than ``database``.
     """
     if not addresses:
         for option, given in (
@@ -58,11 +58,11 @@ def read_external_servers(
             ("--allow-server-changes", may_change_servers),
         ):
             if given:
-                raise BadInputError(f"{option} goes with --dsn: it is about servers that the bench joins")
+                raise BadInputError(f"{option} needs --dsn: it applies to external servers only")
         return None
     names = ["primary", *(f"replica-{number}" for number in range(1, _MOST_REPLICAS + 1))]
     needed = names[: 1 + wanted.replicas]
-    faults: list[str] = []
+    issues: list[str] = []
     servers: dict[str, Endpoint] = {}
     for address in addresses:
         name, separator, url = address.partition("=")
@@ -71,20 +71,20 @@ def read_external_servers(
         try:
             endpoint = _read_address(name, url, names, wanted.engine, database)
         except BadInputError as error:
-            faults.append(str(error))
+            issues.append(str(error))
         else:
             if servers.setdefault(name, endpoint) is not endpoint:
-                faults.append(f"--dsn {name}: given twice")
+                issues.append(f"--dsn {name}: given twice")
     missing = [name for name in needed if name not in servers]
-    if missing and not faults:
-        faults.append(f"--dsn {missing[0]}=.. is missing: the scenario needs {', '.join(needed)}")
+    if missing and not issues:
+        issues.append(f"--dsn {missing[0]}=.. is missing: the scenario needs {', '.join(needed)}")
     proxy = None
     try:
         proxy = _read_toxiproxy(toxiproxy) if toxiproxy else None
     except BadInputError as error:
-        faults.append(str(error))
-    if faults:
-        raise BadInputError("\n".join(faults))
+        issues.append(str(error))
+    if issues:
+        raise BadInputError("\n".join(issues))
     return ExternalServers(
         servers={name: servers[name] for name in names if name in servers}, toxiproxy=proxy, may_change_servers=may_change_servers
     )
@@ -93,12 +93,12 @@ def read_external_servers(
 def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, database: str | None) -> Endpoint:
     if name not in names:
         raise BadInputError(
-            f"--dsn {name}: no server is called so; expected one of {', '.join(names)}{did_you_mean(name, names)}"
+            f"--dsn {name}: there is no server of that name; expected one of {', '.join(names)}{did_you_mean(name, names)}"
         )
     parts, port = _split(f"--dsn {name}", url)
     if parts.password is not None:
         raise BadInputError(
-            f"--dsn {name}: holds a password, which the process list would show; leave it out and set {PASSWORD_VARIABLE}"
+            f"--dsn {name}: contains a password, which the process list would show; remove it and set {PASSWORD_VARIABLE}"
         )
     if parts.scheme not in _SCHEMES:
         raise BadInputError(f"--dsn {name}: {_FORM}{did_you_mean(parts.scheme, _SCHEMES)}")
@@ -111,7 +111,7 @@ def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, dat
     if named != database:
         repeated = f"--database says {database!r}" if database else "--database is not given"
         raise BadInputError(
-            f"--dsn {name}: names database {named!r}, and {repeated}; repeat the name there, for the bench writes into it"
+            f"--dsn {name}: names database {named!r}, and {repeated}; repeat the name there, because the bench writes into that database"
         )
     return Endpoint(
         engine=engine,

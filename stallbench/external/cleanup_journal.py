@@ -1,7 +1,7 @@
-"""What the bench owes to servers that it joined: settings to set back, a database to leave empty, proxies to clear.
+"""What the bench has to undo on external servers: settings to reset, a database to empty, proxies to clear.
 
-It stands in a file of the run's scratch folder from before the first change, readable by the bench's user only, so that whoever
-cleans up after a bench that was killed can pay: the run itself, its reaper, or ``stallbench clean``.
+Each change is recorded in a file of the run's scratch folder before it is made, so that it can be undone also after the bench was
+killed: by the run itself, by its reaper, or by ``stallbench clean``. Only the bench's user can read the file: it has passwords.
 """
 
 from __future__ import annotations
@@ -24,123 +24,119 @@ class ChangedSetting(BaseModel):
     name: str
     before: str
     was_overridden: bool = False
-    """Whether its owner had put it where the bench has put another."""
+    """See `ServerAdapter.is_overridden`."""
 
 
 class CleanupEntries(BaseModel):
-    """All of it, in the order in which it arose."""
+    """Everything to undo, in the order in which it was done."""
 
     settings: list[ChangedSetting] = []
     database: tuple[str, Endpoint] | None = None
+    """Name of the server, and the database that is the bench's for the run."""
     toxiproxy: tuple[str, int] | None = None
-    used_proxies: list[str] = []
-    made_proxies: list[str] = []
+    cleared_proxies: list[str] = []
+    """Proxies that were there before the run; they must be open and without toxics afterwards."""
+    created_proxies: list[str] = []
 
 
 class CleanupJournal:
-    """What one run owes."""
+    """What one run has to undo."""
 
     def __init__(self, scratch: Path) -> None:
-        """Begin with none; nothing is written before there is one."""
+        """Begin without an entry; the file is written with the first one."""
         self._path = scratch / CLEANUP_JOURNAL
-        self._owed = CleanupEntries()
+        self._entries = CleanupEntries()
 
     def record_setting(self, server: str, endpoint: Endpoint, name: str, before: str, *, was_overridden: bool = False) -> None:
-        """Note a setting that is about to be changed."""
-        self._owed.settings.append(
+        """Record a setting that is about to be changed."""
+        self._entries.settings.append(
             ChangedSetting(server=server, endpoint=endpoint, name=name, before=before, was_overridden=was_overridden)
         )
         self._write()
 
     def record_database(self, server: str, endpoint: Endpoint) -> None:
-        """Note the database that the bench has moved into."""
-        self._owed.database = (server, endpoint)
+        """Record the database in which the queue will be."""
+        self._entries.database = (server, endpoint)
         self._write()
 
     def record_toxiproxy(self, host: str, port: int) -> None:
-        """Note which Toxiproxy the bench has joined."""
-        self._owed.toxiproxy = (host, port)
+        """Record the external Toxiproxy that the run uses."""
+        self._entries.toxiproxy = (host, port)
         self._write()
 
     def record_cleared_proxy(self, name: str) -> None:
-        """Note a proxy that was there before, and must be open and without toxics afterwards."""
-        self._owed.used_proxies.append(name)
+        """Record a proxy that was there before the run."""
+        self._entries.cleared_proxies.append(name)
         self._write()
 
-    def record_proxy(self, name: str) -> None:
-        """Note a proxy that the bench has made."""
-        self._owed.made_proxies.append(name)
+    def record_created_proxy(self, name: str) -> None:
+        """Record a proxy that the bench created."""
+        self._entries.created_proxies.append(name)
         self._write()
 
     def clean_up(self) -> list[str]:
-        """Pay all; returns a sentence for each that could not be paid. Done again, it does nothing."""
+        """Undo everything; returns one sentence for each entry that could not be undone. A second call does nothing."""
         return clean_up(self._path)
 
     def _write(self) -> None:
         fresh = self._path.with_suffix(".fresh")
         fresh.unlink(missing_ok=True)
         fresh.touch(mode=0o600)
-        fresh.write_text(_with_passwords(self._owed))
+        fresh.write_text(_with_passwords(self._entries))
         fresh.replace(self._path)
 
 
-def _with_passwords(owed: CleanupEntries) -> str:
-    """Return it as JSON that can be used: for the scratch folder and nothing else."""
-    plain = owed.model_copy(
+def _with_passwords(entries: CleanupEntries) -> str:
+    """Return the entries as JSON with readable passwords: for the scratch folder and nothing else."""
+    plain = entries.model_copy(
         update={
             "settings": [
                 {**change.model_dump(exclude={"endpoint"}), "endpoint": change.endpoint.with_password()}
-                for change in owed.settings
+                for change in entries.settings
             ],
-            "database": owed.database and (owed.database[0], owed.database[1].with_password()),
+            "database": entries.database and (entries.database[0], entries.database[1].with_password()),
         }
     )
     return plain.model_dump_json(warnings=False)
 
 
 def clean_up(path: Path) -> list[str]:
-    """Pay what stands in a file, and remove it; returns a sentence for each debt that could not be paid.
+    """Undo what a journal file lists, and remove the file; returns one sentence for each entry that could not be undone.
 
-    The file stays as long as there is one, so that somebody may try again.
+    If there is such an entry the file stays, so that the cleanup can be tried again.
     """
-    from stallbench.external.join import find_adapters
+    from stallbench.external.join import open_adapter
     from stallbench.servers.toxiproxy import ToxiproxyServer
 
     if not path.exists():
         return []
-    owed = CleanupEntries.model_validate_json(path.read_text())
-    unpaid = []
-    if owed.toxiproxy:
-        toxiproxy = ToxiproxyServer(*owed.toxiproxy)
+    entries = CleanupEntries.model_validate_json(path.read_text())
+    remaining = []
+    if entries.toxiproxy:
+        toxiproxy = ToxiproxyServer(*entries.toxiproxy)
         try:
-            for name in owed.used_proxies:
+            for name in entries.cleared_proxies:
                 toxiproxy.clear(name)
-            for name in owed.made_proxies:
+            for name in entries.created_proxies:
                 toxiproxy.remove_proxy(name)
         except StallbenchError as error:
-            unpaid.append(f"Toxiproxy's proxies may still be cut or have toxics: {error}")
-    if owed.database:
-        name, endpoint = owed.database
+            remaining.append(f"Toxiproxy's proxies may still be cut or have toxics: {error}")
+    if entries.database:
+        server, endpoint = entries.database
         try:
-            adapter = find_adapters()[endpoint.engine](name, endpoint)
-            try:
-                adapter.revert()
-            finally:
-                adapter.close()
-        except Exception as error:  # noqa: BLE001 - any driver's; the other debts are still to be paid
-            unpaid.append(f"the queue's tables are still in database {endpoint.database} on {name}: {error}")
-    for change in reversed(owed.settings):
+            with open_adapter(server, endpoint) as adapter:
+                adapter.empty_database()
+        except Exception as error:  # noqa: BLE001 - any driver's; the other entries are still to be undone
+            remaining.append(f"the queue's tables are still in database {endpoint.database} on {server}: {error}")
+    for change in reversed(entries.settings):
         try:
-            adapter = find_adapters()[change.endpoint.engine](change.server, change.endpoint)
-            try:
+            with open_adapter(change.server, change.endpoint) as adapter:
                 adapter.reset_setting(change.name, change.before, was_overridden=change.was_overridden)
-            finally:
-                adapter.close()
         except Exception as error:  # noqa: BLE001 - as above
-            unpaid.append(f"{change.server} still has {change.name} as the scenario set it; it was {change.before!r}: {error}")
-    if not unpaid:
+            remaining.append(f"{change.server} still has {change.name} as the scenario set it; it was {change.before!r}: {error}")
+    if not remaining:
         path.unlink()
-    return unpaid
+    return remaining
 
 
 if __name__ == "__main__":

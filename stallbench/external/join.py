@@ -1,9 +1,10 @@
-"""Joins the servers of a run that the bench did not start: looks at each, borrows what it was allowed to, and notes what to undo."""
+"""Joins the external servers of a run: checks each, changes what it was allowed to, and records what to undo."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -32,9 +33,19 @@ def find_adapters() -> dict[str, type[ServerAdapter]]:
     return {engine: adapter for adapter in found for engine in adapter.engines}
 
 
+@contextmanager
+def open_adapter(server: str, endpoint: Endpoint) -> Iterator[ServerAdapter]:
+    """Connect an adapter to ``endpoint`` for as long as the block lasts; raises as `ServerAdapter` does."""
+    adapter = find_adapters()[endpoint.engine](server, endpoint)
+    try:
+        yield adapter
+    finally:
+        adapter.close()
+
+
 @dataclass(slots=True)
 class ExternalServerControl:
-    """What stands for a server that the bench neither starts nor stops."""
+    """The `ServerControl` of an external server, which the bench neither starts nor stops."""
 
     name: str
     endpoint: Endpoint
@@ -44,20 +55,20 @@ class ExternalServerControl:
     log: Path | None = None
 
     def stop(self) -> None:
-        """Leave it running: it is somebody else's."""
+        """Leave it running: the bench did not start it."""
 
     def kill(self) -> None:
         """Refuse; raises `NotCarriedOutError`."""
-        raise NotCarriedOutError(f"{self.name} was joined; the bench neither kills nor restarts a server that it did not start")
+        raise NotCarriedOutError(f"{self.name} is external; the bench neither kills nor restarts a server that it did not start")
 
     start_again = kill
 
     def check(self) -> None:
-        """See nothing: what ends it shows in its clients' errors."""
+        """Do nothing: if it ends, its clients record errors."""
 
 
 def join_cluster(
-    joined: ExternalServers,
+    external_servers: ExternalServers,
     database: Database,
     *,
     journal: CleanupJournal,
@@ -65,29 +76,26 @@ def join_cluster(
     processes: Supervisor,
     progress: Callable[[str], None],
 ) -> Cluster:
-    """Return the servers, proven to let the bench in, to have the roles and settings that ``database`` asks for, and empty.
+    """Return the servers, after checks that each is reachable, empty, and has the role and settings that ``database`` requires.
 
-    What the bench changes is noted in ``journal`` before it is changed. Raises `NotCarriedOutError`.
+    Each change is recorded in ``journal`` before it is made. Raises `NotCarriedOutError`.
     """
-    if joined.toxiproxy:
-        toxiproxy = join_toxiproxy(*joined.toxiproxy)
-        journal.record_toxiproxy(*joined.toxiproxy)
+    if external_servers.toxiproxy:
+        toxiproxy = join_toxiproxy(*external_servers.toxiproxy)
+        journal.record_toxiproxy(*external_servers.toxiproxy)
     else:
         toxiproxy = start_toxiproxy(processes, logs)
     cluster = Cluster(toxiproxy)
-    for name, endpoint in joined.servers.items():
+    for name, endpoint in external_servers.servers.items():
         role: Role = "primary" if name == "primary" else "replica"
-        adapter = find_adapters()[endpoint.engine](name, endpoint)
-        try:
+        with open_adapter(name, endpoint) as adapter:
             adapter.require_role(role)
-            # First the database: what is somebody else's, or in use, is refused before anything on its server is changed.
+            # First the database: one that is not empty, or in use, is refused before anything on its server is changed.
             if role == "primary":
-                adapter.adapt()
+                adapter.prepare_database()
                 journal.record_database(name, endpoint)
-            _require_settings(adapter, _wanted_settings(database, role), journal if joined.may_change_servers else None)
+            _require_settings(adapter, _wanted_settings(database, role), journal if external_servers.may_change_servers else None)
             control = ExternalServerControl(name, endpoint, adapter.read_version(), adapter.read_settings())
-        finally:
-            adapter.close()
         proxied = _put_behind_proxy(toxiproxy, name, endpoint, journal)
         proxied = proxied.model_copy(update={"prepared_statements": database.prepared_statements})
         cluster.servers.append(
@@ -106,12 +114,9 @@ def join_cluster(
 
 
 def record_created_objects(endpoint: Endpoint) -> None:
-    """Write into the primary's database what the queue has just made there."""
-    adapter = find_adapters()[endpoint.engine]("primary", endpoint)
-    try:
+    """List in the primary's database what the queue has just created there."""
+    with open_adapter("primary", endpoint) as adapter:
         adapter.record_created_objects()
-    finally:
-        adapter.close()
 
 
 def _wanted_settings(database: Database, role: str) -> dict[str, SettingValue]:
@@ -126,22 +131,22 @@ def _wanted_settings(database: Database, role: str) -> dict[str, SettingValue]:
 def _require_settings(adapter: ServerAdapter, wanted: Mapping[str, SettingValue], journal: CleanupJournal | None) -> None:
     differing = adapter.find_differing(wanted)
     if differing and journal is None:
-        told = ", ".join(f"{name} (is {is_!r}, wanted {want!r})" for name, (is_, want) in differing.items())
+        described = ", ".join(f"{name} (is {is_!r}, wanted {want!r})" for name, (is_, want) in differing.items())
         raise NotCarriedOutError(
-            f"{adapter.name} has other settings than the scenario asks for: {told}. Set them there, leave them out with --set, "
-            "or let the bench set them and set them back: --allow-server-changes"
+            f"{adapter.name} has other settings than the scenario asks for: {described}. Set them there, leave them out with "
+            "--set, or let the bench set them and reset them after the run: --allow-server-changes"
         )
     for name, (before, _) in differing.items():
         assert journal is not None
         journal.record_setting(adapter.name, adapter.endpoint, name, before, was_overridden=adapter.is_overridden(name))
         adapter.change_setting(name, wanted[name])
     if still := adapter.find_differing({name: wanted[name] for name in differing}):
-        told = ", ".join(f"{name} is {is_!r}, not {want!r}" for name, (is_, want) in still.items())
-        raise NotCarriedOutError(f"{adapter.name} took the scenario's settings otherwise than meant: {told}")
+        described = ", ".join(f"{name} is {is_!r}, not {want!r}" for name, (is_, want) in still.items())
+        raise NotCarriedOutError(f"{adapter.name} does not have the scenario's settings after the change: {described}")
 
 
 def _put_behind_proxy(toxiproxy: ToxiproxyServer, name: str, endpoint: Endpoint, journal: CleanupJournal) -> Endpoint:
-    """Take the proxy of that name if there is one, else make it; a proxy ``replication-<name>`` is used by faults if it is there."""
+    """Use the proxy of that name if there is one, else create it. Faults also use a proxy ``replication-<name>`` if there is one."""
     for used in (name, f"replication-{name}"):
         if toxiproxy.process is None and toxiproxy.find_proxy_port(used) is not None:
             journal.record_cleared_proxy(used)
@@ -149,5 +154,5 @@ def _put_behind_proxy(toxiproxy: ToxiproxyServer, name: str, endpoint: Endpoint,
     if port is None:
         port = toxiproxy.add_proxy(name, endpoint.port, endpoint.host)
         if toxiproxy.process is None:
-            journal.record_proxy(name)
+            journal.record_created_proxy(name)
     return endpoint.model_copy(update={"host": toxiproxy.host, "port": port})

@@ -1,4 +1,4 @@
-"""The bench on a MariaDB or MySQL server that it joined."""
+"""Adapter of external MariaDB and MySQL servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pymysql
 
 from stallbench.engines.mysql import read_replica_status
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import MARK, DatabaseObject, ServerAdapter
+from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
 from stallbench.scenario.section import SettingValue
 from stallbench.servers.mysql import read_changed_settings
 
@@ -26,7 +26,7 @@ SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = d
 
 
 class MySQLAdapter(ServerAdapter):
-    """Settings by SET GLOBAL, which lasts until the server is restarted or the bench sets back what was there."""
+    """Changes settings by SET GLOBAL, which lasts until the bench resets them or the server restarts."""
 
     engines = frozenset({"mariadb", "mysql"})
 
@@ -37,19 +37,19 @@ class MySQLAdapter(ServerAdapter):
             return list(cursor.fetchall())
 
     def read_version(self) -> str:
-        """Without the product's name."""
+        """Return it without the product's name."""
         return str(self.execute("SELECT version()")[0][0]).split("-")[0]
 
     def read_settings(self) -> dict[str, str]:
-        """As those of a private server."""
+        """Read them as for a private server."""
         with self.connection.cursor() as cursor:
             return read_changed_settings(cursor)
 
     def require_role(self, role: str) -> None:
-        """By whether it is read only, and whether both of its replication's threads run."""
+        """Check whether it is read only, and whether both replication threads run."""
         if role == "primary":
             if self.execute("SELECT @@global.read_only + 0") != [(0,)]:
-                raise NotCarriedOutError(f"{self.name} is read only: it takes no writes; give the primary's address")
+                raise NotCarriedOutError(f"{self.name} is read only: it accepts no writes; give the primary's address")
             return
         with self.connection.cursor() as cursor:
             status = read_replica_status(cursor)
@@ -57,7 +57,7 @@ class MySQLAdapter(ServerAdapter):
             raise NotCarriedOutError(f"{self.name} does not follow a primary")
 
     def find_differing(self, wanted: Mapping[str, SettingValue]) -> dict[str, tuple[str, str]]:
-        """By the text of the global value; ON is 1."""
+        """Compare the text of the global values; ON equals 1."""
         differing: dict[str, tuple[str, str]] = {}
         for name, value in wanted.items():
             in_force = self._read(name)
@@ -66,7 +66,7 @@ class MySQLAdapter(ServerAdapter):
         return differing
 
     def change_setting(self, name: str, value: SettingValue) -> None:
-        """Set it for all sessions to come."""
+        """Set it for all new sessions."""
         try:
             self.execute(f"SET GLOBAL {name} = %s", (value,))
         except pymysql.Error as error:
@@ -75,31 +75,31 @@ class MySQLAdapter(ServerAdapter):
             ) from error
 
     def reset_setting(self, name: str, before: str, *, was_overridden: bool) -> None:
-        """Set what was there before."""
+        """Set the former value."""
         value = int(before) if before.lstrip("-").isdigit() else before
         self.execute(f"SET GLOBAL {name} = %s", (value,))
 
-    def count_others(self) -> int:
-        """By the database that they are in."""
+    def count_other_sessions(self) -> int:
+        """Count the sessions whose current database it is."""
         others = "SELECT count(*) FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
         return int(self.execute(others)[0][0])
 
     def find_objects(self) -> set[DatabaseObject]:
-        """From the database's own part of the information schema."""
-        return {DatabaseObject(kind, f"`{name}`") for kind, name in self.execute(_OBJECTS, (MARK,))}
+        """Read them from the information schema."""
+        return {DatabaseObject(kind, f"`{name}`") for kind, name in self.execute(_OBJECTS, (OBJECTS_TABLE,))}
 
     def read_created_objects(self) -> set[DatabaseObject] | None:
-        """From the database itself."""
+        """Read them from the database."""
         there = "SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name = %s"
-        if self.execute(there, (MARK,)) == [(0,)]:
+        if self.execute(there, (OBJECTS_TABLE,)) == [(0,)]:
             return None
-        return {DatabaseObject(*row) for row in self.execute(f"SELECT kind, name FROM {MARK}")}
+        return {DatabaseObject(*row) for row in self.execute(f"SELECT kind, name FROM {OBJECTS_TABLE}")}
 
     def drop(self, objects: set[DatabaseObject]) -> None:
-        """Whatever refers to whatever."""
+        """Drop them without regard to foreign keys."""
         self.execute("SET foreign_key_checks = 0")
-        for made in objects:
-            self.execute(f"DROP {made.kind} IF EXISTS {made.name}")
+        for each in objects:
+            self.execute(f"DROP {each.kind} IF EXISTS {each.name}")
         self.execute("SET foreign_key_checks = 1")
 
     def _read(self, name: str) -> str:

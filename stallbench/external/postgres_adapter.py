@@ -1,8 +1,7 @@
-"""The bench on a PostgreSQL server that it joined."""
+"""Adapter of external PostgreSQL servers."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,13 +9,14 @@ import psycopg
 from psycopg.sql import SQL, Identifier, Literal
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import MARK, DatabaseObject, ServerAdapter
+from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
 from stallbench.scenario.section import SettingValue
 from stallbench.servers.postgres import read_changed_settings, setting_text
+from stallbench.waiting import wait_until
 
 _IN_FORCE_S = 5.0
-_LAST = ("TABLE", "VIEW", "SEQUENCE", "ROUTINE", "TYPE", "SCHEMA")
-"""In which order things are dropped: with CASCADE each takes along what hangs on it."""
+_DROP_ORDER = ("TABLE", "VIEW", "SEQUENCE", "ROUTINE", "TYPE", "SCHEMA")
+"""The order in which objects are dropped. CASCADE also drops what depends on each."""
 
 _OBJECTS = """
 WITH schemas AS (
@@ -27,7 +27,7 @@ WITH schemas AS (
 SELECT CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, format('%%I.%%I', nspname, relname)
 FROM pg_class JOIN schemas ON schemas.oid = relnamespace
 WHERE relkind IN ('r', 'p', 'v', 'S') AND NOT relispartition AND pg_class.oid NOT IN (SELECT objid FROM of_extensions)
-  AND NOT (nspname = 'public' AND relname = %(mark)s)
+  AND NOT (nspname = 'public' AND relname = %(objects_table)s)
   AND NOT (relkind = 'S' AND EXISTS (SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype IN ('a', 'i')))
 UNION ALL
 SELECT 'ROUTINE', pg_proc.oid::regprocedure::text
@@ -44,35 +44,35 @@ WHERE nspname <> 'public' AND oid NOT IN (SELECT objid FROM of_extensions)
 
 
 class PostgresAdapter(ServerAdapter):
-    """Settings by ALTER SYSTEM, which a reload puts into force."""
+    """Changes settings by ALTER SYSTEM and a reload."""
 
     engines = frozenset({"postgres"})
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Execute it; rows only if there are any."""
+        """Execute it."""
         cursor = self.connection.execute(statement, values or None)
         return list(cursor.fetchall()) if cursor.description else []
 
     def read_version(self) -> str:
-        """As it greets clients."""
+        """Return the version that the server reports at connection."""
         return str(self.connection.info.parameter_status("server_version")).split(" ")[0]
 
     def read_settings(self) -> dict[str, str]:
-        """As those of a private server."""
+        """Read them as for a private server."""
         return read_changed_settings(self.connection)
 
     def require_role(self, role: str) -> None:
-        """By whether it is in recovery, and whether it receives WAL then."""
+        """Check whether it is in recovery, and whether a replica receives WAL."""
         if role == "primary":
             if self.execute("SELECT pg_is_in_recovery()") != [(False,)]:
-                raise NotCarriedOutError(f"{self.name} is a replica: it takes no writes; give the primary's address")
+                raise NotCarriedOutError(f"{self.name} is a replica: it accepts no writes; give the primary's address")
             return
         state = self.execute("SELECT pg_is_in_recovery(), (SELECT status FROM pg_stat_wal_receiver)")
         if state != [(True, "streaming")]:
             raise NotCarriedOutError(f"{self.name} does not stream from a primary")
 
     def find_differing(self, wanted: Mapping[str, SettingValue]) -> dict[str, tuple[str, str]]:
-        """By the text that the server itself would show."""
+        """Compare the texts that the server itself shows."""
         differing: dict[str, tuple[str, str]] = {}
         for name, value in wanted.items():
             in_force = self._show(name)
@@ -81,23 +81,23 @@ class PostgresAdapter(ServerAdapter):
         return differing
 
     def change_setting(self, name: str, value: SettingValue) -> None:
-        """Alter the system, reload, and see that it took."""
+        """Change it by ALTER SYSTEM, reload, and check that it needs no restart."""
         before, was_overridden = self._show(name), self.is_overridden(name)
         self._alter(SQL("ALTER SYSTEM SET {} = {}").format(Identifier(name), Literal(setting_text(value))), name)
         if self.execute("SELECT pending_restart FROM pg_settings WHERE name = %s", (name,)) == [(True,)]:
             self.reset_setting(name, before, was_overridden=was_overridden)
             raise NotCarriedOutError(
-                f"{self.name}: {name} = {setting_text(value)!r} takes a restart, and the bench restarts no server that it joined; "
+                f"{self.name}: {name} = {setting_text(value)!r} needs a restart, and the bench does not restart external servers; "
                 "start the server with it"
             )
 
     def is_overridden(self, name: str) -> bool:
-        """Whether it comes from ``ALTER SYSTEM``."""
+        """Whether ALTER SYSTEM has set it."""
         rows = self.execute("SELECT sourcefile FROM pg_settings WHERE name = %s", (name,))
         return bool(rows) and str(rows[0][0]).endswith("/postgresql.auto.conf")
 
     def reset_setting(self, name: str, before: str, *, was_overridden: bool) -> None:
-        """Forget what was altered, or alter it back."""
+        """Reset it, or set the owner's value again by ALTER SYSTEM."""
         if was_overridden:
             self._alter(SQL("ALTER SYSTEM SET {} = {}").format(Identifier(name), Literal(before)), name)
         else:
@@ -113,32 +113,33 @@ class PostgresAdapter(ServerAdapter):
             before = self.connection.execute("SELECT pg_conf_load_time()").fetchone()
             self.connection.execute(statement)
             self.connection.execute("SELECT pg_reload_conf()")
-            until_s = time.monotonic() + _IN_FORCE_S
-            while self.connection.execute("SELECT pg_conf_load_time()").fetchone() == before:
-                if time.monotonic() > until_s:
-                    raise NotCarriedOutError(f"{self.name} did not read its settings again within {_IN_FORCE_S:.0f} s")
-                time.sleep(0.02)
+            if not wait_until(
+                lambda: self.connection.execute("SELECT pg_conf_load_time()").fetchone() != before,
+                within_s=_IN_FORCE_S,
+                every_s=0.02,
+            ):
+                raise NotCarriedOutError(f"{self.name} did not reload its settings within {_IN_FORCE_S:.0f} s")
         except psycopg.Error as error:
             raise NotCarriedOutError(
                 f"{self.name} does not let the bench change {name}: {self.driver.describe(error)}"
             ) from error
 
-    def count_others(self) -> int:
-        """By their clients: the server's own workers are not counted."""
+    def count_other_sessions(self) -> int:
+        """Count client sessions; the server's own workers do not count."""
         others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         return int(self.execute(f"{others} AND backend_type = 'client backend'")[0][0])
 
     def find_objects(self) -> set[DatabaseObject]:
-        """From the catalogue, in all schemas but PostgreSQL's own; what belongs to an extension is the extension's."""
-        return {DatabaseObject(*row) for row in self.connection.execute(_OBJECTS, {"mark": MARK}).fetchall()}
+        """Read them from the catalogue, in all schemas except PostgreSQL's own; without what belongs to extensions."""
+        return {DatabaseObject(*row) for row in self.connection.execute(_OBJECTS, {"objects_table": OBJECTS_TABLE}).fetchall()}
 
     def read_created_objects(self) -> set[DatabaseObject] | None:
-        """From the schema ``public``."""
-        if self.execute("SELECT to_regclass(%s)", (f"public.{MARK}",)) == [(None,)]:
+        """Read them from the schema ``public``."""
+        if self.execute("SELECT to_regclass(%s)", (f"public.{OBJECTS_TABLE}",)) == [(None,)]:
             return None
-        return {DatabaseObject(*row) for row in self.execute(f"SELECT kind, name FROM public.{MARK}")}
+        return {DatabaseObject(*row) for row in self.execute(f"SELECT kind, name FROM public.{OBJECTS_TABLE}")}
 
     def drop(self, objects: set[DatabaseObject]) -> None:
-        """With what hangs on each."""
-        for made in sorted(objects, key=lambda made: _LAST.index(made.kind)):
-            self.execute(f"DROP {made.kind} IF EXISTS {made.name} CASCADE")
+        """Drop each with what depends on it."""
+        for each in sorted(objects, key=lambda each: _DROP_ORDER.index(each.kind)):
+            self.execute(f"DROP {each.kind} IF EXISTS {each.name} CASCADE")

@@ -1,8 +1,9 @@
-"""How processes that somebody else starts take part in a run: what the bench leaves for them in the run's folder, and how they answer.
+"""How a process that the bench did not start joins a run, and how the run asks it to stop.
 
-Everything goes by files in ``external/`` of the run's folder, which a container, or another host by a shared folder, sees as the bench
-does: ``instructions.json`` says what the load is and where the servers are; each process that comes writes ``<name>.json``, and corrects it
-when it ends; ``stop-<role>`` asks all of a role to end. No password stands there: it comes by the environment, as for the bench itself.
+Everything goes through files in ``external/`` of the run's folder, which a container sees as the bench does, and another host by a
+shared folder. ``join.json`` says what the load is and where the servers are. Each process that joins writes ``<name>.json``, its
+record, and replaces it when it ends. ``stop-<role>`` asks all processes of a role to stop. The files contain no password: it
+comes from the environment, as for the bench itself.
 """
 
 from __future__ import annotations
@@ -18,65 +19,75 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from stallbench.atomic_file import replace_file
 from stallbench.processes.clock_offset import ClockOffset, measure_clock_offset
+from stallbench.processes.record import ProcessRecord
 from stallbench.processes.role import CannotGoOnError, Stop
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 
 FOLDER = "external"
 INSTRUCTIONS_FILE = "join.json"
-_LOOK_EVERY_S = 0.2
+_POLL_EVERY_S = 0.2
 _EXIT_CANNOT_GO_ON = 3
+_MOST_PROCESSES = 1000
+
+
+class WorkerLoad(BaseModel):
+    """What the scenario asks of a worker."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    work_s: float
+    poll_s: float
+    seed: int
+
+
+class ProducerLoad(BaseModel):
+    """What the scenario asks of one producer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rate: float
+    payload_bytes: int
+    max_batch: int
+    seed: int
 
 
 class JoinInstructions(BaseModel):
-    """What a process must know to take part."""
+    """What a process must know to join a run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     endpoints: dict[str, Endpoint]
     """By name of the server, as clients reach it, without passwords."""
     password_file: Path | None = None
-    """Where the password of the bench's own servers is, for processes of the same user on the same host."""
+    """File with the password of the bench's own servers, for processes of the same user on the same host."""
     queue: str
     queue_options: dict[str, object]
-    worker: dict[str, object]
-    """What the scenario asks of a worker."""
-    producer: dict[str, object]
-    """What the scenario asks of one producer."""
+    worker: WorkerLoad
+    producer: ProducerLoad
     bench_clock: ClockOffset | None = None
     """How far the bench's clock is from the primary's."""
     expose: bool = False
-    """Whether it is to answer Prometheus."""
+    """Whether the process is to answer Prometheus."""
 
 
-class Registration(BaseModel):
-    """A process that takes part; its part of ``run.json``."""
-
-    name: str
-    role: str
-    host: str
-    pid: int
-    start_ns: int
-    metrics_port: int | None = None
-    """Where it answers Prometheus, on every address of its host."""
-    clock: ClockOffset | None = None
-    """How far its clock is from the primary's."""
-    bench_clock: ClockOffset | None = None
-    """How far the bench's was, which invited it."""
-    end_ns: int | None = None
-    exit_code: int | None = None
+def stop_file(folder: Path, role: str) -> Path:
+    """Return the file whose presence asks all processes of ``role`` to stop. ``folder``: ``external/`` of the run."""
+    return folder / f"stop-{role}"
 
 
 @contextmanager
-def join_run(role: str, place: Path, stop: Stop, **own_fields: object) -> Iterator[dict[str, Any] | None]:
-    """Wait for a run that invites, take part in it as a process of ``role``, and report the end when the block is left.
+def join_run(role: str, path: Path, stop: Stop, **own_fields: object) -> Iterator[dict[str, Any] | None]:
+    """Wait for a run that can be joined, join it as a process of ``role``, and record the end when the block is left.
 
-    ``place``: a run's folder, or the folder of all runs, of which the newest that invites is taken. The block is given the process's
-    document, with ``own_fields`` in it, or none if it was asked to stop before there was a run. Raises `CannotGoOnError` if the
-    invitation cannot be read.
+    ``path``: a run's folder, or the folder of all runs, where the newest is joined. The block is given the process's document,
+    which includes ``own_fields``; none if the process was asked to stop before there was a run. Raises `CannotGoOnError` if the
+    instructions cannot be read.
     """
-    folder = wait_for_run(place, stop)
+    folder = wait_for_run(path, stop)
     if folder is None:
         yield None
         return
@@ -86,26 +97,26 @@ def join_run(role: str, place: Path, stop: Stop, **own_fields: object) -> Iterat
 
 @contextmanager
 def join_run_folder(role: str, folder: Path, stop: Stop, **own_fields: object) -> Iterator[dict[str, Any]]:
-    """Take part, as `join_run` does, in the run whose invitation is in ``folder``."""
+    """Join, as `join_run` does, the run whose instructions are in ``folder``."""
     instructions = read_join_instructions(folder)
-    registration, path = _register(folder, role, _find_free_port() if instructions.expose else None)
-    print(f"{registration.name} takes part in {folder.parent.name}", file=sys.stderr, flush=True)
+    record, path = _register(folder, role, _find_free_port() if instructions.expose else None)
+    print(f"{record.name} takes part in {folder.parent.name}", file=sys.stderr, flush=True)
     watch_for_stop(role, folder, stop)
     exit_code = _EXIT_CANNOT_GO_ON
     try:
-        document = _document(instructions, registration, folder.parent, own_fields)
+        document = _document(instructions, record, folder.parent, own_fields)
         primary = instructions.endpoints["primary"].model_copy(update={"password": SecretStr(_read_password(instructions))})
-        clock = measure_clock_offset(primary, registration.name)
-        registration = registration.model_copy(update={"clock": clock, "bench_clock": instructions.bench_clock})
-        replace_file(path, registration.model_dump_json())
+        clock = measure_clock_offset(primary, record.name)
+        record = record.model_copy(update={"clock": clock, "bench_clock": instructions.bench_clock})
+        replace_file(path, record.model_dump_json())
         yield document
         exit_code = 0
     finally:
-        replace_file(path, registration.model_copy(update={"end_ns": time.time_ns(), "exit_code": exit_code}).model_dump_json())
+        replace_file(path, record.model_copy(update={"end_ns": time.time_ns(), "exit_code": exit_code}).model_dump_json())
 
 
 def read_join_instructions(folder: Path) -> JoinInstructions:
-    """Return the invitation in ``folder``; raises `CannotGoOnError` if it cannot be read."""
+    """Return the instructions in ``folder``; raises `CannotGoOnError` if they cannot be read."""
     try:
         return JoinInstructions.model_validate_json((folder / INSTRUCTIONS_FILE).read_text())
     except (OSError, ValidationError) as error:
@@ -113,22 +124,29 @@ def read_join_instructions(folder: Path) -> JoinInstructions:
 
 
 def watch_for_stop(role: str, folder: Path, stop: Stop) -> None:
-    """Ask this process to stop as soon as the run asks all of ``role`` to."""
-    threading.Thread(target=_watch, args=(folder / f"stop-{role}", stop), daemon=True).start()
+    """Ask this process to stop as soon as the run asks all processes of ``role`` to stop."""
+
+    def watch() -> None:
+        while not stop.wait(_POLL_EVERY_S):
+            if stop_file(folder, role).exists():
+                stop.ask()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
-def wait_for_run(place: Path, stop: Stop) -> Path | None:
-    """Return the folder with the invitation of the run in ``place``, or of the newest there, once it invites; none if asked to stop."""
-    said = False
+def wait_for_run(path: Path, stop: Stop) -> Path | None:
+    """Return the folder with the instructions of the run in ``path``, or of the newest run there; none if asked to stop first."""
+    has_printed = False
     while not stop.asked:
-        for run in (place, place / "latest"):
+        for run in (path, path / "latest"):
             folder = run.resolve() / FOLDER
             if (folder / INSTRUCTIONS_FILE).exists() and not any(folder.glob("stop-*")):
                 return folder
-        if not said:
-            said = True
-            print(f"waiting for a run that invites, in {place} (--set external_processes=true)", file=sys.stderr, flush=True)
-        stop.wait(_LOOK_EVERY_S)
+        if not has_printed:
+            has_printed = True
+            message = f"waiting for a run in {path} that accepts external processes (--set external_processes=true)"
+            print(message, file=sys.stderr, flush=True)
+        stop.wait(_POLL_EVERY_S)
     return None
 
 
@@ -138,23 +156,30 @@ def _find_free_port() -> int:
         return port
 
 
-def _register(folder: Path, role: str, metrics_port: int | None) -> tuple[Registration, Path]:
+def _register(folder: Path, role: str, metrics_port: int | None) -> tuple[ProcessRecord, Path]:
+    """Write this process's record under the first free name; returns the record and its file."""
     host = socket.gethostname()
     base = f"{role}-" + "".join(letter if letter.isalnum() else "-" for letter in host.lower())[:20]
-    for name in (base, *(f"{base}-{number}" for number in range(2, 1000))):
-        registration = Registration(
-            name=name, role=role, host=host, pid=os.getpid(), start_ns=time.time_ns(), metrics_port=metrics_port
+    for name in (base, *(f"{base}-{number}" for number in range(2, _MOST_PROCESSES))):
+        record = ProcessRecord(
+            name=name,
+            role=role,
+            pid=os.getpid(),
+            start_ns=time.time_ns(),
+            external=True,
+            host=host,
+            metrics_port=metrics_port,
         )
         path = folder / f"{name}.json"
         try:
             with path.open("x") as file:
-                file.write(registration.model_dump_json())
+                file.write(record.model_dump_json())
         except FileExistsError:
             continue
         except OSError as error:
             raise CannotGoOnError(f"{path}: cannot be written: {error.strerror}") from error
-        return registration, path
-    raise CannotGoOnError(f"{folder}: a thousand processes of host {host} take part already")
+        return record, path
+    raise CannotGoOnError(f"{folder}: {_MOST_PROCESSES} processes of host {host} have already joined")
 
 
 def _read_password(instructions: JoinInstructions) -> str:
@@ -170,42 +195,36 @@ def _read_password(instructions: JoinInstructions) -> str:
 
 
 def _document(
-    instructions: JoinInstructions, registration: Registration, run: Path, own_fields: Mapping[str, object]
+    instructions: JoinInstructions, record: ProcessRecord, run: Path, own_fields: Mapping[str, object]
 ) -> dict[str, Any]:
     password = _read_password(instructions)
     endpoints = {name: {**endpoint.with_password(), "password": password} for name, endpoint in instructions.endpoints.items()}
-    if registration.metrics_port is not None:
-        own_fields = {**own_fields, "expose": {"host": "0.0.0.0", "port": registration.metrics_port}}  # noqa: S104 - as asked
-    if registration.role == "longrunner":
+    if record.metrics_port is not None:
+        own_fields = {**own_fields, "expose": {"host": "0.0.0.0", "port": record.metrics_port}}  # noqa: S104 - as asked
+    if record.role == "longrunner":
         on = str(own_fields.get("on", "primary"))
         if on not in endpoints:
             raise CannotGoOnError(f"there is no server {on!r}; there are {', '.join(endpoints)}")
-        return {"name": registration.name, "endpoint": endpoints[on], **own_fields}
+        return {"name": record.name, "endpoint": endpoints[on], **own_fields}
     return {
-        "name": registration.name,
+        "name": record.name,
         "endpoint": endpoints["primary"],
         "queue": instructions.queue,
         "queue_options": instructions.queue_options,
-        "events": str(run / "events" / f"{registration.name}.csv"),
-        **(instructions.worker if registration.role == "worker" else instructions.producer),
+        "events": str(run / "events" / f"{record.name}.csv"),
+        **(instructions.worker if record.role == "worker" else instructions.producer).model_dump(),
         **own_fields,
     }
 
 
-def _watch(over: Path, stop: Stop) -> None:
-    while not stop.wait(_LOOK_EVERY_S):
-        if over.exists():
-            stop.ask()
-
-
-def read_registrations(folder: Path) -> list[Registration]:
-    """Return who takes or took part; a file that is being written is left out."""
-    registrations = []
+def read_registrations(folder: Path) -> list[ProcessRecord]:
+    """Return the records of all processes that have joined; a file that is being written is left out."""
+    records = []
     for path in sorted(folder.glob("*.json")):
         if path.name == INSTRUCTIONS_FILE or path.name.startswith("."):
             continue
         try:
-            registrations.append(Registration.model_validate(json.loads(path.read_text())))
+            records.append(ProcessRecord.model_validate(json.loads(path.read_text())))
         except (OSError, ValueError):
             continue
-    return sorted(registrations, key=lambda registration: registration.start_ns)
+    return sorted(records, key=lambda record: record.start_ns)

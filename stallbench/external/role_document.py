@@ -1,4 +1,4 @@
-"""Where a process of the bench gets its document from: standard input, a file, or a run that invites processes from outside."""
+"""Where a process of the bench gets its document from: standard input, a file, or the run that it joins."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def role_document(
 ) -> Iterator[DocumentT | None]:
     """Give the block the document of a process of ``role``; none if it is asked to stop before there is one.
 
-    ``argv``: ``--join DIR``, or as `read_document` wants it. ``own_fields``: what a process that joins adds to what the run says.
+    ``argv``: ``--join DIR``, or as `read_document` expects it. ``own_fields``: what a process that joins adds to the document.
     """
     if argv[:1] != ["--join"]:
         yield read_document(model, argv)
         return
     if len(argv) != 2 or not Path(argv[1]).is_dir():
-        print("--join: expected one folder: a run's, or that of all runs", file=sys.stderr)
+        print("--join: expected one folder: a run's folder, or the folder of all runs", file=sys.stderr)
         sys.exit(EXIT_BAD_DOCUMENT)
     with join_run(role, Path(argv[1]), stop, **own_fields) as document:
         yield None if document is None else model.model_validate(document)

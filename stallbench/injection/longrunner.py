@@ -100,7 +100,7 @@ class LongrunnerInjection(Injection):
                 _COMMAND,
                 document={**self._document, "release": True},
                 log=self._log,
-                deadline_s=_END_S,
+                within_s=_END_S,
             )
 
     def verify_gone(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One process of a run: what it has said, how it is asked to stop, how it ended."""
+"""One process of a run: the messages that it sends, how it is asked to stop, and how it ended."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from typing import Any
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.record import Intended, ProcessRecord, is_orderly_end
+from stallbench.waiting import wait_until
 
 _LOG_TAIL_LINES = 8
-_LOOK_EVERY_S = 0.02
+_POLL_EVERY_S = 0.01
 
 
 class Process:
-    """One process of the run; made by `Supervisor.start`."""
+    """One process of the run, created by `Supervisor.start`."""
 
     def __init__(
         self,
@@ -30,9 +31,9 @@ class Process:
         log: Path,
         stop_signal: signal.Signals,
         ready: bool,
-        orderly: tuple[int, ...] = (0,),
+        orderly_exit_codes: tuple[int, ...] = (0,),
     ) -> None:
-        """Watch over ``popen``; with ``ready``, its standard output is read as messages."""
+        """Supervise ``popen``. With ``ready``, its standard output is read as messages."""
         self.name = name
         self.role = role
         self.log = log
@@ -41,14 +42,14 @@ class Process:
         self.end_ns: int | None = None
         self.intended: Intended = "running"
         self.is_ready = False
-        """Whether it has said that it is."""
+        """Whether it has reported that it is ready."""
         self.may_be_killed_by: set[str] = set()
-        """Names of faults that may be the death of it: killed (SIGKILL) while there is one, it has not ended uninvited."""
+        """Names of the active faults that may kill it. While there is one, an end by SIGKILL is not unexpected."""
         self.metrics_port: int | None = None
-        """Where it answers Prometheus, once it has said so."""
+        """Where it answers Prometheus, once it has reported that."""
         self._popen = popen
         self._stop_signal = stop_signal
-        self._orderly = orderly
+        self._orderly_exit_codes = orderly_exit_codes
         self._messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read_messages, name=f"read {name}", daemon=True) if ready else None
         if self._reader:
@@ -56,53 +57,62 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended: none while it runs, negative for the signal that ended it."""
+        """Its exit code; none while it runs, negative for the signal that ended it."""
         return self._popen.returncode
 
     def poll(self) -> int | None:
-        """Look whether it has ended, and how."""
+        """Check whether it has ended; returns its exit code if so."""
         code = self._popen.poll()
         if code is not None and self.end_ns is None:
             self.end_ns = time.time_ns()
         return code
 
-    def wait_ready(self, deadline_s: float) -> dict[str, Any]:
-        """Wait for its ``{"ready": {...}}`` and return what it says there.
+    def wait_ready(self, within_s: float) -> dict[str, Any]:
+        """Wait for its message ``{"ready": {...}}`` and return the content.
 
-        Raises `NotCarriedOutError` with the end of its log when it ends first or is not ready within ``deadline_s``.
+        Raises `NotCarriedOutError` with the end of its log if it ends first, or is not ready within ``within_s``.
         """
-        ready = self._wait_for("ready", deadline_s, "ready")
+        ready = self._wait_for("ready", within_s, "ready")
         return ready if isinstance(ready, dict) else {}
 
-    def require_ready(self, deadline_s: float) -> None:
-        """Wait until it has said, now or before, that it is ready: an earlier signal would end it. Raises as `wait_ready` does, but for its end."""
-        until_s = time.monotonic() + deadline_s
-        while not self.is_ready and self.poll() is None and time.monotonic() < until_s:
-            time.sleep(_LOOK_EVERY_S)
-        if not self.is_ready and self.poll() is None:
-            raise NotCarriedOutError(f"{self.name} was not ready within {deadline_s:.0f} s{self.tail_log()}")
+    def require_ready(self, within_s: float) -> None:
+        """Wait until it has reported, now or earlier, that it is ready, or has ended; an earlier SIGUSR2 would end it.
 
-    def wait_suspended(self, deadline_s: float) -> None:
-        """Wait until it says that it rests, as it was asked to; raises as `wait_ready` does."""
-        self._wait_for("suspended", deadline_s, "suspended")
+        Raises `NotCarriedOutError` with the end of its log if it still runs and is not ready within ``within_s``.
+        """
+        if not wait_until(lambda: self.is_ready or self.poll() is not None, within_s=within_s, every_s=_POLL_EVERY_S):
+            raise NotCarriedOutError(f"{self.name} was not ready within {within_s:.0f} s{self.tail_log()}")
 
-    def _wait_for(self, key: str, deadline_s: float, state: str) -> Any:
-        until_s = time.monotonic() + deadline_s
-        while (left_s := until_s - time.monotonic()) > 0:
-            try:
-                message = self._messages.get(timeout=min(left_s, 0.1))
-            except queue.Empty:
-                if self.poll() is not None and self._messages.empty():
-                    raise NotCarriedOutError(
-                        f"{self.name} {self.describe_end()} before it was {state}{self.tail_log()}"
-                    ) from None
-                continue
-            if key in message:
-                return message[key]
-        raise NotCarriedOutError(f"{self.name} was not {state} within {deadline_s:.0f} s{self.tail_log()}")
+    def wait_suspended(self, within_s: float) -> None:
+        """Wait until it reports that it is suspended, as it was asked to be; raises as `wait_ready` does."""
+        self._wait_for("suspended", within_s, "suspended")
+
+    def _wait_for(self, key: str, within_s: float, state: str) -> Any:
+        found: list[dict[str, Any]] = []
+
+        def has_message_or_ended() -> bool:
+            has_ended = self.poll() is not None
+            if has_ended and self._reader:
+                self._reader.join(timeout=1)  # what it sent last is still to be read
+            found.extend(self._take_message_with(key))
+            return bool(found) or has_ended
+
+        in_time = wait_until(has_message_or_ended, within_s=within_s, every_s=_POLL_EVERY_S)
+        if found:
+            return found[0][key]
+        if in_time:
+            raise NotCarriedOutError(f"{self.name} {self.describe_end()} before it was {state}{self.tail_log()}")
+        raise NotCarriedOutError(f"{self.name} was not {state} within {within_s:.0f} s{self.tail_log()}")
+
+    def _take_message_with(self, key: str) -> list[dict[str, Any]]:
+        """Take messages up to the first with ``key`` and return that one; empty if there is none."""
+        while not self._messages.empty():
+            if key in (message := self._messages.get()):
+                return [message]
+        return []
 
     def messages(self) -> list[dict[str, Any]]:
-        """Take what it has said since it was last asked."""
+        """Take the messages that it has sent since the last call."""
         if self.poll() is not None and self._reader:
             self._reader.join(timeout=1)
         taken = []
@@ -123,7 +133,7 @@ class Process:
             self.wait_end(grace_s)
 
     def wait_end(self, grace_s: float) -> None:
-        """Wait until it has ended; after ``grace_s`` it is killed, and that is what its record will say."""
+        """Wait until it has ended. After ``grace_s`` it is killed, and its record says so."""
         try:
             self._popen.wait(grace_s)
         except subprocess.TimeoutExpired:
@@ -138,7 +148,7 @@ class Process:
         self.poll()
 
     def signal(self, signum: signal.Signals) -> None:
-        """Send a signal to it: to its process group for SIGKILL, SIGSTOP and SIGCONT, else to itself alone."""
+        """Send it a signal. SIGKILL, SIGSTOP and SIGCONT go to its whole process group."""
         try:
             if signum in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT):
                 os.killpg(self.pid, signum)
@@ -148,21 +158,22 @@ class Process:
             self.poll()
 
     def exited_unexpectedly(self) -> bool:
-        """Whether it has ended although it was meant to run, or otherwise than it was asked to."""
+        """Whether it has ended although it was meant to run, or not in the way that it was asked to."""
         code = self.poll()
         if code is None or (self.may_be_killed_by and code == -signal.SIGKILL):
             return False
-        return self.intended == "running" or (self.intended == "stopped" and not is_orderly_end(self.role, code, self._orderly))
+        is_orderly = is_orderly_end(self.role, code, self._orderly_exit_codes)
+        return self.intended == "running" or (self.intended == "stopped" and not is_orderly)
 
     def describe_end(self) -> str:
-        """Say how it ended, to go behind its name."""
+        """Return how it ended, to follow its name in a message."""
         code = self.exit_code
         if code is None:
             return "is still running"
-        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
     def tail_log(self) -> str:
-        """Return the end of its log, to go behind a message; empty if it printed nothing."""
+        """Return the end of its log, to follow a message; says so if it printed nothing."""
         try:
             lines = self.log.read_text(errors="replace").splitlines()
         except OSError:
@@ -171,7 +182,7 @@ class Process:
         return f"; it printed last:\n  {tail}" if tail else "; it printed nothing"
 
     def record(self) -> ProcessRecord:
-        """Return its part of ``run.json``."""
+        """Return its record for ``run.json``."""
         self.poll()
         return ProcessRecord(
             name=self.name,
@@ -181,10 +192,11 @@ class Process:
             end_ns=self.end_ns,
             intended=self.intended,
             exit_code=self.exit_code,
-            orderly_exit_codes=self._orderly,
+            orderly_exit_codes=self._orderly_exit_codes,
         )
 
     def _read_messages(self) -> None:
+        """Read its standard output: JSON objects are messages, everything else goes to its log."""
         assert self._popen.stdout is not None
         with self.log.open("ab") as log, self._popen.stdout as stdout:
             for line in stdout:

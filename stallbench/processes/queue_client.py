@@ -1,4 +1,4 @@
-"""A process's connection to the queue under test: opened, made fit again after an error, and its errors recorded."""
+"""A process's connection to the queue under test: opens it, recovers it after an error, and records errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stallbench.records.events import Event, EventLog, format_error
 
 
 class ClientDocument(BaseModel):
-    """The JSON document that every process is started with that uses the queue."""
+    """The JSON document of every process that uses the queue."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,20 +28,20 @@ class ClientDocument(BaseModel):
     queue: str = Field(description="kind of the queue under test")
     queue_options: dict[str, object] = {}
     events: Path = Field(description="the event log to append to; its folder exists")
-    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
+    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; not at all if not given")
 
 
-def _leave_as_it_is(queue: Queue[Any]) -> None:
-    """Ask nothing more of it."""
+def _prepare_nothing(queue: Queue[Any]) -> None:
+    """Prepare nothing."""
 
 
 class QueueClient:
     """The queue on one connection at a time."""
 
     def __init__(
-        self, document: ClientDocument, log: EventLog, stop: Stop, *, prepare: Callable[[Queue[Any]], None] = _leave_as_it_is
+        self, document: ClientDocument, log: EventLog, stop: Stop, *, prepare: Callable[[Queue[Any]], None] = _prepare_nothing
     ) -> None:
-        """Connect; ``prepare`` is given the queue each time that it is opened. Raises an error of the engine's driver."""
+        """Connect. ``prepare`` is called with the queue each time that it is opened. Raises an error of the engine's driver."""
         self._document = document
         self._log = log
         self._stop = stop
@@ -51,13 +51,14 @@ class QueueClient:
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What a move raises when a server of the queue refuses or is gone."""
+        """What an operation raises when a server of the queue refuses it or is gone."""
         return loaded_errors()
 
     def recover_connection(self, error: Exception) -> None:
-        """After one of `errors`, let the queue's own policy make the connection fit again; else give it up and open another.
+        """After one of `errors`, let the queue recover its connection by its own policy; if it does not, open another connection.
 
-        So no transaction and no lock of the broken move lives on. Raises `CannotGoOnError` when the server stays away.
+        Either way no transaction and no lock of the failed operation remains. Raises `CannotGoOnError` if the server cannot be
+        reached again.
         """
         try:
             if self.queue.recover(error):
@@ -105,7 +106,7 @@ class QueueClient:
 
 
 def open_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, name: str) -> Queue[Any]:
-    """Connect as the process ``name`` and return the queue of that kind; kind and options were validated with the scenario."""
+    """Connect as the process ``name`` and return the queue of that kind. Kind and options were validated with the scenario."""
     queue_type = find_queue(kind)
     driver = driver_of(endpoint.engine)
     queue = queue_type(driver.connect(endpoint, name), queue_type.options_type.model_validate(options))
@@ -120,7 +121,7 @@ def open_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, nam
 
 
 def close_queue(queue: Queue[Any], engine: str) -> None:
-    """Close its connections, whatever state they are in; ``engine``: its own server's."""
+    """Close its connections, whatever state they are in. ``engine``: that of its primary."""
     driver_of(engine).close(queue.connection)
     if queue.second_engine is not None:
         driver_of(queue.second_engine).close(queue.second)

@@ -1,9 +1,9 @@
 """Cleans up after a run whose bench cannot: a small process that outlives the bench by a moment.
 
-It holds the reading end of a pipe whose writing end only the bench has. When the bench ends, by whatever means, the pipe
-closes, and the reaper ends every process that carries the run's token, removes the run's scratch folder, and corrects a
-``run.json`` that still says ``running``. Should the reaper itself be killed, `remove_leftovers` (``stallbench clean``) does
-the same later.
+It holds the reading end of a pipe; only the bench has the writing end. When the bench ends, for whatever reason, the pipe
+closes. The reaper then ends every process that carries the run's token, cleans up external servers, removes the run's scratch
+folder, and corrects a ``run.json`` that still says ``running``. If the reaper itself is killed, `remove_leftovers`
+(``stallbench clean``) does the same later.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from stallbench.processes.supervisor import TOKEN_VARIABLE
 
 SCRATCH_PREFIX = "stallbench-"
 SPARK_PREFIX = f"{SCRATCH_PREFIX}spark-"
-"""Of the pipeline's own folders (`stallbench.pipeline.session`), which go on with its process id."""
+"""Prefix of the pipeline's own folders (`stallbench.pipeline.session`); its process id follows."""
 OWNER_FILE = "owner.json"
+CLEANUP_JOURNAL = "cleanup-journal.json"
+"""File in the scratch folder, see `stallbench.external.cleanup_journal`."""
 _GRACE_S = 2.0
 _GIVE_UP_S = 20.0
-_PAY_S = 60.0
-CLEANUP_JOURNAL = "cleanup-journal.json"
-"""See `stallbench.external.cleanup_journal`."""
+_CLEAN_UP_S = 60.0
 _SHARED_MEMORY_LINE = 6
-"""Of ``postmaster.pid``, counted from 0: the segment's key and id."""
+"""Line of ``postmaster.pid``, counted from 0, with the key and the id of the shared memory segment."""
 
 
 @contextmanager
 def start_reaper(token: str, *, record: Path, scratch: Path) -> Iterator[None]:
-    """Watch over the run with ``token`` for as long as the block lasts, and clean up when it ends or the bench dies.
+    """Start a reaper for the run with ``token``; it cleans up when the block ends or the bench dies.
 
-    ``record``: its ``run.json``. ``scratch``: its temporary folder.
+    ``record``: the run's ``run.json``. ``scratch``: its temporary folder.
     """
     mark_owner(scratch, token)
     reading, writing = os.pipe()
@@ -65,28 +65,28 @@ def start_reaper(token: str, *, record: Path, scratch: Path) -> Iterator[None]:
 
 
 def mark_owner(scratch: Path, token: str) -> None:
-    """Write into a scratch folder whose it is, for `remove_leftovers`."""
+    """Record in a scratch folder which process owns it, for `remove_leftovers`."""
     owner = {"token": token, "pid": os.getpid(), "process_started_s": psutil.Process().create_time()}
     (scratch / OWNER_FILE).write_text(json.dumps(owner))
 
 
 def reap(token: str, scratch: Path) -> None:
-    """End every process of the run, gently first; returns when there is none, or after `_GIVE_UP_S`."""
+    """End every process of the run, gently first; returns when there is none left, or after `_GIVE_UP_S`."""
     began_s = time.monotonic()
     while (left := find_marked(token, scratch)) and time.monotonic() - began_s < _GIVE_UP_S:
         gently = time.monotonic() - began_s < _GRACE_S
         for process in left:
             _signal(process, signal.SIGCONT)
-            # SIGQUIT is PostgreSQL's immediate shutdown, which takes its backends along.
+            # SIGQUIT is PostgreSQL's immediate shutdown, which also ends its backends.
             _signal(process, signal.SIGQUIT if gently else signal.SIGKILL)
         psutil.wait_procs(left, timeout=0.3)
 
 
 def find_marked(token: str, scratch: Path) -> list[psutil.Process]:
-    """Return the processes of a run, as far as this user may see; never the caller.
+    """Return the processes of a run that this user may see, without the calling process.
 
-    They carry ``token`` in their environment. In a container not even root may read that of another user's process; a server,
-    which runs as one, is known by the run's ``scratch`` folder in its command line.
+    They carry ``token`` in their environment. In a container not even root may read the environment of another user's process;
+    a server that runs as another user is recognised by the run's ``scratch`` folder in its command line.
     """
     marker = f"{TOKEN_VARIABLE}={token}".encode()
     found = []
@@ -113,38 +113,38 @@ def _read_words(path: Path) -> list[bytes]:
 
 
 def _is_below(word: bytes, scratch: Path) -> bool:
-    """Whether a word of a command line names something in ``scratch``; the folder itself is also the reaper's own argument."""
+    """Whether a word of a command line names a path in ``scratch``. The folder itself does not count: it is the reaper's argument."""
     return f"{scratch}/".encode() in word
 
 
 def run_cleanup_journal(scratch: Path) -> list[str]:
-    """Set right on servers that a dead run had joined what it owes them; returns a sentence for each thing that could not be.
+    """Undo what a dead run changed on external servers; returns one sentence for each change that could not be undone.
 
-    In a process of its own: it needs the engines' drivers, and their time-outs.
+    Runs in a process of its own, because it needs the engines' drivers and must not wait for their time-outs.
     """
     if not (scratch / CLEANUP_JOURNAL).exists():
         return []
     command = [sys.executable, "-m", "stallbench.external.cleanup_journal", str(scratch / CLEANUP_JOURNAL)]
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=_PAY_S, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_CLEAN_UP_S, check=False)
     except subprocess.TimeoutExpired:
-        return [f"what it owed to servers that it had joined was not set right within {_PAY_S:.0f} s"]
+        return [f"the cleanup of external servers did not end within {_CLEAN_UP_S:.0f} s"]
     return [line for line in ended.stderr.splitlines() if line.strip()]
 
 
 def remove_scratch(scratch: Path) -> None:
-    """Remove a dead run's folder, and the shared memory of servers that were killed, of which their pid files tell.
+    """Remove a dead run's folder, and the shared memory of its killed servers, which their pid files name.
 
-    A PostgreSQL that is killed leaves a small System V segment behind; the kernel keeps only so many of them.
+    A PostgreSQL that is killed leaves a small System V segment behind; the kernel has a limited number of them.
     """
     for pid_file in scratch.glob("*/postmaster.pid"):
         try:
             _, segment = pid_file.read_text().splitlines()[_SHARED_MEMORY_LINE].split()
-            # As its owner: in a container not even root may remove another user's.
+            # As its owner: in a container not even root may remove another user's segment.
             owner: dict[str, Any] = {"user": pid_file.stat().st_uid} if os.geteuid() == 0 else {}
             subprocess.run(["ipcrm", "--shmem-id", segment], capture_output=True, check=False, **owner)
         except (OSError, ValueError, IndexError):
-            continue  # it was killed before it had one, or it has removed it itself
+            continue  # the server was killed before it had a segment, or it has removed the segment itself
     shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -167,9 +167,9 @@ def mark_aborted(record: Path, reason: str) -> bool:
 
 
 def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
-    """Remove what dead runs left behind and say what was done, a sentence each; runs that go on are not touched.
+    """Remove what dead runs left behind and return one sentence for each action; active runs are not touched.
 
-    ``delete_runs``: delete all recorded runs below ``runs``, too.
+    ``delete_runs``: also delete all recorded runs below ``runs``.
     """
     done = []
     for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*")):
@@ -178,8 +178,8 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
             continue
         marked = find_marked(owner["token"], scratch)
         reap(owner["token"], scratch)
-        if unpaid := run_cleanup_journal(scratch):
-            done += [*unpaid, f"kept {scratch}, in which that stands: `stallbench clean` tries again"]
+        if remaining := run_cleanup_journal(scratch):
+            done += [*remaining, f"kept {scratch} with the cleanup journal: run `stallbench clean` again to retry"]
             continue
         remove_scratch(scratch)
         done.append(f"removed {scratch} and {len(marked)} processes of a run whose bench is dead")
@@ -206,7 +206,7 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
 
 
 def is_bench_alive(bench: dict[str, Any]) -> bool:
-    """Whether the process of ``pid`` and ``process_started_s`` still lives; a recycled pid is not mistaken for it."""
+    """Whether the process with ``pid`` and ``process_started_s`` still runs; a recycled pid is not mistaken for it."""
     try:
         return abs(psutil.Process(int(bench["pid"])).create_time() - float(bench["process_started_s"])) < 1
     except (KeyError, ValueError, TypeError, psutil.NoSuchProcess):
@@ -241,17 +241,17 @@ def _signal(process: psutil.Process, signum: signal.Signals) -> None:
 
 
 def main() -> None:
-    """Wait until the bench is gone, then clean up."""
+    """Wait until the bench has ended, then clean up."""
     token, record, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
     while os.read(0, 4096):
         pass
     reap(token, scratch)
-    unpaid = run_cleanup_journal(scratch)
-    mark_aborted(record, "; ".join(["the bench was killed", *unpaid]))
+    remaining = run_cleanup_journal(scratch)
+    mark_aborted(record, "; ".join(["the bench was killed", *remaining]))
     name_targets(record.parent).unlink(missing_ok=True)
-    if not unpaid:
+    if not remaining:
         remove_scratch(scratch)
 
 

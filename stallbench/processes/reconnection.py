@@ -1,4 +1,4 @@
-"""How a producer or a worker comes back after its server was gone: the same patience for both."""
+"""Reconnects a process after its server was gone, with the same pauses and time limit for every role."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from stallbench.engines import loaded_errors
 from stallbench.processes.role import CannotGoOnError, Stop
 
 RECONNECT_S = 60.0
-"""How long a process tries to reach its server before it gives up."""
+"""How long a process tries to reach its server before it ends."""
 
 ConnectedT = TypeVar("ConnectedT")
 
 
 def _ignore(error: Exception) -> None:
-    """Take no notice."""
+    """Do nothing."""
 
 
 def reconnect(
     open_connection: Callable[[], ConnectedT], stop: Stop, on_refusal: Callable[[Exception], None] = _ignore
 ) -> ConnectedT:
-    """Call ``open_connection`` until it succeeds, with growing, jittered pauses of 2 s at most.
+    """Call ``open_connection`` until it succeeds, with growing, jittered pauses of at most 2 s.
 
-    ``on_refusal`` is told the error of each try that failed. Raises `CannotGoOnError` after `RECONNECT_S`, or when the process is asked to end meanwhile.
+    ``on_refusal`` is called with the error of each failed attempt. Raises `CannotGoOnError` after `RECONNECT_S`, or when the
+    process is asked to end meanwhile.
     """
 
     def describe(state: RetryCallState) -> None:

@@ -1,8 +1,8 @@
 """What every process of the bench (producer, worker, longrunner, collectors) does at its start and end.
 
-A role reads one JSON document, from the file that it is given or from standard input, says ``{"ready": {...}}`` on standard
-output when its work begins, and ends when it is sent SIGTERM or SIGINT, after the move that it is making. The same command
-runs under the bench, in a container, or by hand on another host.
+A role reads one JSON document, from the file that its argument names or from standard input. It sends the message
+``{"ready": {...}}`` on standard output when its work begins. At SIGTERM or SIGINT it finishes its current operation and ends.
+The same command runs under the bench, in a container, or by hand on another host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stallbench.engines import loaded_errors
 
 EXIT_BAD_DOCUMENT = 2
 EXIT_CANNOT_GO_ON = 3
-_LOOK_FOR_STOP_S = 0.2
+_POLL_STOP_EVERY_S = 0.2
 
 DocumentT = TypeVar("DocumentT", bound=BaseModel)
 
@@ -34,21 +34,21 @@ class CannotGoOnError(Exception):
 def read_document(model: type[DocumentT], argv: list[str]) -> DocumentT:
     """Read the role's document from the path in ``argv`` or, if it is empty or ``-``, from standard input.
 
-    Ends the process with code 2 and one line for each fault if the document is not one.
+    Ends the process with code 2 and one line for each issue if the document is not valid.
     """
-    where = argv[0] if argv and argv[0] != "-" else None
-    name = where or "standard input"
+    path = argv[0] if argv and argv[0] != "-" else None
+    name = path or "standard input"
     try:
-        text = Path(where).read_text() if where else sys.stdin.read()
+        text = Path(path).read_text() if path else sys.stdin.read()
         return model.model_validate_json(text)
     except (OSError, UnicodeDecodeError) as error:
         _end(f"{name}: cannot be read: {error}")
     except ValidationError as error:
-        faults = [
-            f"{name}: {'.'.join(str(part) for part in fault['loc']) or 'document'}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)
+        issues = [
+            f"{name}: {'.'.join(str(part) for part in issue['loc']) or 'document'}: {issue['msg']}"
+            for issue in error.errors(include_input=False, include_url=False)
         ]
-        _end("\n".join(faults))
+        _end("\n".join(issues))
 
 
 def _end(message: str) -> NoReturn:
@@ -57,15 +57,15 @@ def _end(message: str) -> NoReturn:
 
 
 def send_message(**message: object) -> None:
-    """Tell the bench something: one JSON object on one line of standard output."""
+    """Send the bench a message: one JSON object on one line of standard output."""
     print(json.dumps(message), flush=True)
 
 
 class Stop:
-    """Whether the role has been asked to end; set by SIGTERM and SIGINT. Also by `Suspension`, for a while."""
+    """Whether the role has been asked to end, by SIGTERM or SIGINT. `Suspension` sets it, too, for a while."""
 
     def __init__(self, *, by: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
-        """Take over the signals ``by`` which it is asked, for the main thread; none if somebody else takes them."""
+        """Handle the signals ``by``, in the main thread; none if another library handles them."""
         self._event = threading.Event()
         self._for_good = threading.Event()
         for signum in by:
@@ -78,7 +78,7 @@ class Stop:
 
     @property
     def for_good(self) -> threading.Event:
-        """The same, but not set for a rest: what has to come to its end before one, like a reconnection, waits on this."""
+        """The same, but not set by a suspension. What must finish before a suspension, like a reconnection, waits on this."""
         return self._for_good
 
     def ask(self) -> None:
@@ -95,19 +95,19 @@ class Stop:
         return self._event.is_set()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Pause for ``timeout_s`` (for ever if none) or until asked to end; returns `asked`."""
+        """Pause for ``timeout_s`` (without limit if none) or until asked to end; returns `asked`."""
         return self._event.wait(timeout_s)
 
 
 class Suspension:
-    """Whether the role is to pause: from SIGUSR2, after the move that it is making, to SIGUSR1.
+    """Whether the role is to suspend its work: from SIGUSR2, after its current operation, until SIGUSR1.
 
-    In a rest it has no job in hand and no file open, so that its records can be moved on to another folder; the process and its
-    connection live on, which is what a soak looks at.
+    A suspended role has claimed no job and has no file open, so that its records can be moved to another folder. The process and
+    its connection stay: a soak observes both over many cycles.
     """
 
     def __init__(self, stop: Stop) -> None:
-        """Take over both signals, for the main thread; whoever looks at ``stop`` sees a rest as a time to end."""
+        """Handle both signals, in the main thread. SIGUSR2 also sets ``stop``, so that loops that check it end."""
         self._stop = stop
         self._asked = threading.Event()
         self._over = threading.Event()
@@ -120,9 +120,9 @@ class Suspension:
         return self._asked.is_set() and not self._stop.for_good.is_set()
 
     def wait_for_resume(self) -> bool:
-        """Tell the bench, and rest until it is over; returns whether the role goes on then, and is not to end."""
+        """Report to the bench that the role is suspended, and wait; returns whether to resume (true) or to end (false)."""
         send_message(suspended=True)
-        while not self._stop.for_good.is_set() and not self._over.wait(_LOOK_FOR_STOP_S):
+        while not self._stop.for_good.is_set() and not self._over.wait(_POLL_STOP_EVERY_S):
             pass
         self._asked.clear()
         if not self._stop.for_good.is_set():
@@ -132,8 +132,8 @@ class Suspension:
         return not self._stop.for_good.is_set()
 
     def wait_for_go(self) -> None:
-        """Return at SIGUSR1, by which processes that were made ready one by one begin at the same moment, or when it is time to end or rest."""
-        while not self._stop.asked and not self._over.wait(_LOOK_FOR_STOP_S):
+        """Return at SIGUSR1, so that processes that became ready one by one begin at the same moment; also when asked to stop."""
+        while not self._stop.asked and not self._over.wait(_POLL_STOP_EVERY_S):
             pass
 
     def _begin(self, signum: int, frame: FrameType | None) -> None:
@@ -146,12 +146,12 @@ class Suspension:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Whether an error is one that the role's server or disk can cause, and that the user is told in one line."""
+    """Whether the role's server or disk can cause this error, so that one line describes it to the user."""
     return isinstance(error, (CannotGoOnError, OSError, *loaded_errors()))
 
 
 def run_role(main: Callable[[], None]) -> None:
-    """Run ``main``; when its server or its disk fails it, say why in one line and end with `EXIT_CANNOT_GO_ON`."""
+    """Run ``main``. If its server or disk fails, print why in one line and end with `EXIT_CANNOT_GO_ON`."""
     try:
         main()
     except Exception as error:

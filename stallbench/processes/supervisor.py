@@ -1,8 +1,8 @@
-"""Starts, stops and kills the processes of a run, and knows of each both what is intended and what is.
+"""Starts, stops and kills the processes of a run, and keeps the intended and the actual state of each.
 
-Nothing that is started here outlives the bench: each child is killed by the kernel when the bench dies (parent-death
-signal), leads a process group of its own, and carries the run's token in its environment, by which `stallbench.processes.reaper` finds
-whatever is left.
+No process outlives the bench. The kernel kills each child when the bench dies (parent-death signal). Each child leads a
+process group of its own and carries the run's token in its environment, so that `stallbench.processes.reaper` finds what
+is left.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Supervisor:
     """All processes of a run. Use it from the main thread: the parent-death signal follows the thread that started a child."""
 
     def __init__(self, token: str, expose: Mapping[str, object] | None = None) -> None:
-        """Mark every process with ``token``. ``expose``: where those of the bench answer Prometheus, for their documents; nowhere if none."""
+        """Start nothing yet. ``token`` marks every process. ``expose``: where the bench's processes answer Prometheus, as their
+        documents say it; none if they do not.
+        """
         self._token = token
         self._expose = expose
         self._all: list[Process] = []
@@ -52,13 +54,13 @@ class Supervisor:
         stop_signal: signal.Signals = signal.SIGTERM,
         death_signal: signal.Signals = signal.SIGKILL,
         ready: bool = False,
-        orderly: tuple[int, ...] = (0,),
+        orderly_exit_codes: tuple[int, ...] = (0,),
     ) -> Process:
         """Start ``argv`` with ``document`` as JSON on its standard input.
 
-        ``user``: run as that user, from ``/`` (for servers that refuse root). ``stop_signal``: asks it to end; SIGKILL
-        for one that knows no better end. ``death_signal``: sent by the kernel when the bench dies. ``ready``: read its standard output
-        as messages, see `Process.wait_ready`. ``orderly``: exit codes of a process that did what it was asked to.
+        ``user``: run as that user, from ``/`` (for servers that refuse root). ``stop_signal``: asks it to stop; SIGKILL
+        if it has no orderly way to stop. ``death_signal``: sent by the kernel when the bench dies. ``ready``: read its
+        standard output as messages, see `Process.wait_ready`. ``orderly_exit_codes``: those of a process that stopped as asked.
 
         Raises `NotCarriedOutError` when the program cannot be started.
         """
@@ -79,19 +81,19 @@ class Supervisor:
                 )
             except OSError as error:
                 raise NotCarriedOutError(f"{name} could not be started: {argv[0]}: {error.strerror}") from error
-        process = Process(name, role, popen, log, stop_signal, ready, orderly)
+        process = Process(name, role, popen, log, stop_signal, ready, orderly_exit_codes)
         self._all.append(process)
         if document is not None:
             _write_document(popen, document)
         return process
 
     def run_to_end(
-        self, name: str, argv: Sequence[str], *, document: Mapping[str, object], log: Path, deadline_s: float
+        self, name: str, argv: Sequence[str], *, document: Mapping[str, object], log: Path, within_s: float
     ) -> int | None:
-        """Start a process that ends by itself and wait for it; returns its exit code."""
+        """Start a longrunner that ends by itself and wait for it; returns its exit code. After ``within_s`` it is killed."""
         process = self.start(name, "longrunner", argv, log=log, document=document)
         process.intended = "stopped"
-        process.wait_end(deadline_s)
+        process.wait_end(within_s)
         return process.exit_code
 
     def of_role(self, role: str) -> list[Process]:
@@ -99,7 +101,7 @@ class Supervisor:
         return [process for process in self._all if process.role == role]
 
     def exposed(self) -> dict[str, int]:
-        """Return the ports on which those that run answer Prometheus, by name."""
+        """Return the ports on which the running processes answer Prometheus, by name of the process."""
         return {
             process.name: process.metrics_port
             for process in self._all
@@ -107,18 +109,16 @@ class Supervisor:
         }
 
     def stop(self, processes: Iterable[Process], grace_s: float) -> None:
-        """Ask all of ``processes`` to stop at the same time and wait for each; those that take longer than
-        ``grace_s`` are killed.
-        """
+        """Ask all of ``processes`` to stop at the same time and wait for each; kill those that take longer than ``grace_s``."""
         running = [process for process in processes if process.poll() is None]
         for process in running:
             process.ask_to_stop()
-        until_s = time.monotonic() + grace_s
+        deadline_s = time.monotonic() + grace_s
         for process in running:
-            process.wait_end(max(0.0, until_s - time.monotonic()))
+            process.wait_end(max(0.0, deadline_s - time.monotonic()))
 
     def stop_all(self, grace_s: float = 10.0) -> None:
-        """Stop everything, the last started first, so that clients go before their servers; done again, it does nothing."""
+        """Stop everything, the last started role first, so that clients stop before their servers. A second call does nothing."""
         by_role: dict[str, list[Process]] = {}
         for process in reversed(self._all):
             by_role.setdefault(process.role, []).append(process)
@@ -126,16 +126,16 @@ class Supervisor:
             self.stop(processes, grace_s)
 
     def exited_unexpectedly(self) -> list[Process]:
-        """Return the processes that ended although they were meant to run, or otherwise than asked."""
+        """Return the processes that ended although they were meant to run, or not as they were asked to."""
         return [process for process in self._all if process.exited_unexpectedly()]
 
     def records(self) -> list[ProcessRecord]:
-        """Return all of them for ``run.json``."""
+        """Return the records of all processes for ``run.json``."""
         return [process.record() for process in self._all]
 
 
 def unprivileged_user() -> str | None:
-    """Return whom servers that refuse root run as: ``postgres`` or else ``nobody``; none if the bench itself is not root."""
+    """Return the user that runs servers that refuse root: ``postgres`` or else ``nobody``; none if the bench is not root."""
     if os.geteuid() != 0:
         return None
     try:
@@ -152,7 +152,7 @@ def _as_user(user: str | None) -> dict[str, Any]:
 
 
 def die_with_parent(death_signal: signal.Signals) -> Callable[[], None]:
-    """Return what a new process calls first, so that the kernel sends it ``death_signal`` when the thread that started it ends."""
+    """Return a function for a new process to call first: the kernel then sends it ``death_signal`` when its parent thread ends."""
     parent = os.getpid()
 
     def set_death_signal() -> None:
@@ -169,5 +169,5 @@ def _write_document(popen: subprocess.Popen[bytes], document: Mapping[str, objec
         with popen.stdin as stdin:
             stdin.write(json.dumps(document).encode())
     except BrokenPipeError:
-        # It ended before it read; whoever waits for it to be ready says why.
+        # It ended before it read the document; `Process.wait_ready` reports why.
         return

@@ -254,11 +254,11 @@ class Load:
             "events": str(self._log_of(name)),
         }
         command: Sequence[str] = [sys.executable, "-m", f"{role}s"]
-        orderly: tuple[int, ...] = (0,)
+        orderly_exit_codes: tuple[int, ...] = (0,)
         if _USERS in document:
             self._folder.locust.mkdir(exist_ok=True)
             common["result"] = str(self._folder.locust / f"{name}.json")
-            command, orderly = LOCUST, (0, LOCUST_FAILS)
+            command, orderly_exit_codes = LOCUST, (0, LOCUST_FAILS)
         return self._processes.start(
             name,
             role,
@@ -266,5 +266,5 @@ class Load:
             document={**common, **document},
             log=self._folder.logs / f"{name}.log",
             ready=True,
-            orderly=orderly,
+            orderly_exit_codes=orderly_exit_codes,
         )

@@ -299,10 +299,10 @@ class Run:
 
     def _stop_load(self) -> None:
         for role in ("longrunner", "producer"):
-            self._external_processes.end(role, _STOP_S)
+            self._external_processes.stop(role, _STOP_S)
         self.injections.end_all()
         self.load.stop()
-        self._external_processes.end("worker", _STOP_S)
+        self._external_processes.stop("worker", _STOP_S)
         self.record.write()
         self._check_processes()
 

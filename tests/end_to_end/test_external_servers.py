@@ -1,4 +1,4 @@
-"""Runs on servers that the bench did not start: it moves into an empty database, and leaves everything as it was."""
+"""Runs on servers that the bench did not start: it uses an empty database, and leaves everything as it was."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_database_that_is_not_empty_is_not_moved_into(bench: Bench, servers: S
             )
             _, err = process.communicate(timeout=120)
             assert process.returncode == 3
-            assert "is not empty: it has table public.precious. The bench moves into an empty database only" in err
+            assert "is not empty: it has table public.precious. The bench uses an empty database only" in err
             assert connection.execute("SELECT one FROM precious").fetchall() == [(1,)]
             assert connection.execute("SHOW autovacuum_naptime").fetchall() == [("1min",)]
         finally:
@@ -119,5 +119,5 @@ def test_a_wrong_password_is_told(bench: Bench, servers: StartedCluster) -> None
     process = bench.start("run", "longtx", *short(), *joining(servers), environment={"STALLBENCH_PASSWORD": "wrong"})
     _, err = process.communicate(timeout=120)
     assert process.returncode == 3
-    assert "does not let the bench in: " in err
+    assert "refuses the connection: " in err
     assert "Traceback" not in err

@@ -39,7 +39,7 @@ def test_a_port_in_use(bench: Bench) -> None:
 def test_a_server_that_dies_while_starting(bench: Bench, setting: str, told: str) -> None:
     ended = bench.run("run", "longtx", *short(setting))
     assert ended.returncode == 3
-    assert "server primary ended with code" in ended.stderr
+    assert "server primary ended with exit code" in ended.stderr
     assert told in ended.stderr
     assert "Traceback" not in ended.stderr
     assert_nothing_is_left(bench, bench.record()["bench"]["pid"])

@@ -1,4 +1,4 @@
-"""What the bench owes to joined servers: kept in a file that only its user may read, until it is paid."""
+"""Changes on external servers are recorded in a file that only the bench's user may read, until they are undone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stallbench.records.endpoint import Endpoint
 NOBODY_LISTENS = Endpoint(engine="postgres", host="127.0.0.1", port=1, database="queues", user="me", password=SecretStr("secret"))
 
 
-def test_without_debts_there_is_no_file(tmp_path: Path) -> None:
+def test_without_an_entry_there_is_no_file(tmp_path: Path) -> None:
     assert CleanupJournal(tmp_path).clean_up() == []
     assert not list(tmp_path.iterdir())
 
@@ -28,21 +28,21 @@ def test_the_file_is_for_the_bench_alone_and_can_be_used(tmp_path: Path) -> None
     assert json.loads(file.read_text())["settings"][0]["endpoint"]["password"] == "secret"
 
 
-def test_what_cannot_be_paid_is_told_and_kept(tmp_path: Path) -> None:
+def test_what_cannot_be_undone_is_described_and_kept(tmp_path: Path) -> None:
     journal = CleanupJournal(tmp_path)
     journal.record_setting("primary", NOBODY_LISTENS, "autovacuum_naptime", "1min")
     journal.record_database("primary", NOBODY_LISTENS)
     journal.record_toxiproxy("127.0.0.1", 1)
     journal.record_cleared_proxy("primary")
-    told = journal.clean_up()
-    assert len(told) == 3
-    assert told[1].startswith("the queue's tables are still in database queues on primary: ")
-    assert told[2].startswith("primary still has autovacuum_naptime as the scenario set it; it was '1min': ")
-    assert not any("secret" in sentence for sentence in told)
+    remaining = journal.clean_up()
+    assert len(remaining) == 3
+    assert remaining[1].startswith("the queue's tables are still in database queues on primary: ")
+    assert remaining[2].startswith("primary still has autovacuum_naptime as the scenario set it; it was '1min': ")
+    assert not any("secret" in sentence for sentence in remaining)
     assert (tmp_path / CLEANUP_JOURNAL).exists()
 
 
-def test_a_pipelines_folder_whose_process_is_gone_is_removed(tmp_path: Path) -> None:
+def test_the_folder_of_a_pipeline_whose_process_has_ended_is_removed(tmp_path: Path) -> None:
     make = "import os, tempfile; print(tempfile.mkdtemp(prefix=f'stallbench-spark-{os.getpid()}-'))"
     ended = subprocess.run([sys.executable, "-c", make], capture_output=True, text=True, check=True)
     left = Path(ended.stdout.strip())

@@ -66,7 +66,7 @@ def test_without_an_address_nothing_is_joined() -> None:
 @pytest.mark.parametrize(
     ("addresses", "options", "message"),
     [
-        ([PRIMARY.replace("me@", "me:secret@")], {}, "holds a password, which the process list would show; leave it out and set"),
+        ([PRIMARY.replace("me@", "me:secret@")], {}, "contains a password, which the process list would show; remove it and set"),
         ([PRIMARY], {"database": None}, "names database 'queues', and --database is not given; repeat the name there"),
         ([PRIMARY], {"database": "queue"}, "names database 'queues', and --database says 'queue'"),
         (["primary=mysql://me@db.test/queues"], {}, "--dsn primary: is MySQL; the scenario runs on PostgreSQL"),
@@ -77,12 +77,16 @@ def test_without_an_address_nothing_is_joined() -> None:
             {},
             "--dsn primary: cannot be read as an address: Port could not be cast",
         ),
-        (["standby=postgresql://me@db.test/queues"], {}, "no server is called so; expected one of primary, replica-1, replica-2"),
+        (
+            ["standby=postgresql://me@db.test/queues"],
+            {},
+            "there is no server of that name; expected one of primary, replica-1, replica-2",
+        ),
         ([PRIMARY, PRIMARY], {}, "--dsn primary: given twice"),
         ([PRIMARY], {"wanted": Database(replicas=1)}, "--dsn replica-1=.. is missing: the scenario needs primary, replica-1"),
         ([PRIMARY], {"toxiproxy": "proxy.test:8474"}, "expected http://HOST:PORT, the address of its API"),
-        ([], {}, "--database goes with --dsn"),
-        ([], {"database": None, "toxiproxy": "http://proxy.test"}, "--toxiproxy goes with --dsn"),
+        ([], {}, "--database needs --dsn"),
+        ([], {"database": None, "toxiproxy": "http://proxy.test"}, "--toxiproxy needs --dsn"),
     ],
 )
 def test_what_cannot_be_meant_is_told_in_one_line(

@@ -17,7 +17,7 @@ from stallbench.scenario.locust_bounds import LocustBounds, bounds_of
 from tests.unit.scenario_text import SMALL, find_lines
 
 HERE = {"dsn": "postgresql://me@127.0.0.1/queues", "database": "queues"}
-NO_QUEUE = "expected one of --join DIR (a run that invites), --scenario NAME with --dsn and --database (its queue, without a run)"
+NO_QUEUE = "expected one of --join DIR (a run that accepts external processes), --scenario NAME with --dsn and --database (its queue, without a run)"
 
 
 def options(**given: object) -> argparse.Namespace:
@@ -44,7 +44,7 @@ def options(**given: object) -> argparse.Namespace:
         ),
         (
             {"scenario": "baseline", **HERE, "database": "other"},
-            "--dsn primary: names database 'queues', and --database says 'other'; repeat the name there, for the bench writes into it",
+            "--dsn primary: names database 'queues', and --database says 'other'; repeat the name there, because the bench writes into that database",
         ),
     ],
 )
