@@ -16,6 +16,7 @@ class EngineTraits:
     title: str
     """How it writes its name."""
     has_replicas: bool = False
+    counts_deadlocks: bool = False
     has_settings: bool = True
     connection_limit: tuple[str, int] | None = None
     """The setting that limits connections, and its default; none if there is no limit that a run would reach."""
@@ -48,6 +49,7 @@ ENGINES: Mapping[Engine, EngineTraits] = {
     "postgres": EngineTraits(
         title="PostgreSQL",
         has_replicas=True,
+        counts_deadlocks=True,
         connection_limit=("max_connections", 100),
         own_settings={
             "port": "database.port",
@@ -72,9 +74,15 @@ ENGINES: Mapping[Engine, EngineTraits] = {
         },
     ),
     "mariadb": EngineTraits(
-        title="MariaDB", has_replicas=True, connection_limit=("max_connections", 151), own_settings=_OF_MYSQL
+        title="MariaDB",
+        has_replicas=True,
+        counts_deadlocks=True,
+        connection_limit=("max_connections", 151),
+        own_settings=_OF_MYSQL,
     ),
-    "mysql": EngineTraits(title="MySQL", has_replicas=True, connection_limit=("max_connections", 151), own_settings=_OF_MYSQL),
+    "mysql": EngineTraits(
+        title="MySQL", has_replicas=True, counts_deadlocks=True, connection_limit=("max_connections", 151), own_settings=_OF_MYSQL
+    ),
     "sqlite": EngineTraits(title="SQLite", has_settings=False),
     "redis": EngineTraits(
         title="Redis",

@@ -73,6 +73,7 @@ class RecordFile:
     """Below the run's folder: ``events/worker-3.csv``."""
     lines: int
     torn_lines: int
+    last_line_torn: bool
     first_ns: int | None
     """Time of its first record; none for the final snapshot."""
     last_ns: int | None
@@ -152,6 +153,7 @@ def _add_up(blocks: list[Block]) -> RecordFile:
         name=last.file,
         lines=sum(block.lines for block in blocks),
         torn_lines=sum(block.torn_lines for block in blocks) + (unfinished and last.last_line_whole),
+        last_line_torn=unfinished or not last.last_line_whole,
         first_ns=min((block.first_ns for block in blocks if block.first_ns is not None), default=None),
         last_ns=max((block.last_ns for block in blocks if block.last_ns is not None), default=None),
         stated_jobs=last.stated_jobs,

@@ -88,8 +88,11 @@ def read_records(spark: SparkSession, folder: str) -> Records:
 
 
 def make_torn(spark: SparkSession, records: Records) -> DataFrame:
-    """Return a row for each record file that has lines: how many, and how many of them are torn."""
-    rows = [{"file": file.name, "lines": file.lines, "torn_lines": file.torn_lines} for file in records.files]
+    """Return a row for each record file that has lines: how many, how many of them are torn, and whether the last one is."""
+    rows = [
+        {"file": file.name, "lines": file.lines, "torn_lines": file.torn_lines, "last_line_torn": file.last_line_torn}
+        for file in records.files
+    ]
     return make_rows(spark, rows, TABLES["torn"])
 
 

@@ -59,7 +59,7 @@ TABLES = {
         "lost long, duplicated long, re_executed long, errors long"
     ),
     "errors": "phase string, process string, event string, kind string, operation string, count long",
-    "torn": "file string, lines long, torn_lines long",
+    "torn": "file string, lines long, torn_lines long, last_line_torn boolean",
 }
 """Every table, and its columns with their types as Spark writes them; their meanings are in docs/run-folder.md."""
 

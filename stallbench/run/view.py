@@ -89,11 +89,11 @@ def _figure(value: float | None, form: str) -> str:
     return "?" if value is None else form.format(value)
 
 
-_COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow"}
+_COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright_black"}
 
 
 def print_verdict(verdict: Verdict, report: str) -> None:
-    """Print every finding, then the verdict, its reason, who was to blame, and where the report is."""
+    """Print every finding, then the verdict, its reason, the attribution, and where the report is."""
     console = Console(highlight=False, soft_wrap=True)
     console.print()
     for finding in verdict.findings:

@@ -1,4 +1,4 @@
-"""Tables and expectations become a verdict: every check runs, each in a file of its own, and what cannot be decided never passes.
+"""From a run's tables to its verdict: every check runs, each is a file of its own, and what cannot be decided never passes.
 
 A check is added by adding a file here with a subclass of `Check`.
 """
@@ -22,17 +22,17 @@ __all__ = ["Check", "Finding", "RunTables", "Verdict", "find_checks", "judge"]
 def find_checks() -> dict[str, type[Check]]:
     """Return every check in this folder by its name, in the order in which the report shows them."""
     found = discover(sys.modules[__name__], Check, "stallbench.checks")
-    return {each.name: each for each in sorted(found, key=lambda each: (each.place, each.name))}
+    return {each.name: each for each in sorted(found, key=lambda each: (each.position, each.name))}
 
 
 def judge(tables: RunTables) -> Verdict:
-    """Run every check, say who held the horizon, and write ``verdict.json`` into the run's folder."""
+    """Run every check and the attribution, and write ``verdict.json`` into the run's folder."""
     findings: list[Finding] = []
     for check in find_checks().values():
         try:
             findings += check().judge(tables)
-        except Exception as error:  # noqa: BLE001 - a check that breaks is a verdict, unknown, and must not stop the others
-            findings.append(Finding.unknown(check.name, f"the check broke: {type(error).__name__}: {error}"))
+        except Exception as error:  # noqa: BLE001 - an exception makes this check unknown, and the others still run
+            findings.append(check().unknown(check.name, f"the check raised {type(error).__name__}: {error}"))
     verdict = decide(tables.record, findings, attribute(tables))
     replace_file(tables.folder / "verdict.json", json.dumps(verdict.as_json(), indent=1))
     return verdict

@@ -1,30 +1,33 @@
-"""Did a session keep advisory locks that it had no more use for?"""
+"""Did a session keep advisory locks that it no longer needed?"""
 
 from __future__ import annotations
 
 from stallbench.verdicts.check import Check, Finding, RunTables
 
+_SUBJECT = "advisory locks are released"
+
 
 class AdvisoryLocks(Check):
-    """A queue says how many its session holds at once; one that holds more has leaked them, and will until the server's lock table is full."""
+    """Fails if a session held more advisory locks than the queue declares that it needs: such a leak fills the server's lock table."""
 
     name = "advisory locks"
-    place = 4
+    position = 6
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return one finding, if the queue takes advisory locks and they were counted."""
-        at_once = run.record["queue"].get("advisory_locks", 0)
+        """Return one finding; unknown without samples, info for a queue that takes no advisory locks."""
+        needed = run.record["queue"].get("advisory_locks", 0)
+        if not needed:
+            return [self.not_applicable(_SUBJECT, "the queue takes no advisory locks")]
         most = run.metric("advisory_locks", "max", None)
-        if not at_once or most is None:
-            return []
+        if most is None:
+            return [self.unknown(_SUBJECT, "the queue takes advisory locks, but there are no samples of them")]
         found = f"one session held up to {int(most):,} advisory locks"
         return [
-            Finding(
-                check=self.name,
-                subject="advisory locks are given back",
-                result="fail" if most > at_once else "pass",
-                reason=f"{found}; the queue needs {at_once} at once",
-                expected=f"at most {at_once} a session",
+            self.finding(
+                "fail" if most > needed else "pass",
+                _SUBJECT,
+                f"{found}; the queue needs {needed} at once",
+                expected=f"at most {needed} per session",
                 found=found,
             )
         ]

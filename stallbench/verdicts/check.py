@@ -1,4 +1,4 @@
-"""What a check is given, and what it finds."""
+"""What a check reads, and what it finds."""
 
 from __future__ import annotations
 
@@ -6,16 +6,30 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
 from stallbench.measures import WHOLE_RUN
 from stallbench.pipeline.tables import read_table
 
-Result = Literal["pass", "fail", "unknown"]
+Result = Literal["pass", "fail", "unknown", "info"]
+"""``unknown``: the data to decide are missing. ``info``: the check does not apply to this run; it neither passes nor fails."""
+
+
+class Severity(IntEnum):
+    """What a finding that does not pass means for the user. The verdict's reason begins with the lowest number."""
+
+    JOBS_LOST = 0
+    JOBS_REPEATED = 1
+    JOBS_LEFT_BEHIND = 2
+    RUN_INCOMPLETE = 3
+    """The run itself did not come to its end: what follows may be a consequence of that."""
+    PROPERTY = 4
+    EXPECTATION = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,24 +38,21 @@ class Finding:
 
     check: str
     subject: str
-    """What in particular: an expectation, a property, a longrunner."""
+    """What in particular: an expectation, a property, an injection."""
     result: Result
     reason: str
     """One sentence with the figures in it."""
+    severity: Severity = Severity.PROPERTY
     expected: str = ""
     found: str = ""
+    """The figures alone, where the reason says more than they do."""
     because: str = ""
     """What the expectation shows, in the scenario's words."""
     examples: tuple[str, ...] = ()
 
-    @classmethod
-    def unknown(cls, check: str, reason: str, subject: str = "") -> Self:
-        """Make a finding that something could not be decided, and why."""
-        return cls(check=check, subject=subject or check, result="unknown", reason=reason)
-
     def as_json(self) -> dict[str, Any]:
         """Return it for ``verdict.json``."""
-        return asdict(self)
+        return {**asdict(self), "severity": self.severity.name.lower()}
 
 
 class RunTables:
@@ -86,9 +97,43 @@ class Check(ABC):
     """One property of a run."""
 
     name: ClassVar[str]
-    place: ClassVar[int]
-    """Where the report shows it; smaller is further up."""
+    position: ClassVar[int]
+    """Where the report shows its findings; the smallest is at the top."""
+    severity: ClassVar[Severity] = Severity.PROPERTY
 
     @abstractmethod
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return what was found. What it raises makes it unknown."""
+        """Return what was found, at least one finding. An exception makes the check unknown."""
+
+    def finding(
+        self,
+        result: Result,
+        subject: str,
+        reason: str,
+        *,
+        severity: Severity | None = None,
+        expected: str = "",
+        found: str = "",
+        because: str = "",
+        examples: tuple[str, ...] = (),
+    ) -> Finding:
+        """Return a finding of this check, with the check's severity unless another is given."""
+        return Finding(
+            check=self.name,
+            subject=subject,
+            result=result,
+            reason=reason,
+            severity=self.severity if severity is None else severity,
+            expected=expected,
+            found=found,
+            because=because,
+            examples=examples,
+        )
+
+    def unknown(self, subject: str, reason: str) -> Finding:
+        """Return that ``subject`` could not be decided, and which data are missing."""
+        return self.finding("unknown", subject, reason)
+
+    def not_applicable(self, subject: str, reason: str) -> Finding:
+        """Return that the check does not apply to this run, and why."""
+        return self.finding("info", subject, reason)

@@ -1,4 +1,4 @@
-"""Do the clocks of hosts that took part from outside agree with the bench's?"""
+"""Do the clocks of the hosts of external processes agree with the bench's?"""
 
 from __future__ import annotations
 
@@ -6,56 +6,50 @@ from collections.abc import Mapping
 from typing import Any
 
 from stallbench.processes.clock_offset import ClockOffset
-from stallbench.verdicts.check import Check, Finding, Result, RunTables
+from stallbench.verdicts.check import Check, Finding, RunTables
 
+_SUBJECT = "clocks agree"
 _TOLERATED_NS = 5_000_000
-"""As much as a claim may take on a slow network: what is measured across hosts has figures of that size."""
+"""As long as a claim may take on a slow network: figures that compare times of two hosts are of that size."""
 
 
 class Clocks(Check):
-    """Times of one job that two hosts have written are compared in latency and order: their clocks must agree."""
+    """Latency and order compare times that different hosts recorded for one job, so their clocks must agree."""
 
     name = "clocks"
-    place = 6
+    position = 8
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return one finding, none if nobody took part from outside; a clock that nobody could hold against another is unknown."""
-        external_processes = [
-            process for process in run.record["processes"] if process.get("external") and _has_written(run, process)
-        ]
-        if not external_processes:
-            return []
+        """Return one finding; unknown if a clock could not be compared, info if no external process recorded times."""
+        external = [process for process in run.record["processes"] if process.get("external") and _has_recorded(run, process)]
+        if not external:
+            return [self.not_applicable(_SUBJECT, "no external process recorded times")]
         ahead_ms, unknown, wrong = [], [], []
-        for process in external_processes:
+        for process in external:
             here, there = process.get("bench_clock"), process.get("clock")
             if not here or not there:
                 unknown.append(process["name"])
                 continue
-            ahead_ns, error_ns = describe_ahead(ClockOffset.model_validate(there), ClockOffset.model_validate(here))
+            ahead_ns, error_ns = measure_ahead(ClockOffset.model_validate(there), ClockOffset.model_validate(here))
             ahead_ms.append(abs(ahead_ns) / 1e6)
             if abs(ahead_ns) - error_ns > _TOLERATED_NS:
-                way = "ahead of" if ahead_ns > 0 else "behind"
-                wrong.append(f"{process['name']} on {process['host']}: {abs(ahead_ns) / 1e6:,.1f} ms {way} the bench's")
+                direction = "ahead of" if ahead_ns > 0 else "behind"
+                wrong.append(f"{process['name']} on {process['host']}: {abs(ahead_ns) / 1e6:,.1f} ms {direction} the bench's")
         if wrong:
-            reason = (
-                f"clocks differ, and latencies and order across hosts with them: {', '.join(wrong)}; set them by one time server"
-            )
-        elif unknown:
-            reason = f"clocks could not be held against the primary's: {', '.join(unknown)}"
-        else:
-            reason = (
-                f"clocks of {len(external_processes)} processes from outside are within {max(ahead_ms):.1f} ms of the bench's"
-            )
-        result: Result = "fail" if wrong else "unknown" if unknown else "pass"
-        return [Finding(check=self.name, subject="clocks agree", result=result, reason=reason, found=reason)]
+            reason = f"clocks differ, so latency and order across hosts are wrong: {', '.join(wrong)}; synchronise the hosts with one NTP server"
+            return [self.finding("fail", _SUBJECT, reason)]
+        if unknown:
+            return [self.unknown(_SUBJECT, f"clocks could not be compared with the primary's: {', '.join(unknown)}")]
+        reason = f"the clocks of {len(external)} external processes are within {max(ahead_ms):.1f} ms of the bench's"
+        return [self.finding("pass", _SUBJECT, reason)]
 
 
-def _has_written(run: RunTables, process: Mapping[str, Any]) -> bool:
-    """Whether there are times of it at all: one that was killed as it came has none, and a longrunner has no log."""
+def _has_recorded(run: RunTables, process: Mapping[str, Any]) -> bool:
+    """Whether the process recorded times: one that was killed as it joined did not, and a longrunner has no log."""
     log = run.folder / "events" / f"{process['name']}.csv"
     return log.exists() and log.stat().st_size > 0
 
 
-def describe_ahead(there: ClockOffset, here: ClockOffset) -> tuple[int, int]:
-    """Return by how much the clock there is ahead of the one here, and how far off that may be, in ns."""
+def measure_ahead(there: ClockOffset, here: ClockOffset) -> tuple[int, int]:
+    """Return by how much the clock there is ahead of the one here, and the greatest possible error of that; both in ns."""
     return here.offset_ns - there.offset_ns, here.error_ns + there.error_ns

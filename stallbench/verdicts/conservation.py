@@ -2,67 +2,65 @@
 
 from __future__ import annotations
 
-from stallbench.verdicts.check import Check, Finding, RunTables
+from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 
-_NAMED = 5
-"""Ids that stand in the sentence itself; the finding has more of them beside it."""
+_SUBJECT = "every job is accounted for"
+_IDS_IN_REASON = 5
+_WRONG_STATES = {
+    "lost": "lost",
+    "held_after_completion": "still in the queue after the queue confirmed their completion",
+    "unexpected": "in the queue although no producer enqueued them",
+}
+_OTHER_STATES = {
+    "unknown": "of unknown state, because there is no whole final snapshot",
+    "completed": "completed",
+    "completed_unrecorded": "completed by a process that died before it recorded it",
+    "queued": "still queued",
+    "claimed": "still claimed",
+    "enqueue_unrecorded": "enqueued by a process that died, or got an error, before it recorded it",
+}
 
 
 class Conservation(Check):
-    """No job is lost, none stays after its completion, none appears that nobody enqueued, and of each it is known what became of it.
+    """Fails if a job is lost, stays in the queue after its completion, or was never enqueued. Unknown if a job's state is.
 
-    If the scenario says by an expectation on ``lost`` how many may be lost, losses are told and not failed here.
+    If the scenario has an expectation on ``lost``, that expectation judges the losses, and this check only reports them.
     """
 
     name = "conservation"
-    place = 1
+    position = 1
+    severity = Severity.JOBS_LOST
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding."""
         if run["conservation"].empty:
-            return [Finding.unknown(self.name, "no job was recorded, so none can be accounted for")]
-        count = run.state_count
-        told = [
-            (count("completed"), "completed"),
-            (count("completed_unrecorded"), "completed by a process that died before it could record it"),
-            (count("queued"), "still queued"),
-            (count("claimed"), "still claimed"),
-            (count("lost"), f"LOST ({_name(run.state_examples('lost'), count('lost'))})"),
-            (count("held_after_completion"), "STILL IN THE QUEUE after their completion was confirmed"),
-            (count("unexpected"), "never enqueued on record"),
-            (count("enqueue_unrecorded"), "enqueued by a process that died, or whose call raised, before it could record it"),
-            (count("unknown"), "of which nobody looked what became"),
-        ]
-        refused = count("refused")
-        left_over = f" and {count('left_over'):,} left over from before" if count("left_over") else ""
-        turned_away = f"; {refused:,} more refused by a full queue" if refused else ""
-        found = ", ".join(f"{jobs:,} {what}" for jobs, what in told if jobs) + turned_away
-        # How many may be lost the scenario may say itself; then that expectation is the judge, and the ids are told all the same.
-        is_judged = any(one["metric"].partition(".")[0] == "lost" for one in run.record["scenario"]["expect"])
-        bad = [
-            state
-            for state in ("lost", "held_after_completion", "unexpected")
-            if count(state) and not (state == "lost" and is_judged)
-        ]
-        unknown = not bad and count("unknown")
+            return [self.unknown(_SUBJECT, "no job was recorded, so none can be accounted for")]
+        loss_is_expected = any(one["metric"].partition(".")[0] == "lost" for one in run.record["scenario"]["expect"])
+        wrong = [state for state in _WRONG_STATES if run.state_count(state)]
+        failing = [state for state in wrong if not (state == "lost" and loss_is_expected)]
+        tolerated = "lost as an expectation allows, " if loss_is_expected else "0 lost, "
         return [
-            Finding(
-                check=self.name,
-                subject="every job is accounted for",
-                result="fail" if bad else "unknown" if unknown else "pass",
-                reason=f"of {count('enqueued'):,} jobs enqueued{left_over}: {found}",
-                expected="0 held after completion, 0 unexpected, 0 unknown; an expectation says how many lost"
-                if is_judged
-                else "0 lost, 0 held after completion, 0 unexpected, 0 unknown",
-                found=found,
-                examples=tuple(
-                    job
-                    for state in ("lost", "held_after_completion", "unexpected", "unknown")
-                    for job in run.state_examples(state)
-                ),
+            self.finding(
+                "fail" if failing else "unknown" if run.state_count("unknown") else "pass",
+                _SUBJECT,
+                _describe(run, wrong),
+                expected=f"{tolerated}0 in the queue after completion, 0 unexpected, 0 unknown",
+                examples=tuple(job for state in (*wrong, "unknown") for job in run.state_examples(state)),
             )
         ]
 
 
-def _name(jobs: tuple[str, ...], count: int) -> str:
-    return ", ".join([f"id {job}" for job in jobs[:_NAMED]] + (["..."] if count > _NAMED else []))
+def _describe(run: RunTables, wrong: list[str]) -> str:
+    """Return the sentence of the finding: what is wrong first, then where all the other jobs are."""
+    count = run.state_count
+    of_all = f"{count('enqueued'):,} jobs enqueued" + (f" and {count('left_over'):,} left over" if count("left_over") else "")
+    parts = [
+        f"{count(state):,} {_WRONG_STATES[state]} ({_format_ids(run.state_examples(state), count(state))})" for state in wrong
+    ]
+    parts += [f"{count(state):,} {words}" for state, words in _OTHER_STATES.items() if count(state)]
+    refused = f"; {count('refused'):,} more were refused by a full queue" if count("refused") else ""
+    return f"of {of_all}: {', '.join(parts)}{refused}"
+
+
+def _format_ids(jobs: tuple[str, ...], count: int) -> str:
+    return ", ".join([f"id {job}" for job in jobs[:_IDS_IN_REASON]] + (["..."] if count > _IDS_IN_REASON else []))

@@ -1,45 +1,40 @@
-"""Was a job executed again, and was the queue allowed to?"""
+"""Was a job re-executed, and does the queue's promise allow it?"""
 
 from __future__ import annotations
 
-from stallbench.verdicts.check import Check, Finding, RunTables
+from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 
 _EXAMPLES = 20
 
 
 class Duplicates(Check):
-    """Holds further executions against the queue's promise: at-least-once may repeat only what failed, expired,
-    raised or died.
+    """Compares re-executions with the queue's promise: at-least-once allows one only after an attempt that failed, expired, ended in an
+    error, or whose worker died.
 
-    Second completions are left to an expectation on ``duplicates.count`` of the whole run, if the scenario has one.
+    If the scenario has an expectation on ``duplicates.count`` of the whole run, that expectation judges second completions.
     """
 
     name = "duplicates"
-    place = 2
+    position = 2
+    severity = Severity.JOBS_REPEATED
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding."""
-        again = run["duplicates"]
-        promise = run.record["queue"]["promise"]
-        is_wrong = ~again["excused"].astype(bool)
+        repeated = run["duplicates"]
+        is_unexplained = ~repeated["excused"].astype(bool)
         if any(one["metric"] == "duplicates.count" and not one["phase"] for one in run.record["scenario"]["expect"]):
-            is_wrong &= again["completions"] < 2  # those others are what that expectation counts
-        wrong = again[is_wrong]
-        executions = int((again["executions"] - 1).clip(lower=0).sum())
-        found = (
-            f"{len(again):,} jobs were executed more than once ({executions:,} further executions), "
-            f"{len(wrong):,} of them without a reason"
-            if len(again)
-            else "no job was executed more than once"
-        )
+            is_unexplained &= repeated["completions"] < 2
+        unexplained = repeated[is_unexplained]
+        re_executions = int((repeated["executions"] - 1).clip(lower=0).sum())
         return [
-            Finding(
-                check=self.name,
-                subject=f"executions keep the promise {promise}",
-                result="fail" if len(wrong) else "pass",
-                reason=found,
+            self.finding(
+                "fail" if len(unexplained) else "pass",
+                f"executions keep the promise {run.record['queue']['promise']}",
+                f"{len(repeated):,} jobs were executed more than once ({re_executions:,} re-executions), "
+                f"{len(unexplained):,} of them without a reason that the promise allows"
+                if len(repeated)
+                else "no job was executed more than once",
                 expected="0 without a reason",
-                found=found,
-                examples=tuple(f"{row['job_id']} ({row['processes']})" for row in wrong.head(_EXAMPLES).to_dict("records")),
+                examples=tuple(f"{row['job_id']} ({row['processes']})" for row in unexplained.head(_EXAMPLES).to_dict("records")),
             )
         ]

@@ -1,4 +1,4 @@
-"""Did calls raise, and was there a reason to?"""
+"""Did operations end in errors that nothing explains?"""
 
 from __future__ import annotations
 
@@ -8,60 +8,81 @@ from typing import Any
 
 import pandas as pd
 
+from stallbench.engines.error_kinds import ErrorKind, find_error_kind
+from stallbench.faults import find_faults
 from stallbench.injection.record import read_injections
 from stallbench.verdicts.check import Check, Finding, RunTables
 
+_SUBJECT = "errors are explained"
 _JUDGED_BY = ("errors", "retried", "deadlocks", "deadlocks_in_claim", "deadlocks_in_complete", "deadlocks_in_enqueue")
-"""Measures by which a scenario says itself how many errors there are to be."""
-
-_ENDS = {"error": "", "retried": ", tried again"}
+"""Measures by which an expectation itself judges how many errors a phase has."""
+_MOST_NAMED = 4
 
 
 class Errors(Check):
-    """Fails on errors of a phase in which no fault was injected and of which no expectation says how many there may be.
+    """Fails on errors that neither a fault nor an expectation explains.
 
-    In a phase with a fault, and the one after it, errors are the fault's effect, and are told. What a queue tried again by itself is told, too.
+    A fault explains the kinds of errors that its class declares (`Fault.explains_errors`), in its own phase and in the one after it: what it
+    breaks may show only when it is over. An expectation on the number of errors in a phase judges all errors of that phase. Errors that the
+    queue itself retried are reported and never fail.
     """
 
     name = "errors"
-    place = 4
+    position = 5
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding."""
         errors = run["errors"]
         if errors.empty:
-            return [Finding(check=self.name, subject="errors by kind", result="pass", reason="no call raised", found="none")]
-        expectations = run.record["scenario"]["expect"]
-        faulty = _phases_with_faults(run.record)
-        judged = {one["phase"] for one in expectations if one["metric"].partition(".")[0] in _JUDGED_BY}
-        raised = errors[errors["event"] == "error"]
-        # What goes on when the last phase ends still ends in errors, after it.
-        is_explained = raised["phase"].isin(faulty | judged) | (raised["phase"].isna() & bool(faulty | judged))
-        unexplained = raised[~is_explained] if None not in judged else raised.head(0)
-        found = ", ".join(_describe_kinds(errors))
+            return [self.finding("pass", _SUBJECT, "no operation ended in an error")]
+        explained = _list_explained_kinds(run.record)
+        judged = {one["phase"] for one in run.record["scenario"]["expect"] if one["metric"].partition(".")[0] in _JUDGED_BY}
+        rows = errors[errors["event"] == "error"].to_dict("records")
+        unexplained = pd.DataFrame([row for row in rows if not _is_explained(row, explained, judged)], columns=errors.columns)
+        reason = f"errors: {', '.join(_describe_kinds(errors))}"
+        if len(unexplained):
+            named = _describe_kinds(unexplained)
+            more = f" and {len(named) - _MOST_NAMED} more kinds" if len(named) > _MOST_NAMED else ""
+            reason = f"no fault explains {', '.join(named[:_MOST_NAMED])}{more}; all {reason}"
         return [
-            Finding(
-                check=self.name,
-                subject="errors by kind",
-                result="fail" if len(unexplained) else "pass",
-                reason=f"calls raised: {found}",
-                expected="none outside of faults, unless an expectation says how many",
-                found=found,
+            self.finding(
+                "fail" if len(unexplained) else "pass",
+                _SUBJECT,
+                reason,
+                expected="none but those that a fault or an expectation explains",
             )
         ]
 
 
-def _phases_with_faults(record: Mapping[str, Any]) -> set[str]:
-    """Return the phases in which a fault was injected, and the one after each: what a fault breaks may be found out when it is over."""
+def _list_explained_kinds(record: Mapping[str, Any]) -> dict[str, frozenset[ErrorKind]]:
+    """Return by phase which kinds of errors the faults of that phase, and of the one before it, explain."""
+    kinds = find_faults()
     names = [phase["name"] for phase in record["phases"]]
-    struck = {fault.phase for fault in read_injections(record, "fault") if fault.phase}
-    return struck | {after for before, after in pairwise(names) if before in struck}
+    explained: dict[str, frozenset[ErrorKind]] = dict.fromkeys(names, frozenset())
+    for fault in read_injections(record, "fault"):
+        explains = kinds[fault.kind].explains_errors if fault.kind in kinds else frozenset()
+        following = {after for before, after in pairwise(names) if before == fault.phase}
+        for name in {fault.phase, *following} if fault.phase else names:
+            explained[name] = explained.get(name, frozenset()) | explains
+    return explained
+
+
+def _is_explained(row: Mapping[Any, Any], explained: Mapping[str, frozenset[ErrorKind]], judged: set[str | None]) -> bool:
+    """Whether a row of the table ``errors`` is explained. One after the last phase is explained by any phase."""
+    kind = find_error_kind(row["kind"], row["operation"])
+    if pd.isna(row["phase"]):
+        return bool(judged) or any(kind in kinds for kinds in explained.values())
+    return None in judged or row["phase"] in judged or kind in explained.get(row["phase"], frozenset())
 
 
 def _describe_kinds(errors: pd.DataFrame) -> list[str]:
-    """Return a phrase for each kind, operation and outcome, the most frequent first."""
-    by_kind = errors.groupby(["kind", "operation", "event"])["count"].sum().sort_values(ascending=False).reset_index()
-    return [
-        f"{row['count']:,} x {row['kind']}" + (f" in {row['operation']}" if row["operation"] else "") + _ENDS[row["event"]]
-        for row in by_kind.to_dict("records")
-    ]
+    """Return a phrase for each code, operation and outcome, the most frequent first."""
+    by_code = errors.groupby(["kind", "operation", "event"])["count"].sum().sort_values(ascending=False).reset_index()
+    return [_describe_kind(row) for row in by_code.to_dict("records")]
+
+
+def _describe_kind(row: Mapping[Any, Any]) -> str:
+    kind = find_error_kind(row["kind"], row["operation"])
+    meaning = f" ({kind})" if kind else ""
+    operation = f" in {row['operation']}" if row["operation"] else ""
+    return f"{row['count']:,} x {row['kind']}{meaning}{operation}" + (", retried" if row["event"] == "retried" else "")

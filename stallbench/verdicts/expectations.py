@@ -1,56 +1,59 @@
-"""Is what the scenario says must be seen to be seen?"""
+"""Does each expectation of the scenario hold?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from stallbench.verdicts.check import Check, Finding, RunTables
+from stallbench.verdicts.check import Check, Finding, RunTables, Severity
+
+_SEVERITY_OF_EXCESS = {
+    "lost": Severity.JOBS_LOST,
+    "duplicates": Severity.JOBS_REPEATED,
+    "re_executions": Severity.JOBS_REPEATED,
+}
+"""How severe it is that a measure exceeds its upper bound: such an expectation replaces the check that would have failed otherwise."""
 
 
 class Expectations(Check):
-    """Holds each ``[[expect]]`` against the table of phases."""
+    """Compares each ``[[expect]]`` of the scenario with the table of phases."""
 
     name = "expectations"
-    place = 0
+    position = 0
+    severity = Severity.EXPECTATION
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return a finding for each expectation of the scenario."""
-        return [_judge_one(run, expectation) for expectation in run.record["scenario"]["expect"]]
+        """Return a finding for each expectation; info if the scenario has none."""
+        findings = [self._judge_one(run, expectation) for expectation in run.record["scenario"]["expect"]]
+        return findings or [self.not_applicable("expectations hold", "the scenario has no expectations")]
 
-
-def _judge_one(run: RunTables, expectation: Mapping[str, Any]) -> Finding:
-    measure, _, statistic = expectation["metric"].partition(".")
-    phase, relative_to = expectation["phase"], expectation["relative_to"]
-    subject = f"{expectation['metric']} in {phase or 'the whole run'}"
-    expected = _format_bounds(expectation)
-    because = expectation["because"] or ""
-    value = run.metric(measure, statistic, phase)
-    if value is None:
-        reason = f"{subject}: there are no data for it"
-        return Finding(check="expectations", subject=subject, result="unknown", reason=reason, expected=expected, because=because)
-    found = format_value(value)
-    compared = value
-    if relative_to is not None:
-        base = run.metric(measure, statistic, relative_to)
-        if not base:
-            reason = f"{subject}: in {relative_to}, which it is relative to, it is {'unknown' if base is None else 'zero'}"
-            return Finding(
-                check="expectations", subject=subject, result="unknown", reason=reason, expected=expected, because=because
-            )
-        compared = value / base
-        found = f"{compared:.2f} times {relative_to} ({found} against {format_value(base)})"
-    at_least, at_most = expectation["at_least"], expectation["at_most"]
-    holds = (at_least is None or compared >= at_least) and (at_most is None or compared <= at_most)
-    return Finding(
-        check="expectations",
-        subject=subject,
-        result="pass" if holds else "fail",
-        reason=f"{subject} is {found}; expected {expected}",
-        expected=expected,
-        found=found,
-        because=because,
-    )
+    def _judge_one(self, run: RunTables, expectation: Mapping[str, Any]) -> Finding:
+        measure, _, statistic = expectation["metric"].partition(".")
+        relative_to = expectation["relative_to"]
+        subject = f"{expectation['metric']} in {expectation['phase'] or 'the whole run'}"
+        expected, because = _format_bounds(expectation), expectation["because"] or ""
+        value = run.metric(measure, statistic, expectation["phase"])
+        base = None if relative_to is None else run.metric(measure, statistic, relative_to)
+        missing = "there are no data for it" if value is None else ""
+        if not missing and relative_to is not None and not base:
+            missing = f"there is nothing to compare it with: in {relative_to} it is {'unknown' if base is None else 'zero'}"
+        if value is None or missing:
+            return self.finding("unknown", subject, f"{subject}: {missing}", expected=expected, because=because)
+        compared, found = value, format_value(value)
+        if base:
+            compared = value / base
+            found = f"{compared:.2f} times {relative_to} ({found} against {format_value(base)})"
+        is_too_low = expectation["at_least"] is not None and compared < expectation["at_least"]
+        is_too_high = expectation["at_most"] is not None and compared > expectation["at_most"]
+        return self.finding(
+            "fail" if is_too_low or is_too_high else "pass",
+            subject,
+            f"{subject} is {found}; expected {expected}",
+            severity=_SEVERITY_OF_EXCESS.get(measure, self.severity) if is_too_high else self.severity,
+            expected=expected,
+            found=found,
+            because=because,
+        )
 
 
 def _format_bounds(expectation: Mapping[str, Any]) -> str:
@@ -64,7 +67,7 @@ def _format_bounds(expectation: Mapping[str, Any]) -> str:
 
 
 def format_value(value: float) -> str:
-    """Write a figure with as many digits as it is good for."""
+    """Format a number with three significant digits below 100, and as a whole number above."""
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

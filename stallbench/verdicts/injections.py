@@ -16,29 +16,21 @@ class InjectionsActive(Check):
     """
 
     name = "injections"
-    place = 5
+    position = 7
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return a finding for each injection that the scenario asks for."""
-        findings = []
-        for injection in read_injections(run.record):
-            result, reason = _judge(injection)
-            if injection.iterations is not None:
-                result, reason = _judge_iterations(injection, injection.iterations, result, reason)
-            findings.append(
-                Finding(
-                    check=self.name,
-                    subject=injection.name,
-                    result=result,
-                    reason=reason,
-                    found=reason,
-                    examples=tuple(action.what for action in injection.actions),
-                )
-            )
-        return findings
+        """Return a finding for each injection that the scenario asks for; info if it asks for none."""
+        findings = [self._judge(injection) for injection in read_injections(run.record)]
+        return findings or [self.not_applicable("injections are active", "the scenario has no fault, longrunner or maintenance")]
+
+    def _judge(self, injection: InjectionRecord) -> Finding:
+        result, reason = _judge_activity(injection)
+        if injection.iterations is not None:
+            result, reason = _judge_iterations(injection, injection.iterations, result, reason)
+        return self.finding(result, injection.name, reason, examples=tuple(action.what for action in injection.actions))
 
 
-def _judge(injection: InjectionRecord) -> tuple[Result, str]:
+def _judge_activity(injection: InjectionRecord) -> tuple[Result, str]:
     during = f" in phase {injection.phase}" if injection.phase else ""
     what = f"{injection.category} {injection.name} on {injection.on}{during}"
     why = f": {injection.why_ended}" if injection.why_ended else ""

@@ -1,4 +1,4 @@
-"""What does Locust itself say of its requests?"""
+"""Does Locust's own test pass?"""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from stallbench.run.folder import RunFolder
 from stallbench.scenario.locust_bounds import LOCUST_FAILS
 from stallbench.verdicts.check import Check, Finding, RunTables
 
+_SUBJECT = "Locust's own test"
+
 
 class LocustAgrees(Check):
-    """Fails where Locust's own test fails, so that its exit code and the verdict never say different things of one run."""
+    """Fails where Locust's own test fails, so that its exit code and the verdict agree."""
 
     name = "locust"
-    place = 8
+    position = 10
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return a finding for each Locust process that was there to the end, and for each that others have brought."""
-        left = {path.stem: json.loads(path.read_text()) for path in sorted(RunFolder(run.folder).locust.glob("*.json"))}
+        """Return a finding for each Locust process that was to end in an orderly way, and for each external one; info without Locust."""
+        results = {path.stem: json.loads(path.read_text()) for path in sorted(RunFolder(run.folder).locust.glob("*.json"))}
         own = [process for process in run.record["processes"] if LOCUST_FAILS in process.get("orderly_exit_codes", ())]
-        silent = [process["name"] for process in own if process["intended"] == "stopped" and process["name"] not in left]
+        silent = [process["name"] for process in own if process["intended"] == "stopped" and process["name"] not in results]
         return [
-            *(Finding.unknown(self.name, f"{name}: Locust did not say whether its test passed", name) for name in silent),
+            *(self.unknown(f"{_SUBJECT}, {name}", f"{name}: Locust did not record whether its test passed") for name in silent),
             *(
-                Finding(
-                    check=self.name,
-                    subject=f"Locust's own test, {name}",
-                    result=said["result"],
-                    reason=f"{name}: {'; '.join(said['reasons']) or 'all bounds of Locust hold'}",
-                    expected=_format_bounds(said["bounds"]),
-                    found=f"{said['failures']:,} of {said['requests']:,} requests failed, p95 {said['response_ms']['p95']:g} ms",
+                self.finding(
+                    test["result"],
+                    f"{_SUBJECT}, {name}",
+                    f"{name}: {'; '.join(test['reasons']) or 'all bounds of Locust hold'}",
+                    expected=_format_bounds(test["bounds"]),
+                    found=f"{test['failures']:,} of {test['requests']:,} requests failed, p95 {test['response_ms']['p95']:g} ms",
                 )
-                for name, said in left.items()
+                for name, test in results.items()
             ),
-        ]
+        ] or [self.not_applicable(_SUBJECT, "no Locust process took part to its end")]
 
 
 def _format_bounds(bounds: dict[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""Did every process end as it was meant to?"""
+"""Did every process end as intended?"""
 
 from __future__ import annotations
 
@@ -8,35 +8,32 @@ from typing import Any
 from stallbench.processes.record import is_orderly_end
 from stallbench.verdicts.check import Check, Finding, RunTables
 
+_SUBJECT = "processes end as intended"
+_NOT_JUDGED = ("longrunner", "observer")
+"""Longrunners are judged as injections; observers take no part in the run."""
+
 
 class ProcessEnds(Check):
-    """Names the processes that died uninvited. Longrunners are judged by what they held."""
+    """Names the processes that exited unexpectedly."""
 
     name = "processes"
-    place = 6
+    position = 8
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding."""
-        died = [
-            f"{process['name']} ({_describe(process['exit_code'])})"
+        exited = [
+            f"{process['name']} ({_describe_end(process['exit_code'])})"
             for process in run.record["processes"]
-            if process["role"] not in ("longrunner", "observer") and _exited_unexpectedly(process, run.record["status"])
+            if process["role"] not in _NOT_JUDGED and _exited_unexpectedly(process, run.record["status"])
         ]
-        reason = f"ended uninvited: {', '.join(died)}" if died else "every process ended as it was asked to"
-        return [
-            Finding(
-                check=self.name,
-                subject="processes end as intended",
-                result="fail" if died else "pass",
-                reason=reason,
-                found=reason,
-            )
-        ]
+        if exited:
+            return [self.finding("fail", _SUBJECT, f"exited unexpectedly: {', '.join(exited)}")]
+        return [self.finding("pass", _SUBJECT, "every process ended as intended")]
 
 
 def _exited_unexpectedly(process: dict[str, Any], status: str) -> bool:
     if process["end_ns"] is None:
-        # Of the bench's own processes one without an end is at its end with the bench; of others' it was killed, or lost its folder.
+        # One of the bench's own processes without an end ended with the bench. An external one was killed, or lost its folder.
         return status != "completed" or process.get("external", False)
     return process["intended"] == "running" or (
         process["intended"] == "stopped"
@@ -44,7 +41,7 @@ def _exited_unexpectedly(process: dict[str, Any], status: str) -> bool:
     )
 
 
-def _describe(code: object) -> str:
+def _describe_end(code: object) -> str:
     if not isinstance(code, int):
         return "its end was not seen"
     return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -2,38 +2,94 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
 
+import pandas as pd
+
+from stallbench.collectors import find_collectors
+from stallbench.collectors.own_cost import NAME as OWN_COST
+from stallbench.records.samples import SAMPLE_COLUMNS
 from stallbench.verdicts.check import Check, Finding, RunTables
+
+_SUBJECT = "records are whole"
+_COLLECTORS = "collectors"
 
 
 class RecordsWhole(Check):
-    """Counts torn lines, and looks for every process's log and every collector's samples."""
+    """Fails on torn lines; unknown if a process recorded nothing, or a collector has no samples.
+
+    One torn line is allowed: the last line of a file whose process was killed.
+    """
 
     name = "records"
-    place = 8
+    position = 10
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding."""
-        torn = run["torn"]
-        lines = int(torn["torn_lines"].sum())
-        there = {Path(file).stem for file in torn["file"]}
-        wanted = [p["name"] for p in run.record["processes"] if p["role"] in ("producer", "worker")]
-        silent = [name for name in wanted if name not in there]
-        sampled = run.record["scenario"]["collectors"]["enabled"]
-        no_samples = sampled and not any((run.folder / "samples").glob("*.csv"))
-        faults = [
-            *([f"{lines} torn lines were left out"] if lines else []),
-            *([f"nothing is recorded of {', '.join(silent)}"] if silent else []),
-            *(["no samples were taken"] if no_samples else []),
+        files = run["torn"].to_dict("records")
+        torn = [(file["file"], lines) for file in files if (lines := _count_unexplained(file, run.record))]
+        cut_off = sum(file["torn_lines"] for file in files) - sum(lines for _, lines in torn)
+        recorded = {PurePosixPath(file["file"]).stem for file in files}
+        wanted = [process["name"] for process in run.record["processes"] if process["role"] in ("producer", "worker")]
+        silent = [name for name in wanted if name not in recorded]
+        unsampled = _find_unsampled(run)
+        problems = [
+            *(f"{lines} torn lines in {name}" for name, lines in torn),
+            *([f"no events of {', '.join(silent)}"] if silent else []),
+            *([f"no samples of the collectors {', '.join(unsampled)}"] if unsampled else []),
         ]
-        reason = "; ".join(faults) or f"{int(torn['lines'].sum()):,} events, none torn"
+        events = sum(file["lines"] - file["torn_lines"] for file in files)
+        whole = f"{events:,} records, none torn" + (f" but the last of {cut_off} killed processes" if cut_off else "")
         return [
-            Finding(
-                check=self.name,
-                subject="records are whole",
-                result="unknown" if silent or no_samples else "pass",
-                reason=reason,
-                found=reason,
+            self.finding(
+                "fail" if torn else "unknown" if problems else "pass",
+                _SUBJECT,
+                "; ".join(problems) or whole,
+                expected="no torn line, except the last one of a killed process",
             )
         ]
+
+
+def _count_unexplained(file: Mapping[Any, Any], record: Mapping[str, Any]) -> int:
+    """Return how many torn lines of a file are not explained by the end of its process."""
+    is_explained = bool(file["last_line_torn"]) and _was_killed(PurePosixPath(file["file"]), record)
+    return int(file["torn_lines"]) - is_explained
+
+
+def _was_killed(file: PurePosixPath, record: Mapping[str, Any]) -> bool:
+    """Whether the process that wrote ``file`` was killed at least once, or ended with a run that broke off."""
+    name = _COLLECTORS if file.parent.name == "samples" else file.stem
+    processes = [process for process in record["processes"] if process["name"] == name]
+    return record["status"] != "completed" or any(
+        process["intended"] == "killed" or process["end_ns"] is None or (process["exit_code"] or 0) < 0 for process in processes
+    )
+
+
+def _find_unsampled(run: RunTables) -> list[str]:
+    """Return the collectors that ought to have sampled and never measured anything as a whole; none if collectors were off."""
+    scenario = run.record["scenario"]
+    if not scenario["collectors"]["enabled"]:
+        return []
+    engine = scenario["database"]["engine"]
+    samples = run.folder / "samples"
+    measured = set(_list_measured(samples / f"{OWN_COST}.csv"))
+    return [
+        name
+        for name, collector in find_collectors().items()
+        if (collector.engines is None or engine in collector.engines)
+        and (name not in measured or not (samples / f"{name}.csv").exists())
+    ]
+
+
+def _list_measured(own_cost: Path) -> Iterable[str]:
+    """Return the collectors of which at least one sample did not fail. A collector may have measured that there is nothing to record."""
+    if not own_cost.exists() or own_cost.stat().st_size == 0:
+        return
+    table = pd.read_csv(own_cost, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
+    failures = table[table["metric"] == "failures"]
+    for subject, counts in failures.groupby("subject")["value"]:
+        total = pd.to_numeric(counts, errors="coerce")
+        if (total.diff().fillna(total) <= 0).any():
+            yield str(subject).removeprefix("collector:")

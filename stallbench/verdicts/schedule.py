@@ -1,4 +1,4 @@
-"""Was the load what the scenario says it was?"""
+"""Was the load what the scenario asks for?"""
 
 from __future__ import annotations
 
@@ -12,76 +12,71 @@ from stallbench.verdicts.check import Check, Finding, RunTables
 TOLERANCE = 0.005
 """Of the intended rate, in each measured phase."""
 _BURST_EDGE_S = 0.5
-"""What the start of a burst's producer, and its end, may take."""
+"""How long the producer of a burst may take to start, and to stop."""
 
 
 class ScheduleKept(Check):
-    """Compares the achieved with the intended rate, and tells how late enqueues began behind their schedule."""
+    """Compares the achieved rate with the intended one, and reports how late enqueues began."""
 
     name = "schedule"
-    place = 7
+    position = 9
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return a finding for each measured phase."""
-        usual = float(run.record["scenario"]["producers"]["rate"])
-        has_more = any(process.get("external") and process["role"] == "producer" for process in run.record["processes"])
-        findings = []
-        for phase in run.record["phases"]:
-            if not phase["measured"] or usual == 0:
-                continue
-            achieved = run.metric("enqueued", "rate", phase["name"])
-            refused = run.metric("refused", "rate", phase["name"]) or 0.0
-            subject = f"load in {phase['name']}"
-            if achieved is None or phase["end_ns"] is None:
-                findings.append(Finding.unknown(self.name, f"{subject}: the phase did not end, or nothing was enqueued", subject))
-                continue
-            length_s = (phase["end_ns"] - phase["start_ns"]) / 1e9
-            on_top, at_edges = _find_bursts(read_injections(run.record, "fault"), phase)
-            intended = usual + on_top / length_s
-            edge = (_count_cut(run.record["scenario"]["producers"]) + at_edges) / length_s
-            lag_p99_ms = run.metric("lag_ms", "p99", phase["name"]) or 0.0
-            raised = _count_raised(run, phase["name"]) / length_s
-            not_taken = "".join(
-                f" and {rate:,.1f} {what}" for rate, what in ((refused, "refused"), (raised, "whose call raised")) if rate
-            )
-            found = f"{achieved:,.1f} jobs/s{not_taken}, schedule lag p99 {lag_p99_ms:.1f} ms"
-            tolerance = max(intended * TOLERANCE, edge)
-            offered = achieved + refused
-            # Jobs whose call raised were wanted, too, in this phase or the one before; whether a call may raise is for the check of errors to say.
-            # What producers of others add is theirs to say.
-            kept = offered + raised >= intended - tolerance and (has_more or offered <= intended + tolerance)
-            findings.append(
-                Finding(
-                    check=self.name,
-                    subject=subject,
-                    result="pass" if kept else "fail",
-                    reason=f"{subject}: {found}; intended {intended:,.1f} jobs/s",
-                    expected=f"{intended:,.1f} jobs/s within {TOLERANCE:.1%}" + (", and others' besides" if has_more else ""),
-                    found=found,
-                )
-            )
-        return findings
+        """Return a finding for each measured phase; info if no producer has a rate."""
+        if float(run.record["scenario"]["producers"]["rate"]) == 0:
+            return [self.not_applicable("load", "the scenario has no rate: all jobs are in the queue from the start")]
+        return [self._judge_phase(run, phase) for phase in run.record["phases"] if phase["measured"]]
+
+    def _judge_phase(self, run: RunTables, phase: dict[str, Any]) -> Finding:
+        name = phase["name"]
+        subject = f"load in {name}"
+        achieved = run.metric("enqueued", "rate", name)
+        if achieved is None or phase["end_ns"] is None:
+            return self.unknown(subject, f"{subject}: the phase did not end, or nothing was enqueued")
+        length_s = (phase["end_ns"] - phase["start_ns"]) / 1e9
+        burst_jobs, at_edges = _count_bursts(read_injections(run.record, "fault"), phase)
+        producers = run.record["scenario"]["producers"]
+        intended = float(producers["rate"]) + burst_jobs / length_s
+        refused = run.metric("refused", "rate", name) or 0.0
+        failed = _count_failed_enqueues(run, name) / length_s
+        tolerance = max(intended * TOLERANCE, (_count_cut_off(producers) + at_edges) / length_s)
+        # External producers add jobs that this scenario does not know of.
+        has_external = any(process.get("external") and process["role"] == "producer" for process in run.record["processes"])
+        offered = achieved + refused
+        # A job whose enqueue ended in an error was offered too, in this phase or the one before. The check of errors judges the error.
+        kept = offered + failed >= intended - tolerance and (has_external or offered <= intended + tolerance)
+        parts = ((achieved, "jobs/s"), (refused, "refused"), (failed, "that ended in an error"))
+        rates = " and ".join(f"{rate:,.1f} {words}" for rate, words in parts if rate >= 0.05 or words == "jobs/s")
+        found = f"{rates}, schedule lag p99 {run.metric('lag_ms', 'p99', name) or 0.0:.1f} ms"
+        return self.finding(
+            "pass" if kept else "fail",
+            subject,
+            f"{subject}: {found}; intended {intended:,.1f} jobs/s",
+            expected=f"{intended:,.1f} jobs/s within {TOLERANCE:.1%}"
+            + (", and jobs of external producers" if has_external else ""),
+            found=found,
+        )
 
 
-def _count_cut(producers: dict[str, Any]) -> int:
-    """Return how many jobs more or less there may be because a phase is cut out of the schedule anywhere.
+def _count_cut_off(producers: dict[str, Any]) -> int:
+    """Return how many jobs more or less a phase may have because it begins and ends anywhere in the producers' schedule.
 
-    That is the batch that each producer has in hand, or of Locust, where each user has a schedule of its own, one job of each.
+    That is one batch of each producer, or with Locust, whose users have a schedule each, one job of each user.
     """
     each = producers["users"] if producers.get("kind") == "locust" else producers["max_batch"]
     return int(each * producers["count"])
 
 
-def _count_raised(run: RunTables, phase: str) -> int:
-    """Return of how many jobs the call that was to enqueue them raised: there is a record for each."""
+def _count_failed_enqueues(run: RunTables, phase: str) -> int:
+    """Return how many jobs' enqueue ended in an error; there is a record for each."""
     errors = run["errors"]
     return int(
         errors[(errors["phase"] == phase) & (errors["event"] == "error") & (errors["operation"] == "enqueue")]["count"].sum()
     )
 
 
-def _find_bursts(faults: Sequence[InjectionRecord], phase: dict[str, Any]) -> tuple[float, float]:
-    """Return how many jobs of bursts belong to a phase on top of its schedule, and how many of them may be a bit earlier or later."""
+def _count_bursts(faults: Sequence[InjectionRecord], phase: dict[str, Any]) -> tuple[float, float]:
+    """Return how many jobs of bursts belong to a phase on top of its schedule, and how many of them may be in the next phase, or missing."""
     jobs = at_edges = 0.0
     for fault in faults:
         kind = find_faults().get(fault.kind)

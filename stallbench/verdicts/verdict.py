@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from stallbench.verdicts.attribution import Attribution
-from stallbench.verdicts.check import Finding, Result
+from stallbench.verdicts.check import Finding, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How the run ended, and what it shows: two different things."""
+    """How the run ended (`status`), and what it shows (`verdict`)."""
 
     run: str
     status: str
     """How the run ended: ``completed``, ``aborted``, ``failed``, ``running``."""
-    verdict: Result
+    verdict: Literal["pass", "fail", "unknown"]
     reason: str
     attribution: Attribution
     findings: tuple[Finding, ...]
@@ -36,25 +36,34 @@ class Verdict:
 
 
 def decide(record: Mapping[str, Any], findings: Sequence[Finding], attribution: Attribution) -> Verdict:
-    """Fail if anything fails, else be unknown if anything is, else pass; a run that did not complete never passes."""
+    """Fail if a finding fails, else be unknown if one is, else pass. A run that did not complete never passes; info counts for nothing."""
     status = str(record["status"])
     failed = [finding for finding in findings if finding.result == "fail"]
     unknown = [finding for finding in findings if finding.result == "unknown"]
-    result: Result = "fail" if failed else "unknown" if unknown or status != "completed" else "pass"
-    reasons = [finding.reason for finding in (failed or unknown)]
+    reasons = [(finding.severity, finding.reason) for finding in failed or unknown]
     if status != "completed":
-        reasons.insert(0, f"the run was {status}: {record['reason'] or 'no reason was recorded'}")
-    if not reasons:
-        expectations = sum(finding.check == "expectations" for finding in findings)
-        judged = {one["metric"].partition(".")[0] for one in record["scenario"]["expect"]} & {"lost", "duplicates"}
-        jobs = "no more jobs were lost or executed again than expected" if judged else "no job was lost or wrongly executed again"
-        reasons = [f"all {expectations} expectations hold, and {jobs}"]
-    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        reasons.append((Severity.RUN_INCOMPLETE, f"the run was {status}: {record['reason'] or 'no reason was recorded'}"))
     return Verdict(
         run=str(record["id"]),
         status=status,
-        verdict=result,
-        reason=reasons[0] + more,
+        verdict="fail" if failed else "unknown" if reasons else "pass",
+        reason=_describe_worst(reasons) if reasons else _describe_pass(record),
         attribution=attribution,
         findings=tuple(findings),
     )
+
+
+def _describe_worst(reasons: Sequence[tuple[Severity, str]]) -> str:
+    """Return the most severe reason, of equals the first, and how many others there are."""
+    _, worst = min(reasons, key=lambda each: each[0])
+    return worst + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else "")
+
+
+def _describe_pass(record: Mapping[str, Any]) -> str:
+    expectations = record["scenario"]["expect"]
+    hold = {0: "the scenario has no expectations", 1: "the expectation holds"}.get(
+        len(expectations), f"all {len(expectations)} expectations hold"
+    )
+    if {one["metric"].partition(".")[0] for one in expectations} & {"lost", "duplicates"}:
+        return f"{hold}; no more jobs were lost or re-executed than the expectations allow"
+    return f"{hold}; no job was lost, and none was re-executed without a reason"

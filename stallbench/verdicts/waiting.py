@@ -9,40 +9,40 @@ from stallbench.verdicts.check import Check, Finding, RunTables
 
 _RULES = {
     "fifo_order": ("jobs of a FIFO queue run in their order", "were overtaken in their FIFO queue"),
-    "fifo_alone": ("a FIFO queue runs one job at a time", "began while another of their FIFO queue was at work"),
-    "not_before_due": ("a scheduled job does not start before its time", "started before their time"),
-    "not_before_blocker": ("a blocked job waits for the other's success", "started before the job that blocked them was done"),
+    "fifo_alone": ("a FIFO queue runs one job at a time", "began while another job of their FIFO queue was running"),
+    "not_before_due": ("a scheduled job does not start before it is due", "started before they were due"),
+    "not_before_blocker": (
+        "a blocked job waits until the other job succeeds",
+        "started before the job that blocked them was completed",
+    ),
 }
 
 
 class Waiting(Check):
-    """Holds each job that waited against its rule; a run without such jobs has no finding."""
+    """Compares each job that had to wait with its rule."""
 
     name = "waiting"
-    place = 3
+    position = 4
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return a finding for each rule that jobs were under."""
-        return [self._judge_rule(run, row) for row in run["waiting"].to_dict("records")]
+        """Return a finding for each rule that applies to jobs of the run; info if none does."""
+        findings = [self._judge_rule(run, row) for row in run["waiting"].to_dict("records")]
+        return findings or [
+            self.not_applicable("jobs wait for what they must", "no job had to wait for a time or for another job")
+        ]
 
     def _judge_rule(self, run: RunTables, row: Mapping[Hashable, Any]) -> Finding:
         rule, claimed, broken = row["rule"], int(row["claimed"]), int(row["broken"])
-        subject, deed = _RULES[rule]
+        subject, violation = _RULES[rule]
         if not claimed:
-            return Finding.unknown(self.name, f"{subject}: none of {row['jobs']:,} such jobs was claimed", subject)
-        found = f"{broken:,} of {claimed:,} jobs {deed}"
+            return self.unknown(subject, f"{subject}: none of {row['jobs']:,} such jobs was claimed")
+        found = f"{broken:,} of {claimed:,} jobs {violation}"
         if rule == "not_before_due":
             found += self._describe_delay(run)
-        return Finding(
-            check=self.name,
-            subject=subject,
-            result="fail" if broken else "pass",
-            reason=found,
-            expected="0",
-            found=found,
-            examples=tuple(str(job) for job in row["examples"]),
+        return self.finding(
+            "fail" if broken else "pass", subject, found, expected="0", examples=tuple(str(job) for job in row["examples"])
         )
 
     def _describe_delay(self, run: RunTables) -> str:
         p50, p99 = (run.metric("start_delay_ms", statistic, None) for statistic in ("p50", "p99"))
-        return "" if p50 is None or p99 is None else f"; they started {p50:,.0f} ms after it in the median, p99 {p99:,.0f} ms"
+        return "" if p50 is None or p99 is None else f"; they started {p50:,.0f} ms (median) and {p99:,.0f} ms (p99) after it"

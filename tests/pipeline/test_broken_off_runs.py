@@ -116,7 +116,7 @@ def test_a_folder_with_a_name_that_looks_like_a_pattern(make: MakeTables, tmp_pa
     run = SyntheticRun(tmp_path / "it's {a} [b] run* ä%20", phases={"baseline": 5}).live(1, at_s=1)
     read = make(run.write(final_snapshot={}))
     assert list(read("jobs").state) == ["completed"]
-    assert list(read("torn").file) == ["final_snapshot.csv", "events/producer-1.csv", "events/worker-1.csv"]
+    assert list(read("torn").file) == ["events/producer-1.csv", "events/worker-1.csv", "final_snapshot.csv"]
 
 
 @pytest.mark.parametrize(

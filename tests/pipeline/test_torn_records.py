@@ -82,6 +82,7 @@ def test_every_garbled_line_is_counted_and_left_out(run: SyntheticRun, read: Rea
     records = read(run)
     found = {what: counted(records, f"events/worker-{100 + number}.csv") for number, what in enumerate(GARBLED)}
     assert found == dict.fromkeys(GARBLED, (2, 1))
+    assert all(file_of(records, f"events/worker-{100 + number}.csv").last_line_torn for number in range(len(GARBLED)))
     assert completed_jobs(records) == [1, *range(100, 100 + len(GARBLED))]
 
 
@@ -90,6 +91,7 @@ def test_a_torn_line_in_the_middle_spoils_no_other(run: SyntheticRun, read: Read
     run.write()
     records = read(run)
     assert counted(records, "events/worker-1.csv") == (5, 1)
+    assert not file_of(records, "events/worker-1.csv").last_line_torn
     assert completed_jobs(records) == [1, 77]
 
 
@@ -105,6 +107,7 @@ def test_a_file_of_several_blocks_misses_only_its_last_line(spark: SparkSession,
     finally:
         spark.conf.set("spark.sql.files.maxPartitionBytes", str(before))
     assert counted(records, "events/worker-2.csv") == (2000, 1)
+    assert file_of(records, "events/worker-2.csv").last_line_torn
     assert completed_jobs(records) == sorted([1, *range(1999)])
 
 

@@ -1,4 +1,4 @@
-"""Tables of a run that never was, for tests of verdicts, attribution and report: each test states only what matters to it."""
+"""A made-up run, for tests of verdicts, attribution and report: each test states only what matters to it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from stallbench.collectors import find_collectors
 from stallbench.pipeline.tables import MADE_WHOLE
 from stallbench.scenario.file import read_scenario
-from stallbench.verdicts import RunTables
+from stallbench.verdicts import Finding, RunTables, find_checks
 
 START_NS = 1_800_000_000_000_000_000
 PHASES = (("baseline", 0, 20), ("longtx", 20, 60), ("recovered", 60, 80))
@@ -154,17 +155,35 @@ EMPTY = {
 }
 
 
+def write_samples(folder: Path, *, failing: str = "", missing: str = "") -> None:
+    """Write what the collectors of PostgreSQL leave; the one called ``failing`` never measured, ``missing`` has no file."""
+    samples = folder / "samples"
+    samples.mkdir(exist_ok=True)
+    names = [name for name, kind in find_collectors().items() if kind.engines is None or "postgres" in kind.engines]
+    cost = [
+        f"{START_NS + second * 10**9},collector,collector:{name},failures,{second + 1 if name == failing else 0}\n"
+        for second in range(3)
+        for name in names
+    ]
+    (samples / "own_cost.csv").write_text("".join(cost))
+    for name in names:
+        if name == missing:
+            (samples / f"{name}.csv").unlink(missing_ok=True)
+        else:
+            (samples / f"{name}.csv").touch()
+
+
 def make_run(folder: Path, record: dict[str, Any] | None = None, **tables: pd.DataFrame) -> RunTables:
     """Write a run into ``folder``: ``record`` (or a sound one) and ``tables``, with sound ones for those not given."""
     (folder / "run.json").write_text(json.dumps(record or make_record()))
-    (folder / "samples").mkdir(exist_ok=True)
-    (folder / "samples" / "backlog.csv").write_text("")
+    write_samples(folder)
+    sampled = {("run", "deadlocks.count"): 0.0}
     sound = {
         "windows": make_windows(lambda _: 0.0, lambda _: 1.0),
-        "phases": make_phases({}),
+        "phases": make_phases(sampled),
         "conservation": pd.DataFrame([{"state": state, "jobs": 8000, "examples": []} for state in ("enqueued", "completed")]),
         "order": pd.DataFrame({"diff": [0, 3], "claims": [99, 1]}),
-        "torn": pd.DataFrame({"file": ["worker-1.csv"], "lines": [10], "torn_lines": [0]}),
+        "torn": pd.DataFrame({"file": ["worker-1.csv"], "lines": [10], "torn_lines": [0], "last_line_torn": [False]}),
         **{name: pd.DataFrame(columns=columns) for name, columns in EMPTY.items()},
     }
     for name, table in {**sound, **tables}.items():
@@ -172,3 +191,17 @@ def make_run(folder: Path, record: dict[str, Any] | None = None, **tables: pd.Da
         table.to_parquet(folder / "tables" / name / "part.parquet")
         (folder / "tables" / name / MADE_WHOLE).touch()
     return RunTables(folder)
+
+
+def make_record_with_expectation(**expectation: Any) -> dict[str, Any]:
+    """Return the record of a sound run whose scenario has one expectation."""
+    record = make_record()
+    whole = {"phase": None, "relative_to": None, "at_least": None, "at_most": None, "because": None, **expectation}
+    record["scenario"]["expect"] = [whole]
+    return record
+
+
+def find_of(run: RunTables, check: str) -> Finding:
+    """Return the only finding of ``check``."""
+    (finding,) = find_checks()[check]().judge(run)
+    return finding

@@ -1,4 +1,4 @@
-"""Clocks of hosts that take part from outside are held against the bench's, by way of the primary's."""
+"""Clocks of hosts of external processes are compared with the bench's, by way of the primary's."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from stallbench.processes.clock_offset import ClockOffset
 from stallbench.verdicts import RunTables
-from stallbench.verdicts.clocks import Clocks, describe_ahead
+from stallbench.verdicts.clocks import Clocks, measure_ahead
 
 MS = 1_000_000
 
 
 def run_with(folder: Path, *, has_written: bool = True, **clocks: Any) -> RunTables:
-    """Return a run in which one worker of host ``far`` took part."""
+    """Return a run with one external worker on the host ``far``."""
     process = {"name": "worker-far", "host": "far", "external": True, **clocks}
     (folder / "run.json").write_text(json.dumps({"processes": [{"name": "worker-1"}, process]}))
     (folder / "events").mkdir()
@@ -30,17 +30,17 @@ def clock(offset_ms: float, error_ms: float = 0.2) -> dict[str, int]:
 
 def test_a_clock_to_which_less_has_to_be_added_is_ahead() -> None:
     there, here = ClockOffset(offset_ns=-30, error_ns=2), ClockOffset(offset_ns=100, error_ns=3)
-    assert describe_ahead(there, here) == (130, 5)
+    assert measure_ahead(there, here) == (130, 5)
 
 
 @pytest.mark.parametrize(
     ("there", "result", "said"),
     [
-        (clock(40_000.5), "pass", "clocks of 1 processes from outside are within 0.5 ms of the bench's"),
+        (clock(40_000.5), "pass", "the clocks of 1 external processes are within 0.5 ms of the bench's"),
         (clock(39_880), "fail", "worker-far on far: 120.0 ms ahead of the bench's"),
         (clock(40_120), "fail", "worker-far on far: 120.0 ms behind the bench's"),
         (clock(40_120, error_ms=200), "pass", "within 120.0 ms"),
-        (None, "unknown", "could not be held against the primary's: worker-far"),
+        (None, "unknown", "could not be compared with the primary's: worker-far"),
     ],
 )
 def test_it_is_the_difference_that_counts_and_not_the_primarys_own_clock(
@@ -51,10 +51,12 @@ def test_it_is_the_difference_that_counts_and_not_the_primarys_own_clock(
     assert said in finding.reason
 
 
-def test_without_others_there_is_nothing_to_say(tmp_path: Path) -> None:
+def test_without_external_processes_the_check_does_not_apply(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"processes": [{"name": "worker-1"}]}))
-    assert Clocks().judge(RunTables(tmp_path)) == []
+    (finding,) = Clocks().judge(RunTables(tmp_path))
+    assert (finding.result, finding.reason) == ("info", "no external process recorded times")
 
 
-def test_whoever_was_killed_before_it_did_anything_has_no_times_to_be_compared(tmp_path: Path) -> None:
-    assert Clocks().judge(run_with(tmp_path, has_written=False)) == []
+def test_a_process_that_was_killed_before_it_recorded_anything_has_no_times_to_compare(tmp_path: Path) -> None:
+    (finding,) = Clocks().judge(run_with(tmp_path, has_written=False))
+    assert finding.result == "info"

@@ -61,7 +61,9 @@ def test_junit_has_a_case_for_each_finding_with_its_reason(tmp_path: Path) -> No
     make_pages(tmp_path, tables={"duplicates": pd.DataFrame([row], columns=EMPTY["duplicates"])})
     suite = ET.parse(tmp_path / "junit.xml").getroot()
     failures = [failure.get("message") for failure in suite.iter("failure")]
-    assert failures == ["1 jobs were executed more than once (1 further executions), 1 of them without a reason"]
+    assert failures == [
+        "1 jobs were executed more than once (1 re-executions), 1 of them without a reason that the promise allows"
+    ]
 
 
 def test_the_summary_is_a_table_for_a_pull_request(tmp_path: Path) -> None:

@@ -1,0 +1,99 @@
+"""The checks on errors, deadlocks and advisory locks: errors need an explanation, and missing samples are no pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.unit.made_up_run import EMPTY, find_of, make_fault, make_phases, make_record, make_record_with_expectation, make_run
+
+
+def errors_of(
+    kind: str, operation: str = "claim", *, phase: str | None = "longtx", event: str = "error", count: int = 3
+) -> pd.DataFrame:
+    return pd.DataFrame([[phase, "worker-1", event, kind, operation, count]], columns=EMPTY["errors"])
+
+
+def record_with_fault(kind: str, phase: str) -> dict[str, Any]:
+    return make_record(injections=[{**make_fault(phase), "kind": kind}])
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "result"),
+    [
+        ("timeout", "OperationalError", "pass"),
+        ("timeout", "40P01", "fail"),
+        ("timeout", "23505", "fail"),
+        ("alter_table", "55P03", "pass"),
+        ("alter_table", "OperationalError", "fail"),
+        ("full_disk", "53100", "pass"),
+        ("kill", "OperationalError", "fail"),
+        ("a kind that is no longer installed", "OperationalError", "fail"),
+    ],
+)
+def test_a_fault_explains_only_its_own_kinds_of_errors(tmp_path: Path, fault: str, kind: str, result: str) -> None:
+    run = make_run(tmp_path, record_with_fault(fault, "longtx"), errors=errors_of(kind))
+    assert find_of(run, "errors").result == result
+
+
+@pytest.mark.parametrize(
+    ("faulty_phase", "result"), [("longtx", "pass"), ("baseline", "pass"), ("recovered", "fail"), (None, "fail")]
+)
+def test_a_fault_explains_errors_of_its_phase_and_of_the_next(tmp_path: Path, faulty_phase: str | None, result: str) -> None:
+    faults = [make_fault(faulty_phase)] if faulty_phase else []
+    finding = find_of(make_run(tmp_path, make_record(injections=faults), errors=errors_of("57P01")), "errors")
+    assert finding.result == result
+    assert finding.reason.endswith("errors: 3 x 57P01 (connection lost) in claim")
+
+
+def test_the_errors_that_nothing_explains_are_named_first(tmp_path: Path) -> None:
+    errors = pd.concat([errors_of("57P01", count=500), errors_of("40P01", count=2)])
+    finding = find_of(make_run(tmp_path, record_with_fault("timeout", "longtx"), errors=errors), "errors")
+    assert finding.reason == (
+        "no fault explains 2 x 40P01 (deadlock) in claim; "
+        "all errors: 500 x 57P01 (connection lost) in claim, 2 x 40P01 (deadlock) in claim"
+    )
+
+
+@pytest.mark.parametrize(("kind", "result"), [("57P01", "pass"), ("40P01", "fail")])
+def test_errors_after_the_last_phase_are_explained_by_any_fault(tmp_path: Path, kind: str, result: str) -> None:
+    run = make_run(tmp_path, record_with_fault("timeout", "baseline"), errors=errors_of(kind, phase=None))
+    assert find_of(run, "errors").result == result
+
+
+def test_an_expectation_on_the_number_of_errors_judges_them(tmp_path: Path) -> None:
+    record = make_record_with_expectation(metric="deadlocks_in_complete.count", phase="longtx", at_least=4)
+    run = make_run(tmp_path, record, errors=errors_of("1213", "complete"))
+    assert find_of(run, "errors").result == "pass"
+
+
+def test_errors_that_the_queue_retried_are_reported_and_do_not_fail(tmp_path: Path) -> None:
+    finding = find_of(make_run(tmp_path, errors=errors_of("1213", "complete", event="retried")), "errors")
+    assert (finding.result, finding.reason) == ("pass", "errors: 3 x 1213 (deadlock) in complete, retried")
+
+
+@pytest.mark.parametrize(("event", "count", "result"), [("error", 5, "pass"), ("retried", 5, "pass"), ("error", 4, "fail")])
+def test_a_client_records_every_deadlock_that_the_server_broke(tmp_path: Path, event: str, count: int, result: str) -> None:
+    errors = errors_of("1213", "complete", event=event, count=count)
+    run = make_run(tmp_path, errors=errors, phases=make_phases({("run", "deadlocks.count"): 5}))
+    assert find_of(run, "deadlocks").result == result
+
+
+@pytest.mark.parametrize(("engine", "result"), [("postgres", "unknown"), ("mariadb", "unknown"), ("redis", "info")])
+def test_without_samples_deadlocks_are_unknown_where_the_engine_counts_them(tmp_path: Path, engine: str, result: str) -> None:
+    record = make_record()
+    record["scenario"]["database"]["engine"] = engine
+    assert find_of(make_run(tmp_path, record, phases=make_phases({})), "deadlocks").result == result
+
+
+@pytest.mark.parametrize(("needed", "most", "result"), [(1, 1, "pass"), (1, 2, "fail"), (1, None, "unknown"), (0, None, "info")])
+def test_a_session_holds_as_many_advisory_locks_as_its_queue_needs(
+    tmp_path: Path, needed: int, most: int | None, result: str
+) -> None:
+    record = make_record()
+    record["queue"]["advisory_locks"] = needed
+    values = {} if most is None else {("run", "advisory_locks.max"): float(most)}
+    assert find_of(make_run(tmp_path, record, phases=make_phases(values)), "advisory locks").result == result

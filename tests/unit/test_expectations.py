@@ -1,0 +1,64 @@
+"""An expectation is compared with its bounds; without data it is unknown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stallbench.verdicts import judge
+from stallbench.verdicts.expectations import format_value
+from tests.unit.made_up_run import find_of, make_phases, make_record_with_expectation, make_run
+
+
+@pytest.mark.parametrize(
+    ("value", "bounds", "result"),
+    [
+        (6.0, {"at_least": 5}, "pass"),
+        (5.0, {"at_least": 5}, "pass"),
+        (4.9, {"at_least": 5}, "fail"),
+        (4.9, {"at_most": 5}, "pass"),
+        (5.1, {"at_most": 5}, "fail"),
+        (5.0, {"at_least": 4, "at_most": 6}, "pass"),
+    ],
+)
+def test_an_expectation_is_compared_with_its_bounds(tmp_path: Path, value: float, bounds: dict[str, float], result: str) -> None:
+    record = make_record_with_expectation(metric="claim_ms.p95", phase="longtx", **bounds)
+    run = make_run(tmp_path, record, phases=make_phases({("longtx", "claim_ms.p95"): value}))
+    assert find_of(run, "expectations").result == result
+
+
+def test_a_relative_expectation_is_a_ratio_to_the_other_phase(tmp_path: Path) -> None:
+    record = make_record_with_expectation(metric="claim_ms.p95", phase="longtx", relative_to="baseline", at_least=5)
+    values = {("longtx", "claim_ms.p95"): 8.0, ("baseline", "claim_ms.p95"): 2.0}
+    finding = find_of(make_run(tmp_path, record, phases=make_phases(values)), "expectations")
+    assert finding.result == "fail"
+    assert "4.00 times baseline (8 against 2)" in finding.reason
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({}, "claim_ms.p95 in longtx: there are no data for it"),
+        ({("longtx", "claim_ms.p95"): 8.0}, "there is nothing to compare it with: in baseline it is unknown"),
+        (
+            {("longtx", "claim_ms.p95"): 8.0, ("baseline", "claim_ms.p95"): 0.0},
+            "there is nothing to compare it with: in baseline it is zero",
+        ),
+    ],
+)
+def test_an_expectation_without_data_is_unknown(tmp_path: Path, values: dict[tuple[str, str], float], reason: str) -> None:
+    record = make_record_with_expectation(metric="claim_ms.p95", phase="longtx", relative_to="baseline", at_least=5)
+    run = make_run(tmp_path, record, phases=make_phases({("run", "deadlocks.count"): 0.0, **values}))
+    finding = find_of(run, "expectations")
+    assert finding.result == "unknown"
+    assert reason in finding.reason
+    assert judge(run).verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(0.51234, "0.512"), (8.2, "8.2"), (97.96, "98"), (997.9, "998"), (999.8, "1,000"), (6300.4, "6,300"), (7, "7")],
+)
+def test_a_figure_is_written_out_and_with_three_digits(value: float, written: str) -> None:
+    assert format_value(value) == written

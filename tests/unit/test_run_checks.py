@@ -1,0 +1,98 @@
+"""The checks on the run itself: processes, load, Locust's own test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from stallbench.verdicts import Finding, RunTables, find_checks
+from tests.unit.made_up_run import EMPTY, START_NS, find_of, make_phases, make_record, make_run
+
+
+def load_in_longtx(run: RunTables) -> Finding:
+    (finding,) = [finding for finding in find_checks()["schedule"]().judge(run) if finding.subject == "load in longtx"]
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("role", "intended", "exit_code", "result"),
+    [
+        ("worker", "stopped", 0, "pass"),
+        ("worker", "stopped", 3, "fail"),
+        ("worker", "running", -9, "fail"),
+        ("worker", "killed", -9, "pass"),
+        ("observer", "running", -9, "pass"),  # an observer takes no part in the run
+    ],
+)
+def test_a_process_must_end_as_intended(tmp_path: Path, role: str, intended: str, exit_code: int, result: str) -> None:
+    process = {"name": "one", "role": role, "end_ns": START_NS, "intended": intended, "exit_code": exit_code}
+    assert find_of(make_run(tmp_path, make_record(processes=[process])), "processes").result == result
+
+
+@pytest.mark.parametrize(("rate", "result"), [(100.4, "pass"), (99.6, "pass"), (97.0, "fail"), (103.0, "fail")])
+def test_the_load_must_be_what_the_scenario_asks_for(tmp_path: Path, rate: float, result: str) -> None:
+    record = make_record()
+    record["scenario"]["producers"]["max_batch"] = 1
+    run = make_run(tmp_path, record, phases=make_phases({("longtx", "enqueued.rate"): rate}))
+    assert load_in_longtx(run).result == result
+
+
+def test_a_job_whose_enqueue_ended_in_an_error_was_offered_too(tmp_path: Path) -> None:
+    record = make_record()
+    (phase,) = [phase for phase in record["phases"] if phase["name"] == "longtx"]
+    length_s = (phase["end_ns"] - phase["start_ns"]) / 1e9
+    failed = pd.DataFrame([["longtx", "producer-1", "error", "26000", "enqueue", int(40 * length_s)]], columns=EMPTY["errors"])
+    run = make_run(tmp_path, record, errors=failed, phases=make_phases({("longtx", "enqueued.rate"): 60.0}))
+    finding = load_in_longtx(run)
+    assert finding.result == "pass"
+    assert finding.found.startswith("60.0 jobs/s and 40.0 that ended in an error, ")
+
+
+@pytest.mark.parametrize(("count", "result"), [(1, "fail"), (2, "pass"), (3, "pass")])
+def test_each_producer_may_be_in_the_middle_of_a_batch_when_a_phase_ends(tmp_path: Path, count: int, result: str) -> None:
+    record = make_record()
+    (phase,) = [phase for phase in record["phases"] if phase["name"] == "longtx"]
+    jobs_s = 1e9 / (phase["end_ns"] - phase["start_ns"])
+    record["scenario"]["producers"] |= {"rate": 10 * jobs_s, "max_batch": 1, "count": count}
+    run = make_run(tmp_path, record, phases=make_phases({("longtx", "enqueued.rate"): 8.01 * jobs_s}))
+    assert load_in_longtx(run).result == result
+
+
+@pytest.mark.parametrize(
+    ("intended", "exit_code", "recorded", "result"),
+    [
+        ("stopped", 0, "pass", ("pass", "producer-1: all bounds of Locust hold")),
+        ("stopped", 1, "fail", ("fail", "producer-1: response time p95 is 7 ms; expected at most 5")),
+        ("stopped", 1, None, ("unknown", "producer-1: Locust did not record whether its test passed")),
+        ("killed", -9, None, ("info", "no Locust process took part to its end")),
+    ],
+)
+def test_the_verdict_fails_where_locusts_own_test_does(
+    tmp_path: Path, intended: str, exit_code: int, recorded: str | None, result: tuple[str, str]
+) -> None:
+    process = {"name": "producer-1", "role": "producer", "pid": 1, "start_ns": START_NS, "end_ns": START_NS + 1}
+    process |= {"intended": intended, "exit_code": exit_code, "orderly_exit_codes": [0, 1]}
+    tables = make_run(tmp_path, record=make_record(processes=[process]))
+    if recorded:
+        (tables.folder / "locust").mkdir()
+        judgement = {
+            "result": recorded,
+            "requests": 100,
+            "failures": 0,
+            "response_ms": {"p95": 7},
+            "bounds": {"max_failure_ratio": 0, "at_most_ms": {"p95": 5}},
+            "reasons": ["response time p95 is 7 ms; expected at most 5"] if recorded == "fail" else [],
+        }
+        (tables.folder / "locust" / "producer-1.json").write_text(json.dumps(judgement))
+    assert find_of(tables, "processes").result == "pass"
+    locust = find_of(tables, "locust")
+    assert (locust.result, locust.reason) == result
+
+
+def test_a_run_whose_jobs_are_all_in_the_queue_from_the_start_has_no_schedule(tmp_path: Path) -> None:
+    record = make_record()
+    record["scenario"]["producers"]["rate"] = 0
+    assert find_of(make_run(tmp_path, record), "schedule").result == "info"
