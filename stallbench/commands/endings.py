@@ -47,8 +47,8 @@ def conclude_soak_and_exit(path: Path) -> NoReturn:
     from stallbench.soak.folder import SoakFolder
     from stallbench.soak.screen import print_soak
 
-    record, drifts, goes_on = conclude_soak(SoakFolder(path))
-    print_soak(record, drifts, shorten(path / "report.html"), goes_on=goes_on)
+    record, drifts, is_running = conclude_soak(SoakFolder(path))
+    print_soak(record, drifts, shorten(path / "report.html"), is_running=is_running)
     sys.exit(record.exit_code)
 
 

@@ -68,11 +68,11 @@ def format_difference(difference: Difference | None) -> str:
     return f"{_signed(difference.mean)} ({_signed(difference.low)} to {_signed(difference.high)})"
 
 
-def format_p(difference: Difference | None) -> str:
-    """Return the adjusted p-value, or nothing if there is none."""
-    if difference is None or difference.adjusted_p is None:
+def format_p(p: float | None) -> str:
+    """Return a p-value as text, or nothing if there is none."""
+    if p is None:
         return ""
-    return "< 0.001" if difference.adjusted_p < 0.001 else f"{difference.adjusted_p:.3f}"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def describe_significance(standing: Standing) -> str:

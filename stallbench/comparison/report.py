@@ -104,7 +104,7 @@ def _rows(compared: Compared, *, in_order_of_rank: bool = False) -> Iterator[dic
             "spread": format_spread(standing),
             "rounds": len(standing.values),
             "difference": format_difference(standing.difference),
-            "p": format_p(standing.difference),
+            "p": format_p(standing.difference.adjusted_p if standing.difference else None),
             "significance": describe_significance(standing),
         }
 

@@ -82,7 +82,7 @@ def _ranking(results: Results) -> Table:
             format_median(standing),
             format_spread(standing),
             format_difference(standing.difference),
-            format_p(standing.difference),
+            format_p(standing.difference.adjusted_p if standing.difference else None),
             _colour(describe_significance(standing)),
         ]
         outcome = (assessment.outcome or f"– {assessment.reason}") if assessment else ""

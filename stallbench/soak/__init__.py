@@ -1,4 +1,4 @@
-"""A scenario's cycle again and again on the same servers, tables and processes, so that drift can show.
+"""Repeats a scenario on the same servers, tables and processes for hours, and measures what drifts.
 
-`stallbench.soak.soak` is the story; docs/decisions/0008-what-a-cycle-is.md says what a cycle is, and why.
+`stallbench.soak.soak` carries a soak out; docs/decisions/0008-what-a-cycle-is.md explains what a cycle is.
 """

@@ -1,4 +1,4 @@
-"""What the command line asks for becomes a soak that is begun or resumed, and carried out."""
+"""What the command line asks for becomes a soak that is begun or resumed, then carried out."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from stallbench.scenario.validation.external import require_fit_for_external
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.plan import read_duration_s, read_scenario_again, require_fit_for_soak
 from stallbench.soak.record import SoakRecord
+from stallbench.soak.screen import SoakView
 from stallbench.soak.soak import Soak, begin, resume
-from stallbench.soak.view import SoakView
 
 _KEEP = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A soak whose folder is there, with what it takes to carry it out."""
+    """A soak whose folder exists, with everything needed to carry it out."""
 
     folder: SoakFolder
     record: SoakRecord
     scenario: Scenario
-    joined: ExternalServers | None
+    external: ExternalServers | None
 
 
 def begin_or_resume(
@@ -49,15 +49,13 @@ def begin_or_resume(
     may_change_servers: bool,
     runs: Path,
 ) -> Begun:
-    """Check everything that was asked for, then make or take up the soak's folder; raises `BadInputError`."""
-    # Ignored, and by whatever is started from here, too: the terminal may go, and everything goes on.
+    """Check everything that was asked for, then create or resume the soak's folder; raises `BadInputError`."""
+    # Ignored here and by every process that is started from here, so that the soak continues when the terminal is closed.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     folder: SoakFolder | None = None
     if resume_ is not None:
         if scenario is not None or for_ is not None or variant is not None or overrides:
-            raise BadInputError(
-                "--resume goes on with what the soak was begun with; leave out SCENARIO, --for, --variant and --set"
-            )
+            raise BadInputError("--resume continues a soak as it was begun; leave out SCENARIO, --for, --variant and --set")
         folder = _find(resume_, runs)
         chosen = read_scenario_again(folder.read().scenario)
     elif scenario is None or for_ is None:
@@ -65,35 +63,35 @@ def begin_or_resume(
     else:
         chosen = read_scenario(scenario, variant=variant, overrides=list(overrides))
     require_fit_for_soak(chosen)
-    joined = read_external_servers(
+    external = read_external_servers(
         list(dsn), database=database, toxiproxy=toxiproxy, may_change_servers=may_change_servers, wanted=chosen.database
     )
-    if joined:
-        require_fit_for_external(chosen, joined)
+    if external:
+        require_fit_for_external(chosen, external)
     if folder is not None:
-        return Begun(folder, resume(folder, keep, is_joined=joined is not None), chosen, joined)
+        return Begun(folder, resume(folder, keep, is_external=external is not None), chosen, external)
     assert for_ is not None
     for_s = read_duration_s(for_, chosen)
-    chosen = with_measured_load(chosen, _say, runs, joined)
-    return Begun(*begin(chosen, for_s, _KEEP if keep is None else keep, runs, joined), chosen, joined)
+    chosen = with_measured_load(chosen, _say, runs, external)
+    return Begun(*begin(chosen, for_s, _KEEP if keep is None else keep, runs, external), chosen, external)
 
 
 def carry_out(begun: Begun) -> None:
-    """Carry the soak out. What ends it early is told here and stands in its record: there is a report all the same."""
+    """Carry the soak out. If it ends early, print why; its record has the reason too, and a report can be made."""
     view = SoakView(begun.folder.log)
-    soak = Soak(begun.folder, begun.record, begun.scenario, view, begun.joined)
+    soak = Soak(begun.folder, begun.record, begun.scenario, view, begun.external)
     view.say(soak.describe_plan())
     try:
         soak.carry_out()
     except KeyboardInterrupt:
-        view.say(f"interrupted; go on by: stallbench soak --resume {begun.folder.path}")
+        view.say(f"interrupted; continue it with: stallbench soak --resume {begun.folder.path}")
     except NotCarriedOutError as error:
         view.say(str(error))
         print(error, file=sys.stderr)
 
 
 def _say(sentence: str) -> None:
-    """Print a sentence at once; without a terminal, nobody reads it."""
+    """Print a message at once, or drop it if the terminal is closed."""
     with suppress(OSError):
         print(sentence, flush=True)
 

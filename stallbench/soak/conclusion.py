@@ -1,13 +1,16 @@
-"""From a soak's record to its drift and its pages; can be done again at any time, from its folder alone."""
+"""From a soak's record to its drift and its pages; can be repeated at any time, from its folder alone."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
+from junitparser import TestSuite
+
 from stallbench.processes.reaper import is_bench_alive
-from stallbench.soak.drift import Drift, find_drift
+from stallbench.report.junit import make_case, write_suites
+from stallbench.soak.drift import Drift, adjust_drifts, find_drift
 from stallbench.soak.folder import SoakFolder
-from stallbench.soak.junit import write_junit
 from stallbench.soak.record import CycleRecord, SoakRecord
 from stallbench.soak.report import make_pages
 
@@ -15,45 +18,67 @@ _HOUR_S = 3600.0
 
 
 def conclude_soak(folder: SoakFolder) -> tuple[SoakRecord, Mapping[str, Drift | None], bool]:
-    """Find the drift, write record and pages, and say whether the soak goes on; raises `BadInputError` if ``folder`` holds no soak.
+    """Find the drift, write the record and the pages; returns record, drift, and whether the soak is still running.
 
-    The record of a soak that goes on under another process is that one's, and left to it.
+    If it runs in another process, the record is left to that process. Raises `BadInputError` if ``folder`` holds no soak.
     """
     record = folder.read()
     drifts = find_drifts(record)
     record = record.model_copy(update={"drift": {name: drift.as_json() if drift else None for name, drift in drifts.items()}})
-    goes_on = record.status == "running" and is_bench_alive(dict(record.bench))
-    if not goes_on:
+    is_running = record.status == "running" and is_bench_alive(dict(record.bench))
+    if not is_running:
         folder.write(record)
-    write_junit(folder, record)
-    make_pages(folder, record, drifts, goes_on=goes_on)
-    return record, drifts, goes_on
+    _write_junit(folder, record)
+    make_pages(folder, record, drifts, is_running=is_running)
+    return record, drifts, is_running
 
 
 def find_drifts(record: SoakRecord) -> Mapping[str, Drift | None]:
-    """Return the drift of each figure that two cycles have, by name; none if it was of something else in each cycle."""
-    begins_h = dict(zip((cycle.number for cycle in record.whole), begin_hours(record), strict=True))
-    names = dict.fromkeys(name for cycle in record.whole for name in cycle.figures)
+    """Return the drift of each figure that two or more cycles have, by name; none if its subject was another one in each cycle.
+
+    The p-values are adjusted for all of them.
+    """
+    begins_h = dict(zip((cycle.number for cycle in record.completed), begin_hours(record), strict=True))
+    names = dict.fromkeys(name for cycle in record.completed for name in cycle.figures)
     drifts: dict[str, Drift | None] = {}
     for name in names:
-        cycles = [cycle for cycle in record.whole if name in cycle.figures]
+        cycles = [cycle for cycle in record.completed if name in cycle.figures]
         if len(cycles) > 1:
             drifts[name] = find_drift(
                 [begins_h[cycle.number] for cycle in cycles],
                 [cycle.figures[name].value for cycle in cycles],
-                [_line_of(cycle, name) for cycle in cycles],
+                [_segment_of(cycle, name) for cycle in cycles],
             )
-    return drifts
+    return adjust_drifts(drifts)
 
 
 def begin_hours(record: SoakRecord) -> list[float]:
-    """Return when each whole cycle began, in hours of the bench's life since the first: the time in which there was none is left out."""
+    """Return when each completed cycle began, in hours since the first one; the time in which the bench did not run is left out."""
     hours, spent_s = [], 0.0
-    for cycle in record.whole:
+    for cycle in record.completed:
         hours.append(spent_s / _HOUR_S)
         spent_s += cycle.spent_s
     return hours
 
 
-def _line_of(cycle: CycleRecord, name: str) -> tuple[int, str]:
-    return cycle.interval, cycle.figures[name].of
+def _segment_of(cycle: CycleRecord, name: str) -> tuple[int, str]:
+    return cycle.server_set, cycle.figures[name].subject
+
+
+def _write_junit(folder: SoakFolder, record: SoakRecord) -> None:
+    """Write ``junit.xml`` into the soak's folder: a suite for each cycle, with a case for each finding of its verdict."""
+    write_suites(folder.path / "junit.xml", [_make_suite(folder, record, cycle) for cycle in record.cycles])
+
+
+def _make_suite(folder: SoakFolder, record: SoakRecord, cycle: CycleRecord) -> TestSuite:
+    suite = TestSuite(f"{record.scenario['name']}.cycle-{cycle.number:04d}")
+    suite.time = cycle.spent_s
+    where = f"{record.id}.{cycle.number:04d}"
+    verdict = folder.cycle(cycle.number).path / "verdict.json"
+    if cycle.status == "completed" and cycle.verdict is not None and verdict.is_file():
+        for finding in json.loads(verdict.read_text())["findings"]:
+            suite.add_testcase(make_case(finding["subject"], f"{where}.{finding['check']}", finding["result"], finding["reason"]))
+    else:
+        reason = f"{cycle.status}: {cycle.reason or 'no reason was recorded'}"
+        suite.add_testcase(make_case("the cycle is carried out", f"{where}.status", "unknown", reason))
+    return suite

@@ -1,4 +1,4 @@
-"""One cycle of a soak: a run that takes over the servers, the queue and the processes of the one before, and leaves them at rest."""
+"""One cycle of a soak: a run that takes over servers, queue and processes from the previous cycle, and leaves the load suspended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stallbench.soak.folder import CycleFolder
 
 
 class Cycle(Run):
-    """Every cycle has phases, longrunners, faults and collectors of its own; servers, tables, producers and workers live through all."""
+    """A run with its own phases, longrunners, faults and collectors; all cycles share servers, tables, producers and workers."""
 
     def __init__(
         self,
@@ -27,11 +27,11 @@ class Cycle(Run):
         processes: Supervisor,
         scratch: Path,
         view: RunView,
-        joined: ExternalServers | None,
+        external: ExternalServers | None,
         before: Cycle | None,
     ) -> None:
-        """Hold the parts together. ``before``: the cycle whose servers and processes go on; the first of a stretch has none."""
-        super().__init__(scenario, folder, record, processes, scratch, view, joined)
+        """Start nothing yet. ``before``: the cycle whose servers and processes are taken over; none for the first cycle on its servers."""
+        super().__init__(scenario, folder, record, processes, scratch, view, external)
         self.start_ns = time.time_ns()
         self.left_over = 0
         """Jobs that the queue held at the end."""
@@ -46,7 +46,7 @@ class Cycle(Run):
         record.follow("processes", self.process_records)
 
     def carry_out(self) -> None:
-        """Carry the phases out and leave the load at rest; raises as `Run.carry_out` does."""
+        """Carry the phases out and suspend the load; raises as `Run.carry_out` does."""
         if self._before is None:
             self._start_servers()
             self._install_queue()
@@ -56,11 +56,11 @@ class Cycle(Run):
         self._start_load()
         for index, phase in enumerate(self.scenario.phases):
             self._go_through(index, phase)
-        self._rest_load()
+        self._suspend_load()
         self.left_over = self._take_final_snapshot()
 
     def process_records(self) -> list[ProcessRecord]:
-        """Return every process that lived in this cycle."""
+        """Return every process that ran in this cycle."""
         return [record for record in super().process_records() if record.end_ns is None or record.end_ns >= self.start_ns]
 
     def _fill_and_start(self) -> int:
@@ -69,10 +69,10 @@ class Cycle(Run):
         backlog = self.load.fill()
         self._start_maintenance()
         if fresh := self.load.resume():
-            self.record.note(f"{', '.join(fresh)} had to be started for processes that were gone since the cycle before.")
+            self.record.note(f"{', '.join(fresh)} had to be started, because the processes of the previous cycle were gone.")
         return backlog
 
-    def _rest_load(self) -> None:
+    def _suspend_load(self) -> None:
         self.injections.end_all()
         self.load.suspend()
         self.record.write()
@@ -80,5 +80,5 @@ class Cycle(Run):
 
 
 def carry_over_snapshot(ended: RunFolder, next_: RunFolder) -> None:
-    """Let the next cycle know which jobs the queue holds already; raises `OSError` if there is no final snapshot."""
+    """Tell the next cycle which jobs the queue already holds; raises `OSError` if there is no final snapshot."""
     next_.left_over.write_bytes(ended.final_snapshot.read_bytes())

@@ -1,4 +1,4 @@
-"""How much space a soak takes: estimated and looked for before it begins, bounded by what is removed, and held to that while it goes on."""
+"""How much disk space a soak takes: it is estimated and checked before the soak, and bounded by removing old records."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from stallbench.soak.record import CycleRecord
 
 _MB = 1_000_000
 _EVENT_BYTES = 130
-"""Of a line of the job log, with ids, times and the name of the process."""
+"""Of a line of the event log, with ids, times and the name of the process."""
 _EVENTS_PER_JOB = 4
 _SAMPLES_BYTES_PER_S = 12_000
-"""Of all collectors together, at one sample a second."""
+"""Of all collectors together, at one sample per second."""
 _JOB_ROW_BYTES = 120
 """Of a job in the table ``jobs``."""
 _PAGES_BYTES = 600_000
-"""What stays of a cycle: its small tables, its verdict, its page."""
+"""What remains of a cycle: its small tables, its verdict and its page."""
 _SERVER_BYTES = 1_500 * _MB
-"""What a server of the bench's own may come to in the temporary folder: a gigabyte of WAL, as PostgreSQL's default has it, and tables."""
+"""Of a private server in the temporary folder: a gigabyte of WAL, PostgreSQL's default, and tables."""
 _LOGS_BYTES = 100 * _MB
 _SPARE = 1.5
 
 
 def estimate_cycle_bytes(scenario: Scenario) -> int:
-    """Return about how much a cycle records."""
+    """Return the estimated size of a cycle's records."""
     jobs = scenario.producers.rate * scenario.duration_s + scenario.producers.backlog
     per_job = _EVENTS_PER_JOB * _EVENT_BYTES + _JOB_ROW_BYTES
     samples = scenario.duration_s * _SAMPLES_BYTES_PER_S / scenario.collectors.interval_s if scenario.collectors.enabled else 0
@@ -36,57 +36,56 @@ def estimate_cycle_bytes(scenario: Scenario) -> int:
 
 
 def bound_bytes(
-    scenario: Scenario, *, cycles: int, keep: int, done: Sequence[CycleRecord] = (), broken: Sequence[CycleRecord] = ()
+    scenario: Scenario, *, cycles: int, keep: int, done: Sequence[CycleRecord] = (), incomplete: Sequence[CycleRecord] = ()
 ) -> int:
-    """Return the most that a soak's folder may hold.
+    """Return the greatest allowed size of a soak's folder.
 
-    Records are kept of ``keep`` passed cycles, of as many that did not pass, of the last one, and of the one that goes on; of all others what is left
-    when they were thinned; those that were ``broken`` off keep theirs. A cycle's size is estimated; where those that were ``done`` were
-    larger, as measured.
+    Records are kept of ``keep`` passed cycles, of as many that did not pass, of the last cycle, of the running cycle, and of ``incomplete``
+    cycles; of all others only tables, verdict and page. The size of a cycle is estimated, or as measured if ``done`` cycles were larger.
     """
     cycle_bytes = max([estimate_cycle_bytes(scenario), *(cycle.record_bytes for cycle in done)])
-    thinned_bytes = max([_PAGES_BYTES, *(cycle.bytes for cycle in done if cycle.is_thinned)])
-    whole = min(2 * keep + 2, cycles)
-    return int(_SPARE * ((whole + len(broken)) * cycle_bytes + (cycles - whole) * thinned_bytes) + _LOGS_BYTES)
+    reduced_bytes = max([_PAGES_BYTES, *(cycle.bytes for cycle in done if cycle.records_removed)])
+    with_records = min(2 * keep + 2, cycles)
+    return int(_SPARE * ((with_records + len(incomplete)) * cycle_bytes + (cycles - with_records) * reduced_bytes) + _LOGS_BYTES)
 
 
-def require_space(path: Path, scratch: Path, wanted_bytes: int, *, is_joined: bool) -> None:
-    """Raise `BadInputError` if there is not as much free space at ``path`` as the soak may take, or at ``scratch`` as its servers may."""
+def require_space(path: Path, scratch: Path, wanted_bytes: int, *, is_external: bool) -> None:
+    """Raise `BadInputError` if ``path`` has less free space than the soak may take, or ``scratch`` less than its servers may."""
     needs = {_device(path): wanted_bytes}
-    if not is_joined:
+    if not is_external:
         needs[_device(scratch)] = needs.get(_device(scratch), 0) + _SERVER_BYTES
-    for place in (path, scratch):
-        needed, free = needs.pop(_device(place), 0), shutil.disk_usage(_existing(place)).free
+    for folder in (path, scratch):
+        needed, free = needs.pop(_device(folder), 0), shutil.disk_usage(_existing(folder)).free
         if needed > free:
             raise BadInputError(
-                f"{place}: the soak may take {format_bytes(needed)} there, but {format_bytes(free)} are free; "
-                "make room, soak for less (--for), keep fewer records (--keep), or choose another place (--runs DIR; TMPDIR for servers)"
+                f"{folder}: the soak may take {format_bytes(needed)} there, but {format_bytes(free)} are free; free some space, shorten the soak "
+                "(--for), keep fewer records (--keep), or choose another folder (--runs DIR; TMPDIR for servers)"
             )
 
 
 def is_space_left(path: Path, cycle_bytes: float) -> bool:
-    """Whether another cycle and what is made of it find room."""
+    """Whether there is space for another cycle and its tables."""
     return shutil.disk_usage(path).free > _SPARE * cycle_bytes + _LOGS_BYTES
 
 
 def measure_bytes(folder: Path) -> int:
-    """Return what the files in ``folder`` take."""
+    """Return the disk space of the files in ``folder``."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*") if not path.is_dir())
 
 
-def choose_to_thin(cycles: Sequence[CycleRecord], keep: int) -> list[CycleRecord]:
-    """Return the cycles whose records are not kept any more: all but the last ``keep`` passed ones and the first ``keep`` others.
+def choose_to_reduce(cycles: Sequence[CycleRecord], keep: int) -> list[CycleRecord]:
+    """Return the cycles whose records are to be removed: all but the last ``keep`` passed ones and the first ``keep`` others.
 
-    The last of all keeps them too: what its final snapshot has found goes into the next one.
+    The last cycle always keeps its records, because the next cycle needs its final snapshot.
     """
-    whole = [cycle for cycle in cycles if cycle.status == "completed"][:-1]
-    passed = [cycle for cycle in whole if cycle.verdict == "pass"]
-    others = [cycle for cycle in whole if cycle.verdict != "pass"]
-    return [cycle for cycle in (*(passed[:-keep] if keep else passed), *others[keep:]) if not cycle.is_thinned]
+    completed = [cycle for cycle in cycles if cycle.status == "completed"][:-1]
+    passed = [cycle for cycle in completed if cycle.verdict == "pass"]
+    others = [cycle for cycle in completed if cycle.verdict != "pass"]
+    return [cycle for cycle in (*(passed[:-keep] if keep else passed), *others[keep:]) if not cycle.records_removed]
 
 
-def thin(folder: RunFolder) -> None:
-    """Remove a cycle's records and its table of jobs; its other tables, verdict and pages stay."""
+def remove_records(folder: RunFolder) -> None:
+    """Remove a cycle's records and its table of jobs; keep its other tables, its verdict and its pages."""
     for part in (folder.events, folder.samples, folder.path / "tables" / "jobs"):
         shutil.rmtree(part, ignore_errors=True)
     for file in (folder.final_snapshot, folder.left_over):

@@ -1,4 +1,4 @@
-"""What is looked at from cycle to cycle: claim time, the size of the tables, and the memory of every process."""
+"""The figures whose drift is measured: claim time, the size of the tables, and the memory of every process."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _AT_LAST = (
     "history_list_length.last",
     "depth.last",
 )
-"""Of the last measured phase: what the cycle leaves to the next one."""
+"""Of the last measured phase: what the next cycle starts with."""
 _MEMORY = {"memory_bytes": "memory", "private_bytes": "private memory"}
-"""By the collector's name: in words. Memory is the resident set; private, without what is shared with other processes."""
+"""Labels by the collector's metric. Memory is the resident set; private memory excludes what is shared with other processes."""
 _MIB = 1024 * 1024
 BENCH = "stallbench"
-"""What the bench's own process is called among the others."""
+"""The name of the bench's own process."""
 
 
 def read_figures(run: RunTables) -> dict[str, Figure]:
-    """Return the figures of a cycle whose tables were made, by name; one for which there are no data is left out."""
+    """Return the figures of a cycle whose tables exist, by name; figures without data are left out."""
     measured = [phase["name"] for phase in run.record["phases"] if phase["measured"] and phase["start_ns"]]
     figures: dict[str, Figure] = {}
     if measured:
@@ -50,7 +50,7 @@ def read_figures(run: RunTables) -> dict[str, Figure]:
 
 
 def _read_memory(run: RunTables) -> Iterator[tuple[str, Figure]]:
-    """Yield the median of each process's memory in this cycle, in MiB, with its pid: another process is another line."""
+    """Yield the median memory of each process in this cycle, in MiB; its subject is the pid, because another process is another segment."""
     pids = {process["name"]: str(process["pid"]) for process in run.record["processes"]}
     path = run.folder / "samples" / "host.csv"
     if path.exists() and path.stat().st_size:
@@ -62,7 +62,7 @@ def _read_memory(run: RunTables) -> Iterator[tuple[str, Figure]]:
             for metric, label in _MEMORY.items():
                 median = of_process.loc[of_process["metric"] == metric, "value"].median()
                 if pd.notna(median):
-                    yield f"{label} of {name}, MiB", Figure(value=float(median) / _MIB, of=pids.get(name, ""))
+                    yield f"{label} of {name}, MiB", Figure(value=float(median) / _MIB, subject=pids.get(name, ""))
     own = psutil.Process().memory_info()
-    yield f"memory of {BENCH}, MiB", Figure(value=own.rss / _MIB, of=str(os.getpid()))
-    yield f"private memory of {BENCH}, MiB", Figure(value=(own.rss - own.shared) / _MIB, of=str(os.getpid()))
+    yield f"memory of {BENCH}, MiB", Figure(value=own.rss / _MIB, subject=str(os.getpid()))
+    yield f"private memory of {BENCH}, MiB", Figure(value=(own.rss - own.shared) / _MIB, subject=str(os.getpid()))

@@ -1,4 +1,4 @@
-"""Where a soak is kept: its record, a run's folder for each cycle, and what outlives the cycles beside them."""
+"""The folder of a soak: its record, a run's folder for each cycle, and what all cycles share."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from stallbench.atomic_file import replace_file
-from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.comparison.record import read_record_file
+from stallbench.errors import NotCarriedOutError
 from stallbench.run.folder import SOAK, RunFolder, create_folder
-from stallbench.soak.record import SoakRecord
+from stallbench.soak.record import FORMAT, SoakRecord
 
 
 @dataclass(frozen=True, slots=True)
 class CycleFolder(RunFolder):
-    """A cycle's folder, by the name that leads to the cycle that goes on: processes that live on find each next one by it."""
+    """The folder of the running cycle, by a path that is the same in every cycle, so that processes that keep running find the next one."""
 
     @property
     def logs(self) -> Path:
-        """Of all cycles together: a process that lives on goes on printing into the same file."""
+        """Shared by all cycles, because a process that keeps running keeps printing into the same file."""
         return self.path.parent / "logs"
 
     @property
     def job_faults(self) -> Path:
-        """Where workers that live on go on looking."""
+        """Shared by all cycles, because workers that keep running keep reading it."""
         return self.path.parent / "job_faults"
 
 
@@ -42,12 +41,12 @@ class SoakFolder:
 
     @property
     def log(self) -> Path:
-        """What the bench has said, also after its terminal was gone."""
+        """All messages of the bench, including those after its terminal was closed."""
         return self.path / "soak.log"
 
     @property
     def current(self) -> CycleFolder:
-        """The cycle that goes on."""
+        """The running cycle."""
         return CycleFolder(self.path / "current")
 
     def cycle(self, number: int) -> RunFolder:
@@ -55,7 +54,7 @@ class SoakFolder:
         return RunFolder(self.path / name_cycle(number))
 
     def begin_cycle(self, number: int) -> RunFolder:
-        """Make the folder of a cycle and let `current` lead to it."""
+        """Create the folder of a cycle and point `current` at it."""
         folder = self.cycle(number)
         for part in (folder.events, folder.samples):
             part.mkdir(parents=True)
@@ -66,26 +65,21 @@ class SoakFolder:
         return folder
 
     def read(self) -> SoakRecord:
-        """Read the record back; raises `BadInputError` if it is none."""
-        try:
-            return SoakRecord.model_validate_json(self.record.read_text())
-        except ValidationError as error:
-            fault = error.errors(include_input=False, include_url=False)[0]
-            key = ".".join(str(part) for part in fault["loc"])
-            raise BadInputError(f"{self.record}: not a soak's record: {key + ': ' if key else ''}{fault['msg']}") from None
+        """Return the record; raises `BadInputError` if the file holds none, or one in another format."""
+        return read_record_file(self.record, SoakRecord, "soak", FORMAT)
 
     def write(self, record: SoakRecord) -> None:
-        """Replace the record; a reader sees the old one or the new one, never a part."""
+        """Replace the record atomically."""
         replace_file(self.record, json.dumps(record.model_dump(mode="json"), indent=1))
 
 
 def name_cycle(number: int) -> str:
-    """Return the path of a cycle below its soak's folder."""
+    """Return the path of a cycle relative to its soak's folder."""
     return f"cycles/{number:04d}"
 
 
 def create_soak_folder(runs: Path, name: str, variant: str | None) -> SoakFolder:
-    """Make the folder of a soak that is about to start; ``latest`` goes on pointing at a run.
+    """Create the folder of a soak that is about to start; ``latest`` keeps pointing at a run.
 
     Raises `NotCarriedOutError` if ``runs`` cannot be written.
     """

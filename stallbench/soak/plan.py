@@ -1,4 +1,4 @@
-"""What is to be soaked, for how long; and why it cannot be, if it cannot."""
+"""Checks which scenario is soaked and for how long."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ from stallbench.scenario.model import Scenario
 
 
 def read_duration_s(text: str, scenario: Scenario) -> float:
-    """Return how long is soaked; raises `BadInputError` if that is no duration, or too short for one cycle of ``scenario``."""
+    """Return the length of the soak; raises `BadInputError` if ``text`` is no duration, or too short for one cycle of ``scenario``."""
     try:
         for_s = parse_duration_s(text)
     except ValueError as error:
         raise BadInputError(f'--for is "{text}"; {str(error).replace("90s", "8h")}') from None
     if for_s < scenario.duration_s:
         cycle = format_duration(scenario.duration_s)
-        raise BadInputError(f"--for is {text}, but one cycle of {scenario.name} takes {cycle}: expected at least so much")
+        raise BadInputError(f"--for is {text}, but one cycle of {scenario.name} takes {cycle}; expected at least {cycle}")
     return for_s
 
 
 def require_fit_for_soak(scenario: Scenario) -> None:
-    """Raise `BadInputError`, a line for each fault, if ``scenario`` does not leave its servers and processes to the next cycle."""
-    if faults := list(_find_issues(scenario)):
-        raise BadInputError("\n".join(faults))
+    """Raise `BadInputError`, with a line for each issue, if ``scenario`` does not leave its servers and processes to the next cycle."""
+    if issues := list(_find_issues(scenario)):
+        raise BadInputError("\n".join(issues))
 
 
 def _find_issues(scenario: Scenario) -> Iterator[str]:
     kinds = find_faults()
     for index, phase in enumerate(scenario.phases):
-        for place, choice in enumerate(phase.faults):
+        for position, choice in enumerate(phase.faults):
             if kinds[choice.kind].ends_server:
                 yield (
-                    f"phases[{index}].faults[{place}]: {choice.kind} ends a server, but a soak looks at what becomes of servers that live on; "
+                    f"phases[{index}].faults[{position}]: {choice.kind} ends a server, but a soak measures servers that keep running; "
                     f"leave it out, like --set phases.{phase.name}.faults=[], or repeat single runs: stallbench compare {scenario.name}"
                 )
     if scenario.producers.kind != "open_loop":
-        yield f"producers.kind is {scenario.producers.kind}, which cannot rest between cycles; leave it out: --set producers.kind=open_loop"
+        yield f"producers.kind is {scenario.producers.kind}, which cannot be suspended between cycles; leave it out: --set producers.kind=open_loop"
     if scenario.external_processes:
-        yield "external_processes is true, but processes of others cannot be asked to rest between cycles; leave it out: --set external_processes=false"
+        yield "external_processes is true, but external processes cannot be suspended between cycles; leave it out: --set external_processes=false"
 
 
 def read_scenario_again(recorded: Mapping[str, Any]) -> Scenario:
-    """Return the scenario that a soak was begun with; raises `BadInputError` if its file says something else by now."""
+    """Return the scenario that a soak was begun with; raises `BadInputError` if its file has changed since."""
     scenario = read_scenario(_name(recorded), variant=recorded["variant"], overrides=recorded["changes"])
     now, then = _drop_unset(scenario.model_dump(mode="json")), _drop_unset(recorded)
     if changed := sorted(key for key in {*now, *then} if now.get(key) != then.get(key)):
         raise BadInputError(
-            f"{recorded['file']}: {', '.join(changed)} changed since the soak began; a soak is of one scenario: put it back, or begin another"
+            f"{recorded['file']}: {', '.join(changed)} changed since the soak began; restore the file, or begin another soak"
         )
     return scenario
 
 
 def _drop_unset(value: Any) -> Any:
-    """Return a scenario as it is recorded without what it does not say: that knows no key which there was not when it was recorded."""
+    """Return a recorded scenario without keys that are none, so that a key that is newer than the record is no change."""
     if isinstance(value, Mapping):
         return {key: _drop_unset(each) for key, each in value.items() if each is not None}
     return [_drop_unset(each) for each in value] if isinstance(value, list) else value
 
 
 def format_command(recorded: Mapping[str, Any], for_s: float, keep: int) -> str:
-    """Return the command that does the soak again."""
+    """Return the command that repeats the soak."""
     return (
         f"stallbench soak {_name(recorded)}"
         + (f" --variant {recorded['variant']}" if recorded["variant"] else "")

@@ -1,4 +1,7 @@
-"""``soak.json``: what is soaked for how long, and what became of each cycle; replaced whole after each, so that a soak can be resumed."""
+"""``soak.json``: which scenario is soaked for how long, and the outcome of each cycle.
+
+It is replaced after each cycle, so that a soak can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from pydantic import BaseModel, ConfigDict
 
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS
 
-CycleStatus = Literal["running", "completed", "failed", "aborted", "torn"]
+FORMAT: Literal[2] = 2
+
+CycleStatus = Literal["running", "completed", "failed", "aborted", "killed"]
 
 
 class _Part(BaseModel):
@@ -17,44 +22,44 @@ class _Part(BaseModel):
 
 
 class Figure(_Part):
-    """One value of one cycle, whose drift over the cycles is looked at."""
+    """One value of one cycle; its drift over the cycles is measured."""
 
     value: float
-    of: str = ""
-    """What it was measured of, if that is not the same in every cycle: values of different processes are no line."""
+    subject: str = ""
+    """What was measured, if it is not the same in every cycle, like a process id; only values of the same subject are compared."""
 
 
 class CycleRecord(_Part):
     """One cycle."""
 
     number: int
-    interval: int
-    """Which servers it ran on: 1 for those of the start, one more after each resumption."""
+    server_set: int
+    """Which servers it ran on: 1 for the first ones; each resumption starts new ones and adds 1."""
     status: CycleStatus = "running"
-    """``failed``: could not be carried out. ``aborted``: interrupted. ``torn``: the bench was killed in it. Only ``completed`` ones count."""
+    """``failed``: could not be carried out. ``aborted``: interrupted. ``killed``: the bench was killed during it. Only ``completed`` ones count."""
     reason: str = ""
-    """Of the verdict; of a cycle without one, why it has none."""
+    """The reason of the verdict, or why there is no verdict."""
     verdict: Literal["pass", "fail", "unknown"] | None = None
     start_ns: int
     spent_s: float = 0.0
     """From its start until its tables were made."""
     resting_s: float = 0.0
-    """The last part of that, in which nobody worked."""
+    """The last part of that, in which the load was suspended."""
     left_over: int = 0
-    """Jobs that were in the queue when it ended."""
+    """Jobs in the queue when it ended."""
     record_bytes: int = 0
-    """What its folder held when it ended."""
+    """Size of its folder when it ended."""
     bytes: int = 0
-    """What its folder holds now."""
-    is_thinned: bool = False
-    """Whether its records and its table of jobs were removed, to bound the space."""
+    """Size of its folder now."""
+    records_removed: bool = False
+    """Whether its records and its table of jobs were removed to save space."""
     figures: Mapping[str, Figure] = {}
 
 
 class SoakRecord(_Part):
     """The whole file."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = FORMAT
     id: str
     status: Literal["running", "completed", "failed", "aborted"] = "running"
     reason: str = ""
@@ -62,32 +67,32 @@ class SoakRecord(_Part):
     scenario: Mapping[str, Any]
     """As in ``run.json``."""
     for_s: float
-    """How long its phases are to take together; rests are not counted."""
+    """Planned length of all phases together, without the time in which the load is suspended."""
     keep: int
-    """How many of the last passed cycles keep their records, and how many of the first that did not pass."""
-    is_joined: bool
+    """How many of the last passed cycles keep their records, and how many of the first cycles that did not pass."""
+    is_external: bool
     """Whether it runs on servers that the bench did not start."""
     notes: tuple[str, ...] = ()
     cycles: tuple[CycleRecord, ...] = ()
     bound_bytes: int = 0
-    """What the soak's folder may hold at most."""
+    """The greatest allowed size of the soak's folder."""
     drift: Mapping[str, Mapping[str, Any] | None] = {}
-    """By figure, as `stallbench.soak.drift` has it; empty until there was an end."""
+    """By figure, as in `stallbench.soak.drift`; empty until the soak has ended."""
 
     @property
-    def whole(self) -> list[CycleRecord]:
-        """The cycles that count."""
+    def completed(self) -> list[CycleRecord]:
+        """The completed cycles; only they count."""
         return [cycle for cycle in self.cycles if cycle.status == "completed"]
 
     @property
-    def broken(self) -> list[CycleRecord]:
-        """The cycles that were broken off: they keep what they have."""
-        return [cycle for cycle in self.cycles if cycle.status in ("failed", "aborted", "torn")]
+    def incomplete(self) -> list[CycleRecord]:
+        """The cycles that ended early; they keep their records."""
+        return [cycle for cycle in self.cycles if cycle.status in ("failed", "aborted", "killed")]
 
     @property
     def first_failed(self) -> CycleRecord | None:
-        """The first cycle that did not pass, whether it failed or could not be decided."""
-        return next((cycle for cycle in self.whole if cycle.verdict != "pass"), None)
+        """The first completed cycle whose verdict is not ``pass``."""
+        return next((cycle for cycle in self.completed if cycle.verdict != "pass"), None)
 
     @property
     def cycle_s(self) -> float:
@@ -96,18 +101,18 @@ class SoakRecord(_Part):
 
     @property
     def planned_cycles(self) -> int:
-        """How many cycles it is to have."""
+        """How many cycles are planned."""
         return int(self.for_s / self.cycle_s + 1e-9)
 
     @property
     def exit_code(self) -> int:
-        """What a command that shows the soak ends with."""
+        """The exit code of a command that shows the soak."""
         if self.status != "completed":
             return EXIT_INTERRUPTED if self.status == "aborted" else EXIT_NOT_CARRIED_OUT
-        return EXIT_PASS if self.whole and self.first_failed is None else EXIT_FAIL
+        return EXIT_PASS if self.completed and self.first_failed is None else EXIT_FAIL
 
     def with_cycle(self, cycle: CycleRecord) -> Self:
-        """Return the record with ``cycle`` in the place of the one of its number, or behind all others."""
+        """Return the record with ``cycle`` in place of the cycle of the same number, or after all others."""
         others = [each for each in self.cycles if each.number != cycle.number]
         return self.model_copy(update={"cycles": tuple(sorted([*others, cycle], key=lambda each: each.number))})
 

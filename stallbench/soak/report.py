@@ -1,4 +1,4 @@
-"""A soak's own page: what drifts, the curves from cycle to cycle, and the way to each cycle's page; and Markdown for a pull request."""
+"""A soak's pages: one HTML page with the drift, the curves over the cycles and links to each cycle's page, and Markdown for a pull request."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from stallbench.atomic_file import replace_file
+from stallbench.comparison.formatting import format_p
 from stallbench.report import open_template
 from stallbench.report.charts import as_script_data
 from stallbench.run.record import read_record
@@ -31,15 +32,16 @@ _CHARTS = {
 """By title: how the names of its figures begin."""
 
 
-def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drift | None], *, goes_on: bool) -> None:
-    """Write ``report.html`` and ``summary.md`` into the soak's folder. ``goes_on``: whether there are cycles to come."""
+def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drift | None], *, is_running: bool) -> None:
+    """Write ``report.html`` and ``summary.md`` into the soak's folder. ``is_running``: whether cycles will follow."""
     content = {
         "record": record,
         "verdict": "pass" if record.exit_code == 0 else "fail" if record.first_failed else "unknown",
         "reason": describe_outcome(record),
-        "notes": list(find_notes(record, goes_on=goes_on)),
+        "notes": list(find_notes(record, is_running=is_running)),
         "drift": [format_drift(name, drift) for name, drift in drifts.items() if drift],
         "unpaired": [name for name, drift in drifts.items() if drift is None],
+        "adjustment": describe_adjustment(drifts),
         "level": f"{LEVEL * 100:.0f} %",
         "cycles": list(_list_cycles(folder, record)),
         "command": format_command(record.scenario, record.for_s, record.keep),
@@ -52,34 +54,34 @@ def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drif
 
 
 def describe_outcome(record: SoakRecord) -> str:
-    """Return what came of the cycles, in a sentence."""
-    whole = record.whole
-    if not whole:
-        return "No cycle came to its end."
-    failed = [cycle for cycle in whole if cycle.verdict != "pass"]
+    """Return the outcome of the cycles in one sentence."""
+    completed = record.completed
+    if not completed:
+        return "No cycle was completed."
+    failed = [cycle for cycle in completed if cycle.verdict != "pass"]
     if not failed:
-        return f"Each of {len(whole)} cycles passes."
+        return f"All {len(completed)} cycles pass."
     first = failed[0]
     return (
-        f"{len(whole) - len(failed)} of {len(whole)} cycles pass; the first that does not is cycle {first.number} "
+        f"{len(completed) - len(failed)} of {len(completed)} cycles pass; the first that does not is cycle {first.number} "
         f"({first.verdict}): {first.reason}"
     )
 
 
-def find_notes(record: SoakRecord, *, goes_on: bool = False) -> Iterator[str]:
-    """Return what a reader must know before believing a figure."""
-    if goes_on:
-        yield f"The soak goes on: {len(record.whole)} of {record.planned_cycles} cycles are done."
+def find_notes(record: SoakRecord, *, is_running: bool = False) -> Iterator[str]:
+    """Yield what a reader must know before relying on a figure."""
+    if is_running:
+        yield f"The soak is running: {len(record.completed)} of {record.planned_cycles} cycles are done."
     elif record.status != "completed":
         reason = record.reason or "the bench was killed"
-        yield f"The soak did not come to its end: {reason}. What follows is what was done until then; --resume goes on."
+        yield f"The soak is not complete: {reason}. The figures are of the cycles done so far; --resume continues it."
     yield from record.notes
-    if len(record.whole) < FEWEST_CYCLES:
-        yield f"Not enough cycles for intervals: at least {FEWEST_CYCLES} are needed, and there are {len(record.whole)}."
+    if len(record.completed) < FEWEST_CYCLES:
+        yield f"Not enough cycles for intervals: at least {FEWEST_CYCLES} are needed, and there are {len(record.completed)}."
 
 
 def format_drift(name: str, drift: Drift) -> dict[str, Any]:
-    """Return a drift in words, by column."""
+    """Return the text of a drift, by column."""
     relative = f"{_signed(drift.slope / drift.level * 100)} %" if drift.level else "–"
     return {
         "name": name,
@@ -87,16 +89,39 @@ def format_drift(name: str, drift: Drift) -> dict[str, Any]:
         "slope": _signed(drift.slope),
         "interval": "–" if drift.low is None or drift.high is None else f"{_signed(drift.low)} .. {_signed(drift.high)}",
         "relative": relative,
-        "cycles": f"{drift.cycles}" + (f" in {drift.lines} lines" if drift.lines > 1 else ""),
-        "is_real": drift.is_significant,
-        "real": {True: "rises" if drift.slope > 0 else "falls", False: "no", None: "too few cycles"}[drift.is_significant],
+        "cycles": f"{drift.cycles}" + (f" in {drift.segments} segments" if drift.segments > 1 else ""),
+        "p": format_p(drift.adjusted_p),
+        "is_significant": drift.is_significant,
+        "significance": _describe_significance(drift),
     }
 
 
+def describe_adjustment(drifts: Mapping[str, Drift | None]) -> str:
+    """Return how many figures drift significantly, and how that is decided; nothing if no figure has a p-value."""
+    tested = [drift for drift in drifts.values() if drift is not None and drift.p is not None]
+    if not tested:
+        return ""
+    significant = sum(bool(drift.is_significant) for drift in tested)
+    alone = sum(bool(drift.is_significant_alone) for drift in tested) - significant
+    return (
+        f"{significant} of {len(tested)} figures drift significantly: their p-value, adjusted with Holm over {len(tested)} figures, is "
+        f"below {1 - LEVEL:.2g}. {alone} more would if no other figure were examined."
+    )
+
+
+def _describe_significance(drift: Drift) -> str:
+    direction = "rises" if drift.slope > 0 else "falls"
+    if drift.is_significant is None:
+        return "too few cycles"
+    if drift.is_significant:
+        return direction
+    return f"{direction}, only unadjusted" if drift.is_significant_alone else "no"
+
+
 def format_disk(folder: SoakFolder, record: SoakRecord) -> str:
-    """Return what the soak takes, and what was removed, in a sentence."""
-    thinned = sum(cycle.is_thinned for cycle in record.cycles)
-    removed = f"; of {thinned} cycles the records were removed after their tables had been made" if thinned else ""
+    """Return in one sentence how much space the soak takes, and what was removed."""
+    removed_cycles = sum(cycle.records_removed for cycle in record.cycles)
+    removed = f"; the records of {removed_cycles} cycles were removed after their tables were made" if removed_cycles else ""
     return f"The soak's folder takes {format_bytes(measure_bytes(folder.path))}, of {format_bytes(record.bound_bytes)} at most{removed}."
 
 
@@ -116,52 +141,52 @@ def _list_cycles(folder: SoakFolder, record: SoakRecord) -> Iterator[dict[str, A
             "left_over": cycle.left_over,
             "resting": f"{cycle.resting_s:.0f}",
             "bytes": format_bytes(cycle.bytes or measure_bytes(page.parent)),
-            "is_thinned": cycle.is_thinned,
+            "records_removed": cycle.records_removed,
             "reason": cycle.reason,
         }
 
 
 def _read_curves(record: SoakRecord) -> dict[str, Any]:
-    """Return what the charts draw, for JSON: a point a cycle, and an empty one where the servers' lives part."""
-    places: list[int | None] = []
+    """Return what the charts draw, for JSON: one point per cycle, and an empty one between cycles on different servers."""
+    indexes: list[int | None] = []
     t_minutes: list[float] = []
-    intervals: list[dict[str, Any]] = []
+    server_sets: list[dict[str, Any]] = []
     bad: list[dict[str, Any]] = []
     spent_s = 0.0
-    whole = record.whole
-    for index, cycle in enumerate(whole):
+    completed = record.completed
+    for index, cycle in enumerate(completed):
         minute = spent_s / 60
         spent_s += cycle.spent_s
-        if index and cycle.interval != whole[index - 1].interval:
-            places.append(None)
+        if index and cycle.server_set != completed[index - 1].server_set:
+            indexes.append(None)
             t_minutes.append((t_minutes[-1] + minute) / 2)
-        if not intervals or intervals[-1]["name"] != f"servers {cycle.interval}":
-            intervals.append({"name": f"servers {cycle.interval}", "from_s": minute, "to_s": minute})
-        intervals[-1]["to_s"] = spent_s / 60
+        if not server_sets or server_sets[-1]["name"] != f"servers {cycle.server_set}":
+            server_sets.append({"name": f"servers {cycle.server_set}", "from_s": minute, "to_s": minute})
+        server_sets[-1]["to_s"] = spent_s / 60
         if cycle.verdict != "pass":
             bad.append({"name": f"cycle {cycle.number}", "from_s": minute, "to_s": spent_s / 60})
-        places.append(index)
+        indexes.append(index)
         t_minutes.append(minute)
     charts = []
     for title, beginning in _CHARTS.items():
-        names = dict.fromkeys(name for cycle in whole for name in cycle.figures if name.startswith(beginning))
+        names = dict.fromkeys(name for cycle in completed for name in cycle.figures if name.startswith(beginning))
         series = [
             {
                 "label": name.removeprefix(beginning).removesuffix(", MiB"),
                 "values": [
-                    None if place is None or name not in whole[place].figures else whole[place].figures[name].value
-                    for place in places
+                    None if index is None or name not in completed[index].figures else completed[index].figures[name].value
+                    for index in indexes
                 ],
             }
             for name in names
         ]
         if series:
             charts.append({"title": title, "series": series})
-    return {"t_s": t_minutes, "unit": "min", "phases": intervals, "bands": bad, "charts": charts}
+    return {"t_s": t_minutes, "unit": "min", "phases": server_sets, "bands": bad, "charts": charts}
 
 
 def _read_host(folder: SoakFolder, record: SoakRecord) -> dict[str, Any] | None:
-    """Return on what the first cycle that is still there ran: ``host``, ``versions`` and ``servers`` of its record."""
+    """Return ``host``, ``versions`` and ``servers`` of the first cycle whose folder still exists."""
     for cycle in record.cycles:
         path = folder.cycle(cycle.number).record
         if path.is_file():

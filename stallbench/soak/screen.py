@@ -1,47 +1,87 @@
-"""What the terminal shows of a soak at its end: how many cycles passed, which was the first that did not, and what drifts."""
+"""What the terminal shows of a soak: messages while it runs, and its outcome at the end."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from stallbench.run.live_figures import LiveFigures
+from stallbench.run.view import RunView
 from stallbench.soak.drift import LEVEL, Drift
 from stallbench.soak.record import SoakRecord
-from stallbench.soak.report import describe_outcome, find_notes, format_drift
+from stallbench.soak.report import describe_adjustment, describe_outcome, find_notes, format_drift
 
 _WIDTH = 120
+_SHOW_EVERY_S = 30.0
 
 
-def print_soak(record: SoakRecord, drifts: Mapping[str, Drift | None], report: str, *, goes_on: bool = False) -> None:
-    """Print the outcome so far if it ``goes_on``, else in the end, the figures that drift, and where the ``report`` is."""
+class SoakView(RunView):
+    """Prints one line from time to time. When the terminal is closed, everything goes to the log instead."""
+
+    def __init__(self, log: Path) -> None:
+        """Append all messages to ``log``."""
+        super().__init__()
+        self._live = None
+        self._log = log.open("a", buffering=1)
+        self._shown_s = float("-inf")
+        self._is_detached = False
+        """Whether the terminal is closed."""
+
+    def say(self, sentence: str) -> None:
+        """Print one line, and append it to the log with the time."""
+        self._log.write(f"{datetime.now(UTC).isoformat(timespec='seconds')} {sentence}\n")
+        if self._is_detached:
+            return
+        try:
+            print(f"{time.monotonic() - self._began_s:7.1f} s  {sentence}", flush=True)
+        except OSError:
+            self._detach()
+
+    def show(self, phase: str, left_s: float, figures: LiveFigures) -> None:
+        """Show the progress of the cycle, less often than a run does."""
+        if time.monotonic() - self._shown_s >= _SHOW_EVERY_S:
+            self._shown_s = time.monotonic()
+            super().show(phase, left_s, figures)
+
+    def _detach(self) -> None:
+        self._is_detached = True
+        for stream in (1, 2):
+            os.dup2(self._log.fileno(), stream)
+
+
+def print_soak(record: SoakRecord, drifts: Mapping[str, Drift | None], report: str, *, is_running: bool = False) -> None:
+    """Print the figures that drift, the outcome (so far, if it ``is_running``), and the path of the ``report``."""
     console = Console(highlight=False)
     console = Console(highlight=False, width=min(console.width, _WIDTH) if console.is_terminal else _WIDTH)
     console.print()
     found = [(name, drift) for name, drift in drifts.items() if drift]
-    real = [(name, drift) for name, drift in found if drift.is_significant]
-    if real:
-        console.print(_table(real))
-    decided = [drift for _, drift in found if drift.is_significant is not None]
-    if decided:
-        console.print(f"{len(real)} of {len(decided)} figures drift; the report has all of them")
-    for note in find_notes(record, goes_on=goes_on):
+    significant = [(name, drift) for name, drift in found if drift.is_significant]
+    if significant:
+        console.print(_make_table(significant))
+    if adjustment := describe_adjustment(drifts):
+        console.print(f"{escape(adjustment)} The report has all of them.")
+    for note in find_notes(record, is_running=is_running):
         console.print(f"[yellow]{escape(note)}[/]")
-    word, colour = (
+    verdict, colour = (
         ("PASS", "green") if record.exit_code == 0 else ("FAIL", "red") if record.first_failed else ("UNKNOWN", "yellow")
     )
-    console.print(f"\n[bold {colour}]{word}[/]  {escape(describe_outcome(record))}")
+    console.print(f"\n[bold {colour}]{verdict}[/]  {escape(describe_outcome(record))}")
     console.print(f"report: {report}", soft_wrap=True)
 
 
-def _table(real: list[tuple[str, Drift]]) -> Table:
-    table = Table(title="what drifts", title_justify="left")
+def _make_table(significant: list[tuple[str, Drift]]) -> Table:
+    table = Table(title="significant drift", title_justify="left")
     table.add_column("figure", overflow="fold")
-    for header in ("median", "an hour", f"{LEVEL * 100:.0f} % interval", "of the median"):
+    for header in ("median", "per hour", f"{LEVEL * 100:.0f} % interval", "of the median"):
         table.add_column(header, justify="right")
-    for name, drift in real:
-        told = format_drift(name, drift)
-        table.add_row(escape(name), told["level"], told["slope"], told["interval"], told["relative"])
+    for name, drift in significant:
+        row = format_drift(name, drift)
+        table.add_row(escape(name), row["level"], row["slope"], row["interval"], row["relative"])
     return table

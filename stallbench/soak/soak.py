@@ -1,4 +1,4 @@
-"""A soak, from its first cycle to its last: `carry_out_soak` is the story. Each cycle is a run's folder below the soak's."""
+"""Carries a soak out, from its first cycle to its last. Each cycle has a run's folder below the soak's folder."""
 
 from __future__ import annotations
 
@@ -24,57 +24,57 @@ from stallbench.scenario.model import Scenario
 from stallbench.soak.cycle import Cycle, carry_over_snapshot
 from stallbench.soak.disk import (
     bound_bytes,
-    choose_to_thin,
+    choose_to_reduce,
     estimate_cycle_bytes,
     format_bytes,
     is_space_left,
     measure_bytes,
+    remove_records,
     require_space,
-    thin,
 )
 from stallbench.soak.figures import read_figures
 from stallbench.soak.folder import SoakFolder, create_soak_folder
 from stallbench.soak.record import CycleRecord, SoakRecord
-from stallbench.soak.view import SoakView
+from stallbench.soak.screen import SoakView
 from stallbench.verdicts import RunTables
 
 
 class Soak:
-    """One soak that goes on; made by `begin` or `resume`."""
+    """A soak that is carried out in this process; `begin` or `resume` creates its folder."""
 
     def __init__(
-        self, folder: SoakFolder, record: SoakRecord, scenario: Scenario, view: SoakView, joined: ExternalServers | None
+        self, folder: SoakFolder, record: SoakRecord, scenario: Scenario, view: SoakView, external: ExternalServers | None
     ) -> None:
-        """Hold the parts together; nothing is started."""
+        """Start nothing yet."""
         self.folder = folder
         self.record = record
         self._scenario = scenario
         self._view = view
-        self._joined = joined
-        self._stretch = 1 + max((cycle.interval for cycle in record.cycles), default=0)
+        self._external = external
+        self._server_set = 1 + max((cycle.server_set for cycle in record.cycles), default=0)
         self._cycle: Cycle | None = None
-        """The one that goes on, or whose servers and processes are at rest."""
+        """The running cycle, or the last one, whose processes are suspended."""
         self._pipeline = KeptPipeline()
 
     def describe_plan(self) -> str:
-        """Say what is about to be done, and what space it may take."""
+        """Return what is about to be done, and how much space it may take."""
         scenario, record = self._scenario, self.record
         bound = self._bound_bytes()
-        done = f", of which {len(record.whole)} are done" if record.whole else ""
+        done = f", {len(record.completed)} of them done" if record.completed else ""
         return (
             f"{scenario.name}{f', variant {scenario.variant}' if scenario.variant else ''}: {record.planned_cycles} cycles of "
             f"{format_duration(scenario.duration_s)}{done}; records are in {self.folder.path} and take {format_bytes(bound)} at most"
         )
 
     def carry_out(self) -> None:
-        """Go through cycles until the time is over; the record says what became of each.
+        """Carry out cycles until the planned number is completed; the record has the outcome of each.
 
-        A cycle that fails by its verdict does not end the soak; one that could not be carried out does, with `NotCarriedOutError`.
+        A cycle whose verdict is not ``pass`` does not end the soak. A cycle that cannot be carried out does: `NotCarriedOutError`.
         """
-        status, reason = "failed", "the bench itself broke off"
-        with self._pipeline, self._place() as (processes, scratch):
+        status, reason = "failed", "the bench ended unexpectedly"
+        with self._pipeline, self._prepare() as (processes, scratch):
             try:
-                while len(self.record.whole) < self.record.planned_cycles:
+                while len(self.record.completed) < self.record.planned_cycles:
                     self._require_space()
                     self._go_through_cycle(processes, scratch)
                 status, reason = "completed", ""
@@ -96,10 +96,10 @@ class Soak:
                     self._write(self.record.model_copy(update={"status": status, "reason": reason}))
 
     @contextmanager
-    def _place(self) -> Iterator[tuple[Supervisor, Path]]:
+    def _prepare(self) -> Iterator[tuple[Supervisor, Path]]:
         token = secrets.token_hex(8)
         scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
-        # The record of whichever cycle goes on when the bench is killed.
+        # The reaper marks the record of the cycle that is running when the bench is killed.
         with start_reaper(token, record=self.folder.current.record, scratch=scratch):
             yield Supervisor(token), scratch
 
@@ -108,8 +108,8 @@ class Soak:
             self._scenario,
             cycles=self.record.planned_cycles,
             keep=self.record.keep,
-            done=self.record.whole,
-            broken=self.record.broken,
+            done=self.record.completed,
+            incomplete=self.record.incomplete,
         )
 
     def _require_space(self) -> None:
@@ -118,22 +118,24 @@ class Soak:
         held = measure_bytes(self.folder.path)
         if held > bound:
             raise NotCarriedOutError(
-                f"{self.folder.path} holds {format_bytes(held)}, more than the {format_bytes(bound)} that are its bound"
+                f"{self.folder.path} takes {format_bytes(held)}, more than its bound of {format_bytes(bound)}"
             )
-        cycle_bytes = max([estimate_cycle_bytes(self._scenario), *(cycle.record_bytes for cycle in self.record.whole)])
+        cycle_bytes = max([estimate_cycle_bytes(self._scenario), *(cycle.record_bytes for cycle in self.record.completed)])
         if not is_space_left(self.folder.path, cycle_bytes):
-            raise NotCarriedOutError(f"{self.folder.path}: no room for another cycle; make room, then: stallbench soak --resume")
+            raise NotCarriedOutError(
+                f"{self.folder.path}: no space for another cycle; free some space, then: stallbench soak --resume"
+            )
 
     def _go_through_cycle(self, processes: Supervisor, scratch: Path) -> None:
-        """Carry one cycle out, make its tables while the load is at rest, and put it into the record."""
+        """Carry one cycle out, make its tables while the load is suspended, and add it to the record."""
         number = 1 + len(self.record.cycles)
         began_s = time.monotonic()
         folder = self.folder.begin_cycle(number)
         if self._cycle is not None:
             carry_over_snapshot(self.folder.cycle(number - 1), folder)
-        entry = CycleRecord(number=number, interval=self._stretch, start_ns=time.time_ns())
+        entry = CycleRecord(number=number, server_set=self._server_set, start_ns=time.time_ns())
         self._write(self.record.with_cycle(entry))
-        left = self.record.planned_cycles - len(self.record.whole)
+        left = self.record.planned_cycles - len(self.record.completed)
         self._view.say(f"cycle {number} begins; after it {left - 1} to come")
         cycle = self._cycle = self._open_cycle(folder, processes, scratch, number)
         try:
@@ -152,16 +154,16 @@ class Soak:
         entry = entry.model_copy(update={"spent_s": now_s - began_s, "resting_s": now_s - rested_s})
         self._write(self.record.with_cycle(entry))
         self._view.say(f"cycle {number}: {(entry.verdict or 'unknown').upper()}: {entry.reason}")
-        self._thin_old_cycles()
+        self._remove_old_records()
 
     def _open_cycle(self, folder: RunFolder, processes: Supervisor, scratch: Path, number: int) -> Cycle:
         scenario = self._scenario.model_copy(update={"seed": self._scenario.seed + number - 1})
         record = RunRecord(folder.record, scenario)
         record.note(f"Cycle {number} of the soak {self.folder.path.name}; what its processes printed is in the soak's logs.")
-        return Cycle(scenario, self.folder.current, record, processes, scratch, self._view, self._joined, self._cycle)
+        return Cycle(scenario, self.folder.current, record, processes, scratch, self._view, self._external, self._cycle)
 
     def _judge(self, folder: RunFolder, entry: CycleRecord) -> CycleRecord:
-        """Make the tables, the verdict and the page; a cycle whose tables cannot be made is unknown, and the soak goes on."""
+        """Make the tables, the verdict and the page. A cycle whose tables cannot be made is unknown; the soak continues."""
         try:
             verdict = conclude(folder, self._pipeline.make_tables)
             figures = read_figures(RunTables(folder.path))
@@ -172,12 +174,12 @@ class Soak:
             update={"verdict": verdict.verdict, "reason": verdict.reason, "figures": figures, **_sizes(folder)}
         )
 
-    def _thin_old_cycles(self) -> None:
-        for cycle in choose_to_thin(self.record.cycles, self.record.keep):
+    def _remove_old_records(self) -> None:
+        for cycle in choose_to_reduce(self.record.cycles, self.record.keep):
             folder = self.folder.cycle(cycle.number)
-            thin(folder)
+            remove_records(folder)
             self._write(
-                self.record.with_cycle(cycle.model_copy(update={"is_thinned": True, "bytes": measure_bytes(folder.path)}))
+                self.record.with_cycle(cycle.model_copy(update={"records_removed": True, "bytes": measure_bytes(folder.path)}))
             )
 
     def _write(self, record: SoakRecord) -> None:
@@ -186,11 +188,11 @@ class Soak:
 
 
 def begin(
-    scenario: Scenario, for_s: float, keep: int, runs: Path, joined: ExternalServers | None
+    scenario: Scenario, for_s: float, keep: int, runs: Path, external: ExternalServers | None
 ) -> tuple[SoakFolder, SoakRecord]:
-    """Look for room and make a new soak's folder; raises `BadInputError` if there is none."""
+    """Check the disk space and create a new soak's folder; raises `BadInputError` if there is too little space."""
     bound = bound_bytes(scenario, cycles=int(for_s / scenario.duration_s + 1e-9), keep=keep)
-    require_space(runs, Path(tempfile.gettempdir()), bound, is_joined=joined is not None)
+    require_space(runs, Path(tempfile.gettempdir()), bound, is_external=external is not None)
     folder = create_soak_folder(runs, scenario.name, scenario.variant)
     record = SoakRecord(
         id=folder.path.name,
@@ -198,35 +200,35 @@ def begin(
         scenario=scenario.model_dump(mode="json"),
         for_s=for_s,
         keep=keep,
-        is_joined=joined is not None,
+        is_external=external is not None,
     )
     folder.write(record)
     return folder, record
 
 
-def resume(folder: SoakFolder, keep: int | None, *, is_joined: bool) -> SoakRecord:
-    """Take up a soak after its last whole cycle and mark what was torn; raises `BadInputError` if it cannot be.
+def resume(folder: SoakFolder, keep: int | None, *, is_external: bool) -> SoakRecord:
+    """Prepare a soak to continue after its last completed cycle; raises `BadInputError` if it cannot be resumed.
 
-    ``keep``: in the place of what it was begun with, if given.
+    A cycle in which the bench was killed is marked. ``keep`` replaces the value that the soak was begun with, if given.
     """
     record = folder.read()
     if record.status == "completed":
-        raise BadInputError(f"{folder.path}: came to its end; there is nothing to resume")
+        raise BadInputError(f"{folder.path}: is complete; there is nothing to resume")
     if record.status == "running" and is_bench_alive(dict(record.bench)):
-        raise BadInputError(f"{folder.path}: goes on, under process {record.bench['pid']}; there is nothing to resume")
-    if record.is_joined != is_joined:
-        told = "joined: give its --dsn and --database again" if record.is_joined else "started by the bench: leave out --dsn"
-        raise BadInputError(f"{folder.path}: its servers were {told}")
+        raise BadInputError(f"{folder.path}: is running in process {record.bench['pid']}; there is nothing to resume")
+    if record.is_external != is_external:
+        servers = "external: give --dsn and --database again" if record.is_external else "started by the bench: leave out --dsn"
+        raise BadInputError(f"{folder.path}: its servers were {servers}")
     for cycle in record.cycles:
         if cycle.status == "running":
-            record = record.with_cycle(cycle.model_copy(update={"status": "torn", "reason": "the bench was killed in it"}))
+            record = record.with_cycle(cycle.model_copy(update={"status": "killed", "reason": "the bench was killed during it"}))
     if record.cycles:
         last = record.cycles[-1]
-        anew = "the queue made anew on the joined servers" if is_joined else "new servers and an empty queue"
-        told = f"The soak was resumed after cycle {last.number} with {anew}: the lines of its drift break off there."
+        fresh = "a new queue on the external servers" if is_external else "new servers and an empty queue"
+        note = f"The soak was resumed after cycle {last.number} with {fresh}; drift is measured separately before and after."
         if last.status != "completed":
-            told += f" Cycle {last.number} is {last.status} ({last.reason}); it is kept and not counted."
-        record = record.with_note(told)
+            note += f" Cycle {last.number} is {last.status} ({last.reason}); it is kept and not counted."
+        record = record.with_note(note)
     changes = {"keep": record.keep if keep is None else keep}
     record = record.model_copy(update={"status": "running", "reason": "", "bench": describe_bench(), **changes})
     folder.write(record)

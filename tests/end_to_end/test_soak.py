@@ -40,7 +40,7 @@ phase = "baseline"
 at_most = 700
 because = "each cycle brings a backlog of 400"
 """
-"""What a machine that stands still for three seconds adds to the first cycle's beginning, 150 jobs, is no second backlog."""
+"""A machine that stalls for three seconds adds 150 jobs to the start of the first cycle, less than a second backlog."""
 
 
 def read_soak(bench: Bench) -> tuple[Path, dict[str, Any]]:
@@ -49,7 +49,7 @@ def read_soak(bench: Bench) -> tuple[Path, dict[str, Any]]:
 
 
 def wait_for_cycle(bench: Bench, number: int, within_s: float = 300) -> dict[str, Any]:
-    """Wait until the load of a cycle goes on, and return its ``run.json``."""
+    """Wait until the load of a cycle runs, and return its ``run.json``."""
     until_s = time.monotonic() + within_s
     while time.monotonic() < until_s:
         for path in bench.runs.glob(f"*-soak-grows/cycles/{number:04d}/run.json"):
@@ -61,7 +61,7 @@ def wait_for_cycle(bench: Bench, number: int, within_s: float = 300) -> dict[str
 
 
 def pids(record: dict[str, Any]) -> dict[str, int]:
-    """Return who lives on in a cycle: not collectors and longrunners, which are new in each, nor who brought its backlog."""
+    """Return the processes that all cycles share: not collectors and longrunners, which are new in each, nor the one that filled the backlog."""
     return {
         one["name"]: one["pid"]
         for one in record["processes"]
@@ -85,10 +85,10 @@ def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, tmp_path: Path
     path, content = read_soak(bench)
     assert content["status"] == "completed"
     cycles = content["cycles"]
-    assert [cycle["status"] for cycle in cycles] == ["completed", "completed", "torn", "completed"]
-    assert [cycle["stretch"] for cycle in cycles] == [1, 1, 1, 2]
+    assert [cycle["status"] for cycle in cycles] == ["completed", "completed", "killed", "completed"]
+    assert [cycle["server_set"] for cycle in cycles] == [1, 1, 1, 2]
     assert [cycle["verdict"] for cycle in cycles] == ["pass", "fail", None, "pass"]
-    assert "Cycle 3 is torn (the bench was killed in it); it is kept and not counted." in content["notes"][0]
+    assert "Cycle 3 is killed (the bench was killed during it); it is kept and not counted." in content["notes"][0]
     said = " ".join(ended.stdout.split())
     assert "2 of 3 cycles pass; the first that does not is cycle 2 (fail): live_tuples.first in baseline is" in said
 
@@ -117,7 +117,7 @@ def lose_terminal_and_bench(bench: Bench, running: subprocess.Popen[str]) -> tup
 
     third = wait_for_cycle(bench, 3)
     assert set(pids(first)) == {"primary", "toxiproxy", "worker-1", "producer-1"}
-    assert pids(third) == pids(first), "the same servers and processes live through all cycles"
+    assert pids(third) == pids(first), "all cycles share the same servers and processes"
     path, content = read_soak(bench)
     assert [cycle["verdict"] for cycle in content["cycles"]] == ["pass", "fail", None]
     assert "cycle 2 begins; after it 1 to come" in (path / "soak.log").read_text()
@@ -142,12 +142,12 @@ def assert_every_job_of_the_cycle_before_is_known(path: Path, left_over: int) ->
 def assert_drift_breaks_at_the_resumption(content: dict[str, Any]) -> None:
     drift = content["drift"]
     rows = drift["live_tuples.last in baseline"]
-    assert (rows["lines"], rows["cycles"]) == (1, 2), "the cycle on new servers is no point of the line before"
+    assert (rows["segments"], rows["cycles"]) == (1, 2), "the cycle on new servers is no point of the segment before"
     assert rows["slope"] > 0
     for name in ("primary", "worker-1", "producer-1", "toxiproxy", "stallbench"):
         assert drift[f"memory of {name}, MiB"]["level"] > 1
     assert drift["memory of collectors, MiB"] is None
-    assert drift["claim_ms.p95 in baseline"]["is_real"] is None, "two cycles are too few to say"
+    assert drift["claim_ms.p95 in baseline"]["is_significant"] is None, "two cycles are too few to say"
 
 
 def assert_cases_for_ci(path: Path) -> None:
@@ -156,16 +156,16 @@ def assert_cases_for_ci(path: Path) -> None:
     for number, results in ((1, []), (2, [Failure]), (4, [])):
         (case,) = [case for case in suites[f"grows.cycle-{number:04d}"] if case.name == "live_tuples.first in baseline"]
         assert [type(result) for result in case.result] == results
-    (torn,) = suites["grows.cycle-0003"]
-    assert torn.name == "the cycle is carried out"
-    assert isinstance(torn.result[0], Error)
+    (killed,) = suites["grows.cycle-0003"]
+    assert killed.name == "the cycle is carried out"
+    assert isinstance(killed.result[0], Error)
 
 
 def assert_disk_is_bounded(path: Path, content: dict[str, Any]) -> None:
-    """Only the last cycle keeps its records; a torn one has no tables, and keeps what it has."""
+    """Only the last cycle keeps its records; a killed one has no tables, and keeps its records."""
     kept = {number for number in range(1, 5) if (path / f"cycles/{number:04d}/events").exists()}
     assert kept == {3, 4}
-    assert [cycle["number"] for cycle in content["cycles"] if cycle["is_thinned"]] == [1, 2]
+    assert [cycle["number"] for cycle in content["cycles"] if cycle["records_removed"]] == [1, 2]
     assert (path / "cycles/0001/verdict.json").is_file()
     used = sum(os.lstat(file).st_blocks * 512 for file in path.rglob("*") if not file.is_dir())
     assert used < content["bound_bytes"]

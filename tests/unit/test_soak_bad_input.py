@@ -1,4 +1,4 @@
-"""What is wrong with what a user asks a soak for is told in one message, before anything is started."""
+"""Invalid input for a soak gets one message before anything is started."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def make_soak(runs: Path, **changes: Any) -> Path:
         scenario=read_scenario("baseline").model_dump(mode="json"),
         for_s=350,
         keep=3,
-        is_joined=False,
-        cycles=(CycleRecord(number=1, interval=1, status="completed", verdict="pass", start_ns=time.time_ns()),),
+        is_external=False,
+        cycles=(CycleRecord(number=1, server_set=1, status="completed", verdict="pass", start_ns=time.time_ns()),),
     ).model_copy(update=changes)
     folder = SoakFolder(runs / "soak-1")
     folder.path.mkdir(parents=True)
@@ -56,54 +56,62 @@ def make_soak(runs: Path, **changes: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "expected"),
     [
         ({}, "soak needs a SCENARIO and how long, like: stallbench soak longtx --for 8h; or --resume SOAK"),
         ({"scenario": "baseline", "for_": "8 hours"}, '--for is "8 hours"; expected a number with us, ms, s, m or h, like "8h"'),
-        ({"scenario": "baseline", "for_": "30s"}, "--for is 30s, but one cycle of baseline takes 35s: expected at least so much"),
+        ({"scenario": "baseline", "for_": "30s"}, "--for is 30s, but one cycle of baseline takes 35s; expected at least 35s"),
         ({"scenario": "basline", "for_": "8h"}, "did you mean"),
         (
             {"scenario": "server-crash", "for_": "8h"},
-            "crash ends a server, but a soak looks at what becomes of servers that live on; leave it out, like --set phases.",
+            "crash ends a server, but a soak measures servers that keep running; leave it out, like --set phases.",
         ),
         (
             {"scenario": "baseline", "for_": "8h", "overrides": ["external_processes=true"]},
-            "external_processes is true, but processes of others cannot be asked to rest between cycles; leave it out: --set external_processes=false",
+            "external_processes is true, but external processes cannot be suspended between cycles; leave it out: --set external_processes=false",
         ),
         (
             {"scenario": "locust", "for_": "8h"},
-            "producers.kind is locust, which cannot rest between cycles",
+            "producers.kind is locust, which cannot be suspended between cycles",
         ),
         (
             {"scenario": "baseline", "for_": "24h", "keep": 1000, "overrides": ["producers.rate=1000000"]},
-            "make room, soak for less (--for), keep fewer records (--keep), or choose another place",
+            "free some space, shorten the soak (--for), keep fewer records (--keep), or choose another folder",
         ),
         ({"resume_": "no-such-soak"}, "--resume no-such-soak: no such soak; there is none below"),
         ({"resume_": "soak-1", "scenario": "baseline"}, "leave out SCENARIO, --for, --variant and --set"),
     ],
 )
-def test_what_cannot_be_meant_is_told(tmp_path: Path, asked: dict[str, Any], told: str) -> None:
-    assert told in ask(tmp_path / "runs", **asked)
+def test_invalid_input_gets_one_message(tmp_path: Path, asked: dict[str, Any], expected: str) -> None:
+    assert expected in ask(tmp_path / "runs", **asked)
 
 
-def test_a_folder_that_is_no_soak_is_told_beside_those_that_are(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_soak_is_refused_with_the_names_of_those_that_are(tmp_path: Path) -> None:
     (tmp_path / "a-run").mkdir()
     make_soak(tmp_path)
-    told = ask(tmp_path, resume_="a-run")
-    assert told == "--resume a-run: is not a soak's folder: it has no soak.json; there are soak-1"
+    message = ask(tmp_path, resume_="a-run")
+    assert message == "--resume a-run: is not a soak's folder: it has no soak.json; there are soak-1"
 
 
-def test_a_record_that_is_broken_is_told(tmp_path: Path) -> None:
-    (make_soak(tmp_path) / "soak.json").write_text('{"format": 2}')
+def test_a_record_that_is_invalid_is_refused(tmp_path: Path) -> None:
+    (make_soak(tmp_path) / "soak.json").write_text('{"format": 3}')
     assert "soak.json: not a soak's record: format" in ask(tmp_path, resume_="soak-1")
 
 
-def test_a_soak_that_is_over_or_goes_on_is_not_resumed(tmp_path: Path) -> None:
+def test_a_record_in_an_older_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (make_soak(tmp_path) / "soak.json").write_text('{"format": 1}')
+    assert ask(tmp_path, resume_="soak-1").endswith(
+        "soak.json: format 1 was written by an older stallbench; this version reads format 2; "
+        "run the soak again, or read it with the version that wrote it"
+    )
+
+
+def test_a_soak_that_is_complete_or_running_is_not_resumed(tmp_path: Path) -> None:
     make_soak(tmp_path / "over", status="completed")
-    assert "came to its end; there is nothing to resume" in ask(tmp_path / "over", resume_="soak-1")
+    assert "is complete; there is nothing to resume" in ask(tmp_path / "over", resume_="soak-1")
     alive = {**describe_bench(), "process_started_s": psutil.Process().create_time()}
     make_soak(tmp_path / "alive", bench=alive)
-    assert f"goes on, under process {os.getpid()}" in ask(tmp_path / "alive", resume_="soak-1")
+    assert f"is running in process {os.getpid()}" in ask(tmp_path / "alive", resume_="soak-1")
 
 
 def test_a_soak_is_resumed_with_what_it_was_begun_with(tmp_path: Path) -> None:
@@ -112,6 +120,6 @@ def test_a_soak_is_resumed_with_what_it_was_begun_with(tmp_path: Path) -> None:
     assert "scenarios/baseline.toml: seed changed since the soak began" in ask(tmp_path / "changed", resume_="soak-1")
     of_then = {key: value for key, value in scenario["producers"].items() if key != "capacity_share"}
     make_soak(tmp_path / "older", status="completed", scenario={**scenario, "producers": of_then})
-    assert "came to its end" in ask(tmp_path / "older", resume_="soak-1"), "a key that there was not then is no change"
-    make_soak(tmp_path / "joined", is_joined=True)
-    assert "its servers were joined: give its --dsn and --database again" in ask(tmp_path / "joined", resume_="soak-1")
+    assert "is complete" in ask(tmp_path / "older", resume_="soak-1"), "a key that is newer than the record is no change"
+    make_soak(tmp_path / "external", is_external=True)
+    assert "its servers were external: give --dsn and --database again" in ask(tmp_path / "external", resume_="soak-1")

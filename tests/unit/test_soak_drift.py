@@ -1,4 +1,4 @@
-"""Does the drift find slopes that are known, and no others?"""
+"""Known slopes are found, and no others."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stallbench.soak.drift import FEWEST_CYCLES, find_drift
+from stallbench.soak.drift import FEWEST_CYCLES, adjust_drifts, find_drift
 
 HOURS = [n / 40 for n in range(40)]
-ONE_LINE = [0] * 40
+ONE_SEGMENT = [0] * 40
 
 
 def noise(seed: int, autocorrelation: float = 0.0, n: int = 40) -> list[float]:
@@ -23,7 +23,7 @@ def noise(seed: int, autocorrelation: float = 0.0, n: int = 40) -> list[float]:
 
 def test_a_known_slope_is_found_within_its_interval() -> None:
     values = [100 + 8 * t + 0.5 * e for t, e in zip(HOURS, noise(1), strict=True)]
-    drift = find_drift(HOURS, values, ONE_LINE)
+    drift = find_drift(HOURS, values, ONE_SEGMENT)
     assert drift is not None
     assert drift.low is not None
     assert drift.high is not None
@@ -35,7 +35,7 @@ def test_a_known_slope_is_found_within_its_interval() -> None:
 
 def test_one_cycle_in_which_the_machine_was_busy_is_no_drift() -> None:
     values = [*noise(2)[:-1], 500.0]
-    drift = find_drift(HOURS, values, ONE_LINE)
+    drift = find_drift(HOURS, values, ONE_SEGMENT)
     assert drift is not None
     assert drift.is_significant is False
     assert stats.linregress(HOURS, values).slope > 20
@@ -44,7 +44,7 @@ def test_one_cycle_in_which_the_machine_was_busy_is_no_drift() -> None:
 def test_the_interval_is_never_narrower_than_that_of_scipy() -> None:
     for seed in range(5):
         values = noise(seed, 0.5)
-        drift = find_drift(HOURS, values, ONE_LINE)
+        drift = find_drift(HOURS, values, ONE_SEGMENT)
         of_scipy = stats.theilslopes(values, HOURS)
         assert drift is not None
         assert drift.low is not None
@@ -54,25 +54,25 @@ def test_the_interval_is_never_narrower_than_that_of_scipy() -> None:
 
 
 @pytest.mark.parametrize("autocorrelation", [0.0, 0.3, 0.6])
-def test_what_does_not_drift_is_seldom_called_a_drift(autocorrelation: float) -> None:
+def test_a_figure_that_does_not_drift_is_rarely_called_significant(autocorrelation: float) -> None:
     called = 0
     for seed in range(60):
-        drift = find_drift(HOURS, noise(seed, autocorrelation), ONE_LINE)
+        drift = find_drift(HOURS, noise(seed, autocorrelation), ONE_SEGMENT)
         assert drift is not None
         called += bool(drift.is_significant)
     assert called <= 8  # docs/soak.md has the rates of more series
 
 
 def test_a_restart_is_a_break_and_no_drift() -> None:
-    lines = [0] * 20 + [1] * 20
-    values = [(50 if line == 0 else 10) + 3 * t + 0.05 * e for t, line, e in zip(HOURS, lines, noise(3), strict=True)]
-    drift = find_drift(HOURS, values, lines)
+    segments = [0] * 20 + [1] * 20
+    values = [(50 if segment == 0 else 10) + 3 * t + 0.05 * e for t, segment, e in zip(HOURS, segments, noise(3), strict=True)]
+    drift = find_drift(HOURS, values, segments)
     assert drift is not None
-    assert (drift.lines, drift.cycles) == (2, 40)
+    assert (drift.segments, drift.cycles) == (2, 40)
     assert drift.slope == pytest.approx(3, abs=0.2)
-    as_one_line = find_drift(HOURS, values, ONE_LINE)
-    assert as_one_line is not None
-    assert as_one_line.slope < 0
+    as_one_segment = find_drift(HOURS, values, ONE_SEGMENT)
+    assert as_one_segment is not None
+    assert as_one_segment.slope < 0
 
 
 def test_processes_that_are_new_in_each_cycle_have_no_drift() -> None:
@@ -88,12 +88,12 @@ def test_few_cycles_have_a_slope_and_no_interval() -> None:
 
 
 def test_what_never_changes_does_not_drift() -> None:
-    drift = find_drift(HOURS, [16384.0] * 40, ONE_LINE)
+    drift = find_drift(HOURS, [16384.0] * 40, ONE_SEGMENT)
     assert drift is not None
     assert (drift.slope, drift.low, drift.high, drift.is_significant) == (0, 0, 0, False)
 
 
-def test_a_soak_of_days_is_put_together() -> None:
+def test_the_many_cycles_of_a_soak_of_days_are_merged() -> None:
     n = 1000
     hours = [t / 40 for t in range(n)]
     values = [5 + 0.2 * t + 0.1 * e for t, e in zip(hours, noise(5, n=n), strict=True)]
@@ -102,3 +102,36 @@ def test_a_soak_of_days_is_put_together() -> None:
     assert drift.cycles == n
     assert drift.slope == pytest.approx(0.2, abs=0.01)
     assert drift.is_significant
+
+
+def test_the_p_value_is_that_of_kendall_s_s() -> None:
+    """Without autocorrelation: S of twelve increasing cycles is 66, its variance 212.67, with 10 degrees of freedom."""
+    values = [float(t) + 0.3 * (-1) ** t for t in range(12)]
+    drift = find_drift([float(t) for t in range(12)], values, [0] * 12)
+    assert drift is not None
+    assert drift.p == pytest.approx(2 * stats.t.sf(66 / 212.667**0.5, 10), rel=1e-3)
+
+
+def test_the_p_value_says_the_same_as_the_interval() -> None:
+    for seed in range(40):
+        values = [0.6 * t + e for t, e in zip(HOURS, noise(seed, 0.3), strict=True)]
+        drift = find_drift(HOURS, values, ONE_SEGMENT)
+        assert drift is not None
+        assert drift.p is not None
+        assert (drift.p < 0.05) == drift.is_significant_alone or drift.p == pytest.approx(0.05, abs=0.01)
+
+
+def test_a_drift_is_significant_only_after_the_adjustment_for_all_figures() -> None:
+    """Twelve increasing cycles have a p-value of 0.001: enough among twenty figures, not among a hundred."""
+    hours, segment = [float(t) for t in range(12)], [0] * 12
+    rising = find_drift(hours, [t + 0.3 * (-1) ** t for t in range(12)], segment)
+    still = find_drift(hours, [1.0, 2.0] * 6, segment)
+    assert rising is not None
+    assert rising.is_significant
+    for figures, is_significant in ((20, True), (100, False)):
+        adjusted = adjust_drifts({"rising": rising, **{str(n): still for n in range(figures - 1)}})["rising"]
+        assert adjusted is not None
+        assert adjusted.p is not None
+        assert adjusted.adjusted_p == pytest.approx(figures * adjusted.p)
+        assert adjusted.is_significant is is_significant
+        assert adjusted.is_significant_alone
