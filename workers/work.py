@@ -30,12 +30,14 @@ class Work:
 
     def do(self, claim: Claim) -> None:
         """Work a job; raises `WorkFailedError` if it fails."""
-        struck = {name: job_fault for name, job_fault in self._job_faults.look().items() if self._is_struck(claim, job_fault)}
+        struck = {
+            name: job_fault for name, job_fault in self._job_faults.read_active().items() if self._is_struck(claim, job_fault)
+        }
         self.describe(struck)
         lasting_s = [job_fault.takes_s for job_fault in struck.values() if job_fault.takes_s is not None]
         time.sleep(max(lasting_s, default=self._work_s))
         # A job fault that has ended meanwhile no longer kills a worker.
-        if any(job_fault.kills and self._job_faults.announce_death(name) for name, job_fault in struck.items()):
+        if any(job_fault.kills and self._job_faults.announce_kill(name) for name, job_fault in struck.items()):
             os.kill(os.getpid(), signal.SIGKILL)
         failing = [name for name, job_fault in struck.items() if job_fault.fails]
         if failing:

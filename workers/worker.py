@@ -86,7 +86,7 @@ class Worker:
         queue.clock = lambda: time.time() + self._clock_offset_s
 
     def _set_clock(self) -> None:
-        wrong = {name: job_fault for name, job_fault in self._job_faults.look().items() if job_fault.clock_offset_s}
+        wrong = {name: job_fault for name, job_fault in self._job_faults.read_active().items() if job_fault.clock_offset_s}
         self._clock_offset_s = sum(job_fault.clock_offset_s for job_fault in wrong.values())
         self._work.describe(wrong)
 

@@ -1,6 +1,6 @@
-"""What goes wrong on purpose. A fault is one file here; dropping the file in is all it takes to add it.
+"""The faults that the bench injects, one kind a file. To add a kind, add a file with a subclass of `Fault`: it is found by itself.
 
-Each module defines one subclass of `Fault` or several that differ in little, and nothing is registered by hand.
+A module may define several kinds that differ little.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Large tables elsewhere keep every autovacuum worker busy, and the queue's table waits.
+"""Large tables of another application keep every autovacuum worker busy, and the queue's table waits.
 
-What makes a table large is the time that a worker needs for it: hours, at the usual cost limits. The tables here are small, and their own
-cost settings make a worker as slow on them. By the same settings they take nothing from the cost limit that the other workers share.
+A table is large if a worker needs long for it: hours, at the usual cost limits. The tables here are small; their own cost settings make a worker
+equally slow. Tables with settings of their own use nothing of the cost limit that the other workers share.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from pydantic import Field
 from stallbench.engines.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.waiting import wait_until
 
 _LONGEST_NAPTIME_S = 10
-_SLACK_S = 20.0
-_LOOK_EVERY_S = 1.0
+_EXTRA_S = 20.0
+_POLL_S = 1.0
 _PAGES = 1000
-"""At 0.4 s each, the longest that a worker sleeps for a page, one round takes seven minutes."""
+"""A worker sleeps for up to 0.4 s a page, so one round takes seven minutes."""
 
-# One row a page, so that little is written; its next version is put beside it.
+# One row a page, so that little is written; the next version of the row fits beside it.
 _CREATE = """
 CREATE TABLE {table} (n integer, padding text) WITH (
   fillfactor = 10,
@@ -48,38 +49,43 @@ class AutovacuumStarvationOptions(FaultOptions):
     """Options of `AutovacuumStarvation`."""
 
     tables: int = Field(
-        default=3, ge=1, le=64, description="large tables, each for one worker; as many as there are workers by default"
+        default=3,
+        ge=1,
+        le=64,
+        description="large tables, each of which occupies one worker; the default is the default number of workers",
     )
 
 
 class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
-    """Autovacuum has no worker left for the queue."""
+    """Autovacuum has no free worker for the queue."""
 
     kind = "autovacuum_starvation"
-    summary = "large tables elsewhere keep autovacuum's workers busy"
+    summary = "large tables of another application keep all autovacuum workers busy"
     source = "PostgreSQL's documentation of the autovacuum daemon: several large tables may occupy all workers for a long time"
-    places = ("server",)
+    targets = ("server",)
     on_external = "never"
     engines = frozenset({"postgres"})
     options_type = AutovacuumStarvationOptions
 
     def inject(self) -> dict[str, Any]:
-        """Make the tables, and wait until a worker is at each, or every worker at one.
+        """Create the tables, and wait until each is being vacuumed, or every worker vacuums one.
 
-        One worker comes each ``autovacuum_naptime``; raises `NotCarriedOutError` if that is too long to be waited for.
+        PostgreSQL starts one worker every ``autovacuum_naptime``; raises `NotCarriedOutError` if that is too long to wait for.
         """
-        self._look_at_s = time.monotonic()
+        self._next_poll_s = time.monotonic()
         if self.context.cluster.server(self.on).control.process is None:
-            raise NotCarriedOutError(f"{self.on} was joined, and its other databases would be left without a worker too")
+            raise NotCarriedOutError(f"{self.on} is an external server, and its other databases would have no worker either")
         with self._connect() as connection:
             row = connection.execute(_SETTINGS).fetchone()
             assert row is not None
             is_on, most_workers, naptime_s = row
             if not is_on:
-                raise NotCarriedOutError("autovacuum is off, so that nothing can starve; leave database.settings.autovacuum out")
+                raise NotCarriedOutError(
+                    "autovacuum is off, so there are no workers to keep busy; remove database.settings.autovacuum"
+                )
             if naptime_s > _LONGEST_NAPTIME_S:
                 raise NotCarriedOutError(
-                    f"autovacuum_naptime is {naptime_s:g} s, and a worker comes only that often; "
+                    f"autovacuum_naptime is {naptime_s:g} s, and PostgreSQL starts a worker only that often; "
                     f'expected at most {_LONGEST_NAPTIME_S} s, like database.settings.autovacuum_naptime = "1s"'
                 )
             for table in self._tables:
@@ -87,19 +93,19 @@ class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
                     self._execute(connection, statement, table)
             self._rounds = dict.fromkeys(self._tables, 0)
             self._expected = min(len(self._tables), most_workers)
-            self._patience_s = naptime_s * (self._expected + 1) + _SLACK_S
-            workers = self._wait_for_workers(connection, self._patience_s)
+            self._workers_within_s = naptime_s * (self._expected + 1) + _EXTRA_S
+            workers = self._wait_for_workers(connection)
         if len(workers) < self._expected:
             raise NotCarriedOutError(
-                f"autovacuum's workers are at {len(workers)} of {self._expected} large tables after {self._patience_s:.0f} s"
+                f"autovacuum workers vacuum {len(workers)} of {self._expected} large tables after {self._workers_within_s:.0f} s"
             )
         return {"workers": workers, "autovacuum_max_workers": most_workers}
 
     def keep_up(self) -> None:
-        """Give a worker that is done with a table the same again."""
-        if time.monotonic() < self._look_at_s:
+        """Make a table due again as soon as a worker has finished it."""
+        if time.monotonic() < self._next_poll_s:
             return
-        self._look_at_s = time.monotonic() + _LOOK_EVERY_S
+        self._next_poll_s = time.monotonic() + _POLL_S
         with self._connect() as connection:
             rounds: dict[str, int] = dict(connection.execute(_ROUNDS, (self._tables,)).fetchall())
             for table in self._tables:
@@ -108,15 +114,15 @@ class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
         self._rounds = rounds
 
     def find_lapse(self) -> str | None:
-        """Look whether the workers are still there; between two rounds one may be away for a moment."""
+        """Check that the workers are still busy; between two rounds one may be idle for a moment."""
         with self._connect() as connection:
-            workers = self._wait_for_workers(connection, self._patience_s)
+            workers = self._wait_for_workers(connection)
         if len(workers) == self._expected:
             return None
-        return f"autovacuum's workers are at {len(workers)} of {self._expected} large tables"
+        return f"autovacuum workers vacuum {len(workers)} of {self._expected} large tables"
 
     def undo(self) -> dict[str, Any]:
-        """Drop the tables: the server calls a worker off that is at one, after ``deadlock_timeout``."""
+        """Drop the tables: the server cancels a worker that vacuums one after ``deadlock_timeout``."""
         with self._connect() as connection:
             for table in self._tables:
                 self._execute(connection, "DROP TABLE IF EXISTS {table}", table)
@@ -132,11 +138,11 @@ class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
     def _execute(self, connection: Connection, statement: str, table: str) -> None:
         connection.execute(sql.SQL(statement).format(table=sql.Identifier(table), pages=sql.Literal(_PAGES)))
 
-    def _wait_for_workers(self, connection: Connection, patience_s: float) -> dict[str, int]:
-        """Return, for each table that an autovacuum worker is at, its process id; waits for all that are expected."""
-        until_s = time.monotonic() + patience_s
-        while True:
-            workers: dict[str, int] = dict(connection.execute(_WORKERS, (self._tables,)).fetchall())
-            if len(workers) >= self._expected or time.monotonic() > until_s:
-                return workers
-            time.sleep(0.1)
+    def _wait_for_workers(self, connection: Connection) -> dict[str, int]:
+        """Wait for the expected workers; return, for each table that is being vacuumed, the process id of its worker."""
+
+        def read_workers() -> dict[str, int]:
+            return dict(connection.execute(_WORKERS, (self._tables,)).fetchall())
+
+        wait_until(lambda: len(read_workers()) >= self._expected, within_s=self._workers_within_s)
+        return read_workers()

@@ -1,4 +1,4 @@
-"""More jobs than usual, for a while."""
+"""More jobs than usual for a while."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ class BurstOptions(FaultOptions):
     """Options of `Burst`."""
 
     rate: float = Field(default=0, ge=0, le=1_000_000, description="jobs a second, on top of the usual load")
-    at_once: int = Field(default=0, ge=0, le=1_000_000, description="jobs that come in one heap when it begins")
+    at_once: int = Field(default=0, ge=0, le=1_000_000, description="jobs enqueued at once when it begins")
 
 
 class Burst(Fault[BurstOptions]):
-    """Another producer joins in."""
+    """One more producer."""
 
     kind = "burst"
-    summary = "one producer more enqueues a heap of jobs at once, or so many a second, on top of the usual load"
+    summary = "one more producer enqueues jobs on top of the usual load: many at once, at a rate, or both"
     source = "campaigns, imports, a nightly job that enqueues one for each user; load beyond what workers can do"
     adds_load = True
-    places = ("producer",)
+    targets = ("producer",)
     options_type = BurstOptions
 
     def inject(self) -> dict[str, Any]:
-        """Start it, and wait until its heap is in the queue and its schedule begins."""
+        """Start the producer, and wait until the jobs at once are in the queue and its schedule begins."""
         self._producer = self.context.load.start_extra_producer(rate=self.options.rate, backlog=self.options.at_once)
         return {"producer": self._producer.name, "rate": self.options.rate, "at_once": self.options.at_once}
 
     def find_lapse(self) -> str | None:
-        """Look whether it is still there."""
+        """Check that the producer still runs."""
         return f"{self._producer.name} {self._producer.describe_end()}" if self._producer.poll() is not None else None
 
     def undo(self) -> dict[str, Any]:
-        """Let it end."""
+        """Stop the producer."""
         if hasattr(self, "_producer"):
             self.context.load.end(self._producer)
         return {}

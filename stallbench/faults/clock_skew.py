@@ -1,4 +1,4 @@
-"""A worker whose clock is off: its own idea of now, not the machine's."""
+"""A worker whose clock differs from the machine's."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from stallbench.scenario.duration import Duration
 class ClockSkewOptions(FaultOptions):
     """Options of `ClockSkew`."""
 
-    ahead_s: Duration = Field(default=0.0, alias="ahead", ge=0, le=86_400, description="how much too early it thinks it is later")
-    behind_s: Duration = Field(default=0.0, alias="behind", ge=0, le=86_400, description="how much it lags")
+    ahead_s: Duration = Field(default=0.0, alias="ahead", ge=0, le=86_400, description="how far the worker's clock is ahead")
+    behind_s: Duration = Field(default=0.0, alias="behind", ge=0, le=86_400, description="how far the worker's clock is behind")
 
 
 class ClockSkew(WorkFault[ClockSkewOptions]):
-    """A queue that compares times of different workers' clocks takes a fresh reservation for an expired one, or the reverse.
+    """A queue that compares times of different workers' clocks treats a fresh reservation as expired, or the reverse.
 
-    Queues that ask the server for the time do not notice. What the bench records is by the machine's clock all the same.
+    Queues that ask the server for the time are not affected. The bench records all times by the machine's clock.
     """
 
     kind = "clock_skew"
-    summary = "the clock by which a worker reserves, and sees reservations expire, is ahead or behind"
+    summary = "the clock that a worker uses for reservations and their expiry is ahead or behind"
     source = "hosts whose NTP has stopped, restored snapshots of machines; Kleppmann, 'How to do distributed locking' (2016)"
     options_type = ClockSkewOptions
 
     def job_fault(self) -> JobFault:
-        """Be off."""
+        """Shift the clock."""
         return JobFault(on=self.on, clock_offset_s=self.options.ahead_s - self.options.behind_s)

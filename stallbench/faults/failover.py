@@ -1,4 +1,4 @@
-"""The primary dies for good, and a replica takes its place."""
+"""The primary is lost for good, and a replica is promoted in its place."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ class PromoteOptions(FaultOptions):
         alias="detect_after",
         ge=0,
         le=3600,
-        description="from the primary's death until somebody believes in it and promotes the replica",
+        description="from the kill of the primary to the promotion of the replica: the time that failure detection takes",
     )
 
 
 class Promote(Fault[PromoteOptions]):
     """A failover.
 
-    The primary's machine dies with everything that was on its way to the replica, and never comes back. The replica is promoted, and the
-    proxy of the primary leads to it: clients come back to the address that they know, and find what the replica had received. It is over when they can.
+    The primary's machine is lost with everything that the replica had not received yet, and never returns. The replica is promoted, and the
+    primary's proxy leads to it: clients reconnect to the address that they know and find what the replica had received. The fault is over when they
+    can reconnect.
     """
 
     kind = "promote"
-    summary = "the primary is killed and stays dead; this replica is promoted and takes over its address"
+    summary = "the primary is killed and not restarted; this replica is promoted and takes over its address"
     source = "asynchronous replication; PostgreSQL's documentation of failover, GitHub's post-incident analysis of October 2018"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT, ErrorKind.READ_ONLY})
-    places = ("replica",)
+    targets = ("replica",)
     on_external = "never"
     ends_server = True
     engines = frozenset({"postgres", "mariadb", "mysql"})
@@ -47,22 +48,22 @@ class Promote(Fault[PromoteOptions]):
     _is_promoted = False
 
     def inject(self) -> dict[str, Any]:
-        """Kill the primary, and cut the way on which it sent."""
+        """Kill the primary, and close the link over which it replicated."""
         cluster = self.context.cluster
-        self._dead, replica = cluster.server("primary"), cluster.server(self.on)
-        if replica is self._dead:
+        self._old_primary, replica = cluster.server("primary"), cluster.server(self.on)
+        if replica is self._old_primary:
             raise NotCarriedOutError(f"{self.on} is the primary already")
-        behind_bytes = find_bytes_behind(self._dead.direct, replica.direct, self.on)
-        self._dead.control.kill()
+        behind_bytes = find_bytes_behind(self._old_primary.direct, replica.direct, self.on)
+        self._old_primary.control.kill()
         cluster.toxiproxy.set_enabled(f"replication-{self.on}", enabled=False)
-        self._died_s = time.monotonic()
-        if answers(self._dead.direct):
-            raise NotCarriedOutError(f"{self._dead.name} was killed, but answers")
-        return {"killed": self._dead.name, "behind_bytes": behind_bytes}
+        self._killed_s = time.monotonic()
+        if answers(self._old_primary.direct):
+            raise NotCarriedOutError(f"{self._old_primary.name} was killed, but it still accepts connections")
+        return {"killed": self._old_primary.name, "behind_bytes": behind_bytes}
 
     def keep_up(self) -> None:
-        """Promote the replica when the time has come."""
-        if self._is_promoted or time.monotonic() < self._died_s + self.options.detect_after_s:
+        """Promote the replica when the failure counts as detected."""
+        if self._is_promoted or time.monotonic() < self._killed_s + self.options.detect_after_s:
             return
         began_s = time.monotonic()
         self._evidence = promote(self.context.cluster.server(self.on).direct)
@@ -70,20 +71,22 @@ class Promote(Fault[PromoteOptions]):
         self._evidence |= {
             "promoted": self.on,
             "promotion_s": round(time.monotonic() - began_s, 3),
-            "down_s": round(time.monotonic() - self._died_s, 3),
+            "down_s": round(time.monotonic() - self._killed_s, 3),
         }
         self._is_promoted = True
 
     def is_over(self) -> bool:
-        """Whether clients reach the promoted one."""
+        """Whether clients can reach the promoted replica."""
         return self._is_promoted and answers(self.context.cluster.server("primary").proxied)
 
     def find_lapse(self) -> str | None:
-        """Look whether the dead one has stayed dead, and the replica has been promoted at all."""
+        """Check that the replica was promoted, and that the old primary has not returned."""
         if not self._is_promoted:
-            return f"its time ended before {self.on} was promoted"
-        return f"{self._dead.name} answers, although it is dead" if answers(self._dead.direct) else None
+            return f"it ended before {self.on} was promoted"
+        return (
+            f"{self._old_primary.name} accepts connections although it was killed" if answers(self._old_primary.direct) else None
+        )
 
     def undo(self) -> dict[str, Any]:
-        """Put nothing back: the promoted one stays the primary to the run's end."""
+        """Undo nothing: the promoted replica stays the primary until the run ends."""
         return self._evidence if self._is_promoted else {}

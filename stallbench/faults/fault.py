@@ -1,4 +1,4 @@
-"""What every fault does: go wrong, prove it, stay wrong, and be undone."""
+"""What every fault does: inject, verify, keep up, undo, and verify that nothing is left."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from stallbench.engines.error_kinds import ErrorKind
 from stallbench.injection.context import InjectionContext
 
 FaultTarget = Literal["server", "primary", "replica", "link", "worker", "producer", "scheduler"]
-"""Where a fault strikes. ``server``: one, by its name, or the way of clients to it. ``primary``, ``replica``: a server that is one.
-``link``: the replication to a replica, ``replication-<replica>``. ``worker``, ``producer``: one process, by its name,
-or with ``workers``, ``producers`` all of them. ``scheduler``: the queue's, if it has one."""
+"""What a fault can act on. ``server``: a server, by its name, or its connections to clients. ``primary``, ``replica``: a server of that role.
+``link``: the replication to a replica, ``replication-<replica>``. ``worker``, ``producer``: one process, by its name; ``workers``, ``producers``:
+all of them. ``scheduler``: the queue's scheduler, if it has one."""
 
 
 class FaultOptions(BaseModel):
@@ -27,10 +27,11 @@ OptionsT = TypeVar("OptionsT", bound=FaultOptions)
 
 
 class Fault(ABC, Generic[OptionsT]):
-    """One thing that goes wrong in a phase.
+    """One kind of fault.
 
-    All of it runs in the bench's main thread. A method that takes long delays the faults beside it, so what takes seconds is started in
-    `inject` and looked at in `keep_up`; what the bench is killed in the middle of is gone with the run's processes and its folder.
+    Every method runs in the bench's main thread, so a method that takes long delays the other faults: start what takes seconds in `inject`
+    and follow it in `keep_up`. If the bench is killed, nobody calls `undo`; whatever the fault made must then disappear with the run's processes
+    and its folder.
     """
 
     kind: ClassVar[str]
@@ -38,23 +39,24 @@ class Fault(ABC, Generic[OptionsT]):
     summary: ClassVar[str]
     """One sentence on what it does."""
     source: ClassVar[str]
-    """Who has met it."""
-    places: ClassVar[tuple[FaultTarget, ...]]
+    """Where it has been reported."""
+    targets: ClassVar[tuple[FaultTarget, ...]]
+    """What it can act on."""
     engines: ClassVar[frozenset[Engine]] = frozenset(ENGINES)
     on_external: ClassVar[Literal["always", "if allowed", "never"]] = "always"
-    """Whether it may strike servers that the bench did not start. ``if allowed``: others on the same server feel it."""
+    """Whether it may act on servers that the bench did not start. ``if allowed``: it affects the other users of the server."""
     ends_server: ClassVar[bool] = False
-    """Whether a server does not live through it: what is looked at over many faults, as in a soak, would begin anew each time."""
+    """Whether it ends a server process. A soak refuses such a fault, because it observes servers over many cycles."""
     adds_load: ClassVar[bool] = False
     """Whether it enqueues jobs on top of the scenario's load; its evidence then has ``at_once`` (jobs) and ``rate`` (jobs a second)."""
     needs_of_database: ClassVar[tuple[str, str] | None] = None
-    """A key of ``database`` without which it cannot strike, and what it may be, in words."""
+    """A key of ``database`` that it requires, and a description of the values allowed."""
     explains_errors: ClassVar[frozenset[ErrorKind]] = frozenset()
     """The kinds of errors that clients may meet because of it. A run fails on errors of any other kind, also while the fault is active."""
     options_type: ClassVar[type[FaultOptions]] = FaultOptions
 
     def __init__(self, name: str, on: str, options: OptionsT, context: InjectionContext) -> None:
-        """Prepare; nothing goes wrong yet. ``name``: of this fault in the records. ``on``: where, as the scenario says."""
+        """Prepare; nothing is injected. ``name``: of this fault in the records. ``on``: the target, as the scenario names it."""
         self.name = name
         self.on = on
         self.options = options
@@ -62,30 +64,31 @@ class Fault(ABC, Generic[OptionsT]):
 
     @property
     def is_momentary(self) -> bool:
-        """Whether it is over as soon as it has happened: recovery counts from there."""
+        """Whether it is over as soon as it has happened: recovery is measured from that moment."""
         return False
 
     @abstractmethod
     def inject(self) -> dict[str, Any]:
-        """Let it go wrong, and return the evidence that it did, for the records.
+        """Make it active, verify that it is, and return the evidence.
 
-        Raises `NotCarriedOutError`, or an error of a driver, if that cannot be done or cannot be seen to have happened.
+        Read the evidence back from the server, the proxy or the kernel. Raises `NotCarriedOutError`, or an error of a driver, if the fault
+        cannot be injected or verified.
         """
 
     def keep_up(self) -> None:
-        """Do what must be done again and again while it lasts; called several times a second. Raises as `inject` does."""
+        """Do what must be repeated while it is active; called several times a second. Raises as `inject` does."""
 
     def is_over(self) -> bool:
-        """Whether it has come to its end by itself, before its time: then it is ended, and recovery counts from there. Asked after `keep_up`."""
+        """Whether it has ended by itself before its planned end: then it is undone, and recovery is measured from there. Asked after `keep_up`."""
         return False
 
     def find_lapse(self) -> str | None:
-        """Look whether it is still in force, when its time ends; returns why it is not, in words, or none."""
+        """Return why it is no longer active, or none if it is. Asked at its end, just before `undo`."""
         return None
 
     def undo(self) -> dict[str, Any]:
-        """Put right what it did, see that it is right, and return what that showed. Raises as `inject` does.
+        """Undo it, verify that nothing of it is left, and return the evidence. Raises as `inject` does.
 
-        It is called once, also when the run breaks off in the middle of `inject`.
+        Called once, also when the run is aborted in the middle of `inject`.
         """
         return {}

@@ -1,4 +1,4 @@
-"""A server's disk is full: what it cannot write, it must refuse, and what it may not refuse, it dies of."""
+"""A server's disk is full: the server refuses writes, or stops if it cannot refuse them."""
 
 from __future__ import annotations
 
@@ -11,33 +11,36 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.servers.postgres import PostgresServer
 from stallbench.servers.starter import answers
+from stallbench.waiting import wait_until
 
 _RETURN_S = 120.0
-_LOOK_EVERY_S = 0.05
-_COMPLAINT = b"No space left on device"
+_POLL_S = 0.05
+_WRITE_FAILED = b"No space left on device"
 
 
 class FullDisk(Fault[FaultOptions]):
-    """Ballast on the small disk that ``database.small_disk`` gave a part of the server, topped up as long as it lasts.
+    """Ballast fills the small disk that ``database.small_disk`` asks for, and is topped up while the fault is active.
 
-    Where the WAL is, the server stops itself (PANIC), and cannot start while there is no room: it is started when there is, as a supervisor
-    would. Where the queue's tables are, it refuses what needs another page.
+    If the WAL is on that disk, the server stops (PANIC) and cannot start while the disk is full; the bench starts it when there is space again, as a
+    supervisor would. If the queue's tables are on it, the server refuses statements that need another page.
     """
 
     kind = "full_disk"
-    summary = "the disk of the server's WAL, or of the queue's tables, is full; it is over when the server answers again"
+    summary = (
+        "the disk of the server's WAL, or of the queue's tables, is full; it is over when the server accepts connections again"
+    )
     source = (
         "PostgreSQL's documentation, Disk Full Failure; WAL that an unused replication slot or a failing archive command keeps"
     )
     explains_errors = frozenset({ErrorKind.DISK_FULL, ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
-    places = ("primary",)
+    targets = ("primary",)
     engines = frozenset({"postgres"})
     on_external = "never"
     ends_server = True
     needs_of_database = ("small_disk", '"wal" or "tables"')
 
     def inject(self) -> dict[str, Any]:
-        """Fill it up."""
+        """Fill the disk."""
         self._server = self.context.cluster.server(self.on)
         control = self._server.control
         if not isinstance(control, PostgresServer) or control.disk is None or control.process is None:
@@ -45,45 +48,49 @@ class FullDisk(Fault[FaultOptions]):
         self._disk, self._process = control.disk, control.process
         self._log: Path = control.log
         self._log_begins = self._log.stat().st_size
-        self._process.intended = "killed"  # by this: its end is what a full disk is about
+        self._process.intended = "killed"  # a full disk may end the server: that is not an unexpected exit
         ballast_bytes = self._disk.fill()
         return {"ballast_bytes": ballast_bytes, "free_bytes": self._disk.free_bytes}
 
     def keep_up(self) -> None:
-        """Take what has become free."""
+        """Fill the space that has become free."""
         self._disk.fill()
 
     def find_lapse(self) -> str | None:
-        """Look whether the server has met it: one that needs nothing more does not notice."""
-        return None if self._count_complaints() else f"the disk was full, but {self.on} wanted nothing more of it"
+        """Check in the server's log that it failed to write: a server that needs no more space is not affected."""
+        return None if self._count_failed_writes() else f"the disk was full, but {self.on} did not try to write more"
 
     def undo(self) -> dict[str, Any]:
-        """Make room, start the server if it has ended, and wait until it answers."""
+        """Free the disk, start the server if it has ended, and wait until it accepts connections."""
         if not hasattr(self, "_disk"):
             return {}
-        complaints = self._count_complaints()
+        failed_writes = self._count_failed_writes()
         self._disk.clear()
         began_s = time.monotonic()
-        while not answers(self._server.direct):
-            if time.monotonic() > began_s + _RETURN_S:
-                raise NotCarriedOutError(f"{self.on} has room again, but did not answer within {_RETURN_S:.0f} s")
-            if self._server.control.process is not self._process:
-                self._server.control.check()
-            elif self._process.poll() is not None:
-                self._server.control.start_again()
-            time.sleep(_LOOK_EVERY_S)
+        if not wait_until(self._has_returned, within_s=_RETURN_S, every_s=_POLL_S):
+            raise NotCarriedOutError(f"{self.on} did not accept connections within {_RETURN_S:.0f} s after its disk was freed")
         ended = self._process.poll() is not None
         if not ended:
             self._process.intended = "running"
         return {
-            "complaints": complaints,
+            "failed_writes": failed_writes,
             "server_ended": ended,
             "exit_code": self._process.exit_code,
             "returning_s": round(time.monotonic() - began_s, 3),
             "free_bytes_after": self._disk.free_bytes,
         }
 
-    def _count_complaints(self) -> int:
+    def _has_returned(self) -> bool:
+        """Whether the server accepts connections; start it if it has ended."""
+        if answers(self._server.direct):
+            return True
+        if self._server.control.process is not self._process:
+            self._server.control.check()
+        elif self._process.poll() is not None:
+            self._server.control.start_again()
+        return False
+
+    def _count_failed_writes(self) -> int:
         with self._log.open("rb") as log:
             log.seek(self._log_begins)
-            return log.read().count(_COMPLAINT)
+            return log.read().count(_WRITE_FAILED)

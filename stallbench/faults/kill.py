@@ -1,4 +1,4 @@
-"""A process of the load is killed, once or again and again, and another takes its place or not."""
+"""A process of the load is killed, once or repeatedly, and replaced or not."""
 
 from __future__ import annotations
 
@@ -21,32 +21,30 @@ class KillOptions(FaultOptions):
         alias="every",
         gt=0,
         le=3600,
-        description="kill one again each time that so much has passed; once if not given",
+        description="time from one kill to the next; one kill only if not given",
     )
     replace_after_s: Duration = Field(
-        default=1.0, alias="replace_after", ge=0, le=3600, description="until another process takes its place"
+        default=1.0, alias="replace_after", ge=0, le=3600, description="from a kill until another process takes its place"
     )
-    replaced: bool = Field(default=True, description="whether another process takes its place at all")
+    replaced: bool = Field(default=True, description="whether another process takes its place")
 
 
 class Kill(Fault[KillOptions]):
-    """SIGKILL, as the kernel's out-of-memory killer and impatient orchestrators send it.
+    """SIGKILL, as the kernel's out-of-memory killer and orchestrators send it.
 
-    Who has only just been started has nothing that could be lost: it is not killed before its first move. Where nobody else is left, a kill
-    is left out.
+    A process that has just been started has nothing to lose: it is not killed before its first operation. A later kill is skipped if no process
+    is left to kill.
     """
 
     kind = "kill"
-    summary = (
-        "kills a worker, a producer or the scheduler (SIGKILL), one by its name or one drawn at random, once or every so often"
-    )
-    source = "OOM killers, spot instances, orchestrators whose grace period is over; seed 003, of workers that die with a token"
-    places = ("worker", "producer", "scheduler")
+    summary = "kills a worker, a producer or the scheduler (SIGKILL), a named one or one drawn at random, once or repeatedly"
+    source = "OOM killers, spot instances, orchestrators whose grace period is over; seed 003, about workers that are killed while they hold a token"
+    targets = ("worker", "producer", "scheduler")
     options_type = KillOptions
 
     @property
     def is_momentary(self) -> bool:
-        """One kill is."""
+        """Whether it kills only once."""
         return self.options.every_s is None
 
     def inject(self) -> dict[str, Any]:
@@ -58,7 +56,7 @@ class Kill(Fault[KillOptions]):
         return {"killed": self._killed}
 
     def keep_up(self) -> None:
-        """Kill the next one, and replace those whose time has come."""
+        """Kill the next process when it is due, and start the replacements that are due."""
         now_s = time.monotonic()
         if self.options.every_s is not None and now_s >= self._next_s:
             self._kill_one()
@@ -67,7 +65,7 @@ class Kill(Fault[KillOptions]):
             self.context.load.replace(item[1])
 
     def undo(self) -> dict[str, Any]:
-        """Replace those that have not been replaced yet."""
+        """Start the replacements that are still missing."""
         for _, process in self._to_replace:
             self.context.load.replace(process)
         self._to_replace = []

@@ -1,6 +1,6 @@
-"""The network between clients and a server, or between primary and replica, misbehaves: Toxiproxy's toxics, one kind each.
+"""Faults of the network between clients and a server, or between primary and replica: one kind for each of Toxiproxy's toxics.
 
-What each does to the bytes is told in Toxiproxy's README; the defaults here are those of a bad day, not of a test.
+Toxiproxy's README describes what each toxic does to the bytes. The defaults here are those of a bad day in production, not of a test.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ _OVER_A_NETWORK = frozenset(ENGINES) - {"sqlite"}
 
 
 class ToxicOptions(FaultOptions):
-    """What all toxics share."""
+    """Options that all toxics share."""
 
     stream: Literal["upstream", "downstream"] = Field(
-        default="downstream", description="which way the bytes go: upstream from client to server, downstream back"
+        default="downstream",
+        description="which direction is affected: upstream is from client to server, downstream from server to client",
     )
-    toxicity: float = Field(default=1.0, gt=0, le=1, description="share of the connections that it strikes")
+    toxicity: float = Field(default=1.0, gt=0, le=1, description="share of the connections that it affects")
 
 
 ToxicOptionsT = TypeVar("ToxicOptionsT", bound=ToxicOptions)
@@ -33,10 +34,10 @@ ToxicOptionsT = TypeVar("ToxicOptionsT", bound=ToxicOptions)
 class Toxic(Fault[ToxicOptionsT]):
     """A toxic on a proxy."""
 
-    places = ("server", "link")
+    targets = ("server", "link")
     engines = _OVER_A_NETWORK
     toxic: ClassVar[str]
-    """Toxiproxy's name of it."""
+    """Toxiproxy's name of the toxic."""
     source = _SOURCE
 
     def attributes(self) -> dict[str, int]:
@@ -44,7 +45,7 @@ class Toxic(Fault[ToxicOptionsT]):
         return {}
 
     def inject(self) -> dict[str, Any]:
-        """Add it, and read it back."""
+        """Add the toxic; Toxiproxy is read back to verify it."""
         attributes = self.attributes()
         self.context.cluster.toxiproxy.add_toxic(
             self.on,
@@ -57,11 +58,11 @@ class Toxic(Fault[ToxicOptionsT]):
         return {"toxic": self.toxic, **attributes}
 
     def find_lapse(self) -> str | None:
-        """Ask Toxiproxy."""
+        """Ask Toxiproxy whether it is still there."""
         return None if self.name in self.context.cluster.toxiproxy.toxics(self.on) else "Toxiproxy no longer has it"
 
     def undo(self) -> dict[str, Any]:
-        """Remove it, and see that it is gone."""
+        """Remove the toxic; Toxiproxy is read back to verify that it is gone."""
         self.context.cluster.toxiproxy.remove_toxic(self.on, self.name)
         return {}
 
@@ -70,14 +71,16 @@ class LatencyOptions(ToxicOptions):
     """Options of `Latency`."""
 
     latency_s: Duration = Field(default=0.05, alias="latency", gt=0, le=60, description="added to every packet")
-    jitter_s: Duration = Field(default=0.0, alias="jitter", ge=0, le=60, description="more or less than that, evenly")
+    jitter_s: Duration = Field(
+        default=0.0, alias="jitter", ge=0, le=60, description="variation around the latency, evenly distributed"
+    )
 
 
 class Latency(Toxic[LatencyOptions]):
-    """A long way to the server."""
+    """A slow network path to the server."""
 
     kind = toxic = "latency"
-    summary = "every answer comes late"
+    summary = "every answer is delayed"
     explains_errors = frozenset({ErrorKind.CANNOT_CONNECT})
     options_type = LatencyOptions
 
@@ -93,10 +96,10 @@ class BandwidthOptions(ToxicOptions):
 
 
 class Bandwidth(Toxic[BandwidthOptions]):
-    """A thin line."""
+    """A narrow network path."""
 
     kind = toxic = "bandwidth"
-    summary = "only so many bytes a second come through"
+    summary = "the bytes a second of each connection are limited"
     explains_errors = frozenset({ErrorKind.CANNOT_CONNECT})
     options_type = BandwidthOptions
 
@@ -108,11 +111,13 @@ class Bandwidth(Toxic[BandwidthOptions]):
 class SlowCloseOptions(ToxicOptions):
     """Options of `SlowClose`."""
 
-    delay_s: Duration = Field(default=1.0, alias="delay", gt=0, le=600, description="until a closed connection is seen as closed")
+    delay_s: Duration = Field(
+        default=1.0, alias="delay", gt=0, le=600, description="how long a closed connection still looks open"
+    )
 
 
 class SlowClose(Toxic[SlowCloseOptions]):
-    """Closing takes time."""
+    """Closing a connection takes time."""
 
     kind = toxic = "slow_close"
     summary = "a connection that one side has closed stays open for the other"
@@ -127,15 +132,19 @@ class TimeoutOptions(ToxicOptions):
     """Options of `Timeout`."""
 
     close_after_s: Duration = Field(
-        default=0.0, alias="close_after", ge=0, le=600, description="then the connection is closed; 0: never, it only hangs"
+        default=0.0,
+        alias="close_after",
+        ge=0,
+        le=600,
+        description="after how long the connection is closed; 0: never, it only hangs",
     )
 
 
 class Timeout(Toxic[TimeoutOptions]):
-    """A black hole."""
+    """A network partition: packets are dropped without notice."""
 
     kind = toxic = "timeout"
-    summary = "nothing comes through, and nobody is told: a partition as a firewall makes it"
+    summary = "no data gets through and no error is reported: a partition, as a firewall makes it"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     options_type = TimeoutOptions
 
@@ -147,13 +156,11 @@ class Timeout(Toxic[TimeoutOptions]):
 class ResetPeerOptions(ToxicOptions):
     """Options of `ResetPeer`."""
 
-    after_s: Duration = Field(
-        default=0.0, alias="reset_after", ge=0, le=600, description="how long a connection lives until then"
-    )
+    after_s: Duration = Field(default=0.0, alias="reset_after", ge=0, le=600, description="after how long a connection is reset")
 
 
 class ResetPeer(Toxic[ResetPeerOptions]):
-    """Connections are torn down."""
+    """Connections are reset."""
 
     kind = toxic = "reset_peer"
     summary = "every connection is reset (TCP RST), open ones and new ones"
@@ -169,7 +176,7 @@ class SlicerOptions(ToxicOptions):
     """Options of `Slicer`."""
 
     bytes_each: int = Field(default=64, ge=1, description="mean size of a slice")
-    variation_bytes: int = Field(default=16, ge=0, description="more or less than that; less than the size")
+    variation_bytes: int = Field(default=16, ge=0, description="variation around the mean; less than the size")
     pause_s: Duration = Field(default=0.001, alias="pause", ge=0, le=10, description="between slices")
 
 
@@ -177,7 +184,7 @@ class Slicer(Toxic[SlicerOptions]):
     """Small packets."""
 
     kind = toxic = "slicer"
-    summary = "bytes come in small slices with pauses between them"
+    summary = "data arrives in small slices with pauses between them"
     explains_errors = frozenset({ErrorKind.CANNOT_CONNECT})
     options_type = SlicerOptions
 
@@ -193,14 +200,14 @@ class Slicer(Toxic[SlicerOptions]):
 class LimitDataOptions(ToxicOptions):
     """Options of `LimitData`."""
 
-    most_bytes: int = Field(default=100_000, ge=1, description="that a connection may carry")
+    most_bytes: int = Field(default=100_000, ge=1, description="how many bytes a connection may carry")
 
 
 class LimitData(Toxic[LimitDataOptions]):
-    """Connections that do not live long."""
+    """Connections that are closed after a number of bytes."""
 
     kind = toxic = "limit_data"
-    summary = "a connection is closed when it has carried so many bytes"
+    summary = "a connection is closed when it has carried a number of bytes"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     options_type = LimitDataOptions
 
@@ -210,13 +217,13 @@ class LimitData(Toxic[LimitDataOptions]):
 
 
 class Down(Fault[FaultOptions]):
-    """The way is closed."""
+    """The network path is closed."""
 
     kind = "down"
-    summary = "connections are closed and new ones refused: the server's port is as dead, the server lives"
+    summary = "connections are closed and new ones refused: the port refuses connections; the server keeps running"
     source = _SOURCE
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
-    places = ("server", "link")
+    targets = ("server", "link")
     engines = _OVER_A_NETWORK
 
     def inject(self) -> dict[str, Any]:
@@ -225,7 +232,7 @@ class Down(Fault[FaultOptions]):
         return {"enabled": False}
 
     def find_lapse(self) -> str | None:
-        """Ask Toxiproxy."""
+        """Ask Toxiproxy whether it is still there."""
         return "Toxiproxy has opened it again" if self.context.cluster.toxiproxy.is_enabled(self.on) else None
 
     def undo(self) -> dict[str, Any]:

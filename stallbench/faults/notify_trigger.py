@@ -1,7 +1,7 @@
-"""Somebody lets each enqueue notify, by a trigger on the queue's table: from then on enqueues commit one after the other.
+"""A trigger on the queue's table sends a notification for each enqueue: from then on enqueues commit one after the other.
 
-A transaction that has notified takes one lock, common to all databases of the server, before it commits, and keeps it until its commit is on
-disk; so no two of them share a flush. What a commit costs then depends on the disk alone, and not on how many clients there are.
+Before it commits, a transaction that has notified takes a lock that all databases of the server share, and holds it until its commit is on disk.
+So no two such commits share a flush: the rate of commits depends on the disk alone, and not on the number of clients.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stallbench.engines.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 
-_PATIENCE_S = 10.0
+_NOTIFIED_WITHIN_S = 10.0
 
 _CREATE = """
 CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify({channel}, ''); RETURN NULL; END $$;
@@ -25,26 +25,28 @@ _IS_ENABLED = "SELECT tgenabled = 'O' FROM pg_trigger WHERE tgname = %s AND tgre
 
 
 class NotifyTrigger(Fault[FaultOptions]):
-    """Every enqueue notifies."""
+    """Every enqueue sends a notification."""
 
     kind = "notify_trigger"
-    summary = "a trigger on the queue's table notifies (NOTIFY) of each enqueue, so that enqueues commit one after the other"
+    summary = "a trigger on the queue's table sends a NOTIFY for each enqueue, so that enqueues commit one after the other"
     source = "recall.ai, 'Postgres LISTEN/NOTIFY does not scale' (2025); the lock is in PreCommit_Notify of PostgreSQL's async.c"
-    places = ("server",)
+    targets = ("server",)
     engines = frozenset({"postgres"})
 
     def inject(self) -> dict[str, Any]:
-        """Create the trigger, and wait for the first notification that it brings about; without load there is none."""
+        """Create the trigger, and wait for its first notification; without load there is none."""
         with self._connect() as connection:
             connection.execute(sql.SQL("LISTEN {name}").format(name=sql.Identifier(self._trigger)))
             self._execute(connection, _CREATE)
-            notified = next(connection.notifies(timeout=_PATIENCE_S, stop_after=1), None)
+            notified = next(connection.notifies(timeout=_NOTIFIED_WITHIN_S, stop_after=1), None)
         if notified is None:
-            raise NotCarriedOutError(f"no enqueue has notified within {_PATIENCE_S:g} s of the trigger on {self._table}")
+            raise NotCarriedOutError(
+                f"no enqueue sent a notification within {_NOTIFIED_WITHIN_S:g} s after the trigger on {self._table} was created"
+            )
         return {"trigger": self._trigger, "table": self._table, "notified_by": notified.pid}
 
     def find_lapse(self) -> str | None:
-        """Look for the trigger."""
+        """Check that the trigger exists and is enabled."""
         with self._connect() as connection:
             row = connection.execute(_IS_ENABLED, (self._trigger, self._table)).fetchone()
         if row is None:
@@ -52,7 +54,7 @@ class NotifyTrigger(Fault[FaultOptions]):
         return None if row[0] else f"trigger {self._trigger} is disabled"
 
     def undo(self) -> dict[str, Any]:
-        """Drop it."""
+        """Drop the trigger and its function."""
         with self._connect() as connection:
             self._execute(connection, _DROP)
         return {}
@@ -63,7 +65,7 @@ class NotifyTrigger(Fault[FaultOptions]):
 
     @property
     def _table(self) -> str:
-        """The one that jobs wait in."""
+        """The table in which jobs wait."""
         return str(self.context.queue["tables"][0])
 
     def _connect(self) -> Connection:

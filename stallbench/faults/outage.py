@@ -1,4 +1,4 @@
-"""A server goes away and comes back on the same port with the same data: killed, or restarted in an orderly way."""
+"""A server is killed, or stopped in an orderly way, and started again on the same port with the same data."""
 
 from __future__ import annotations
 
@@ -20,96 +20,96 @@ from stallbench.servers.starter import answers
 _END_S = 60.0
 """How long a server may take to stop in an orderly way."""
 _RETURN_S = 120.0
-"""How long it may take, once started, to answer: crash recovery included."""
-_LOOK_EVERY_S = 0.05
+"""How long it may take, once started, to accept connections: crash recovery included."""
+_POLL_S = 0.05
 OVER_A_NETWORK = frozenset(ENGINES) - {"sqlite"}
-"""Engines that have a server at all."""
+"""Engines that have a server."""
 
 
 class OutageOptions(FaultOptions):
     """Options of `Outage`."""
 
     down_for_s: Duration = Field(
-        default=1.0, alias="down_for", ge=0, le=3600, description="from its end until it is started again, by a supervisor say"
+        default=1.0, alias="down_for", ge=0, le=3600, description="from its end until it is started again, as by a supervisor"
     )
 
 
 class Outage(Fault[OutageOptions]):
-    """A server that ends and is started again. It is over when the server lets a client in."""
+    """A server ends and is started again. The fault is over when the server accepts connections."""
 
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
-    places = ("server",)
+    targets = ("server",)
     on_external = "never"
     ends_server = True
     engines = OVER_A_NETWORK
     options_type = OutageOptions
 
     _process: Process | None = None
-    """None as long as nothing was taken down."""
+    """None until a server was taken down."""
     _ended_s: float | None = None
-    """By the monotonic clock."""
+    """On the monotonic clock, as the times below."""
     _started_s: float | None = None
-    _answered_s: float | None = None
+    _returned_s: float | None = None
 
     @abstractmethod
     def take_down(self, server: Server, process: Process) -> None:
-        """Let it end; it may take its time for that."""
+        """Make the server end; it may end after this returns."""
 
     def inject(self) -> dict[str, Any]:
-        """Take it down."""
+        """Take the server down."""
         self._server = self.context.cluster.server(self.on)
         process = self._server.control.process
         if process is None or process.poll() is not None:
-            raise NotCarriedOutError(f"{self.on} does not run")
+            raise NotCarriedOutError(f"{self.on} is not running")
         self._process = process
         self._began_s = time.monotonic()
         self.take_down(self._server, process)
-        self._see_end(self._began_s)
+        self._check_end(self._began_s)
         return {"pid": process.pid}
 
     def keep_up(self) -> None:
-        """See it end; start it when its time has come; see it answer."""
+        """Wait for its end, start it again when it is due, and wait until it accepts connections."""
         now_s = time.monotonic()
         if self._ended_s is None:
-            self._see_end(now_s)
+            self._check_end(now_s)
         elif self._started_s is None:
             if now_s >= self._ended_s + self.options.down_for_s:
                 self._start()
-        elif self._answered_s is None:
-            self._see_answer()
+        elif self._returned_s is None:
+            self._check_return()
 
     def is_over(self) -> bool:
-        """Whether it answers again."""
-        return self._answered_s is not None
+        """Whether it accepts connections again."""
+        return self._returned_s is not None
 
     def undo(self) -> dict[str, Any]:
-        """Start it, if that has not been done, and wait until it answers."""
+        """Start it, if it was not started yet, and wait until it accepts connections."""
         if self._process is None:
             return {}
-        while self._answered_s is None:
+        while self._returned_s is None:
             if self._ended_s is None:
-                self._see_end(time.monotonic())
+                self._check_end(time.monotonic())
             elif self._started_s is None:
                 self._start()
             else:
-                self._see_answer()
-            time.sleep(_LOOK_EVERY_S)
+                self._check_return()
+            time.sleep(_POLL_S)
         assert self._ended_s is not None
         assert self._started_s is not None
         return {
             "exit_code": self._process.exit_code,
             "ending_s": round(self._ended_s - self._began_s, 3),
             "down_s": round(self._started_s - self._ended_s, 3),
-            "starting_s": round(self._answered_s - self._started_s, 3),
+            "starting_s": round(self._returned_s - self._started_s, 3),
         }
 
-    def _see_end(self, now_s: float) -> None:
+    def _check_end(self, now_s: float) -> None:
         assert self._process is not None
         if self._process.poll() is None:
             if now_s > self._began_s + _END_S:
                 raise NotCarriedOutError(f"{self.on} did not end within {_END_S:.0f} s{self._process.tail_log()}")
         elif answers(self._server.direct):
-            raise NotCarriedOutError(f"{self.on} was taken down, but answers")
+            raise NotCarriedOutError(f"{self.on} was taken down, but it still accepts connections")
         else:
             self._ended_s = now_s
 
@@ -117,24 +117,26 @@ class Outage(Fault[OutageOptions]):
         self._server.control.start_again()
         self._started_s = time.monotonic()
 
-    def _see_answer(self) -> None:
+    def _check_return(self) -> None:
         assert self._started_s is not None
         self._server.control.check()
         if answers(self._server.direct):
-            self._answered_s = time.monotonic()
+            self._returned_s = time.monotonic()
         elif time.monotonic() > self._started_s + _RETURN_S:
-            raise NotCarriedOutError(f"{self.on} was started again, but did not answer within {_RETURN_S:.0f} s")
+            raise NotCarriedOutError(f"{self.on} was started again, but did not accept connections within {_RETURN_S:.0f} s")
 
 
 class Crash(Outage):
-    """The server dies in the middle of everything."""
+    """The server is killed while it works."""
 
     kind = "crash"
     summary = "the server is killed with all its processes (SIGKILL), and started again on its data after a while"
-    source = "out-of-memory killers, kernel panics, power; seed 002's session locks, which live in the server's memory"
+    source = (
+        "out-of-memory killers, kernel panics, power failures; seed 002's session locks, which exist only in the server's memory"
+    )
 
     def take_down(self, server: Server, process: Process) -> None:
-        """Kill it."""
+        """Kill the server."""
         server.control.kill()
 
 
@@ -147,13 +149,13 @@ class RestartOptions(OutageOptions):
 
 
 class Restart(Outage):
-    """Maintenance: a setting that needs a restart, a minor version."""
+    """A planned restart: a setting that needs one, a minor upgrade."""
 
     kind = "restart"
-    summary = "the server is stopped in its orderly way, which ends all sessions, and started again"
+    summary = "the server is stopped in an orderly way, which ends all sessions, and started again"
     source = "minor upgrades and settings that need a restart; PostgreSQL's fast shutdown"
     options_type = RestartOptions
 
     def take_down(self, server: Server, process: Process) -> None:
-        """Ask it to end."""
+        """Ask the server to stop."""
         process.ask_to_stop()

@@ -1,9 +1,8 @@
-"""Processes of the load are stopped where they stand, and go on later as if no time had passed: SIGSTOP and SIGCONT."""
+"""Processes of the load are suspended and resumed later (SIGSTOP and SIGCONT), without noticing that time has passed."""
 
 from __future__ import annotations
 
 import signal
-import time
 from typing import Any
 
 import psutil
@@ -13,29 +12,30 @@ from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.processes.process import Process
+from stallbench.waiting import wait_until
 
-_SEEN_WITHIN_S = 10.0
-_LOOK_AGAIN_S = 0.002
+_VERIFIED_WITHIN_S = 10.0
+_POLL_S = 0.002
 
 
 class PauseOptions(FaultOptions):
     """Options of `Pause`."""
 
-    count: int | None = Field(default=None, ge=1, description="how many of them, drawn at random; all if not given")
+    count: int | None = Field(default=None, ge=1, description="how many processes, drawn at random; all if not given")
 
 
 class Pause(Fault[PauseOptions]):
-    """A worker that comes back after its reservation has expired completes a job that is another's by now."""
+    """A worker that is resumed after its reservation has expired completes a job that another worker has claimed meanwhile."""
 
     kind = "pause"
-    summary = "stops workers or producers where they stand (SIGSTOP), and lets them go on at its end (SIGCONT)"
+    summary = "suspends workers or producers (SIGSTOP), and resumes them at its end (SIGCONT)"
     source = "long garbage collections, frozen containers, live migration; Kleppmann, 'How to do distributed locking' (2016)"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.LOCK_TIMEOUT})
-    places = ("worker", "producer")
+    targets = ("worker", "producer")
     options_type = PauseOptions
 
     def inject(self) -> dict[str, Any]:
-        """Stop them, and see in the kernel that they stand."""
+        """Suspend the processes, and wait until the kernel reports it."""
         self._paused: list[Process] = []
         candidates = self.context.load.named(self.on)
         if not candidates:
@@ -45,34 +45,32 @@ class Pause(Fault[PauseOptions]):
             self._paused.append(process)
             process.signal(signal.SIGSTOP)
         for process in self._paused:
-            _wait_until(process, paused=True)
+            _wait_for_state(process, paused=True)
         return {"paused": [process.name for process in self._paused]}
 
     def find_lapse(self) -> str | None:
-        """Look whether all of them still stand."""
-        moving = [process.name for process in self._paused if not _is_paused(process)]
-        return f"no longer paused: {', '.join(moving)}" if moving else None
+        """Check that all of them are still suspended."""
+        resumed = [process.name for process in self._paused if not _is_paused(process)]
+        return f"no longer paused: {', '.join(resumed)}" if resumed else None
 
     def undo(self) -> dict[str, Any]:
-        """Let those that are still there go on, and see that they do."""
+        """Resume the processes that still exist, and wait until the kernel reports it."""
         for process in self._paused:
             process.signal(signal.SIGCONT)
         for process in self._paused:
-            _wait_until(process, paused=False)
+            _wait_for_state(process, paused=False)
         return {}
 
 
 def _is_paused(process: Process) -> bool:
-    """Whether the kernel says that it stands; one that has ended does not."""
+    """Whether the kernel reports it as stopped; a process that has ended is not."""
     try:
         return process.poll() is None and psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
     except psutil.NoSuchProcess:
         return False
 
 
-def _wait_until(process: Process, *, paused: bool) -> None:
-    until_s = time.monotonic() + _SEEN_WITHIN_S
-    while _is_paused(process) != paused:
-        if time.monotonic() >= until_s:
-            raise NotCarriedOutError(f"{process.name} should {'stand still' if paused else 'go on'}, but does not")
-        time.sleep(_LOOK_AGAIN_S)
+def _wait_for_state(process: Process, *, paused: bool) -> None:
+    if not wait_until(lambda: _is_paused(process) == paused, within_s=_VERIFIED_WITHIN_S, every_s=_POLL_S):
+        state = "suspended" if paused else "resumed"
+        raise NotCarriedOutError(f"{process.name} was not {state} within {_VERIFIED_WITHIN_S:.0f} s")

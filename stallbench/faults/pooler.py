@@ -1,4 +1,4 @@
-"""A connection pooler is put between the clients and PostgreSQL while everything runs: pgbouncer."""
+"""A connection pooler, pgbouncer, is put between the clients and PostgreSQL while the load runs."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class PoolerOptions(FaultOptions):
 class Pooler(Fault[PoolerOptions]):
     """In transaction mode each transaction of a client may run on another server connection.
 
-    What belongs to a session is lost on the way, or found by somebody else: statements prepared by name, session advisory locks, settings,
-    LISTEN. Clients keep their address: the proxy before the server leads to the pooler as long as this lasts, and all have to come anew when it
-    begins and when it ends.
+    What belongs to a session is then missing, or another client finds it: statements prepared by name, session advisory locks, settings, LISTEN.
+    Clients keep their address: the server's proxy leads to the pooler while the fault is active, and all clients must reconnect when it begins and
+    when it ends.
     """
 
     kind = "pooler"
-    summary = "clients reach the server through pgbouncer, which lends them its few server connections, by the transaction or the session"
+    summary = "clients reach the server through pgbouncer, which shares a few server connections among them, for each transaction or each session"
     source = "pgbouncer's documentation: features, 'SQL feature map for pooling modes'"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT, ErrorKind.SESSION_STATE_LOST})
-    places = ("server",)
+    targets = ("server",)
     on_external = "never"
     engines = frozenset({"postgres"})
     options_type = PoolerOptions
 
     def inject(self) -> dict[str, Any]:
-        """Start it, lead the clients there, and see that it serves."""
+        """Start pgbouncer, wait until it serves, and lead the clients to it."""
         self._pgbouncer = Pgbouncer(
             self.name,
             self.context.cluster.server(self.on).direct,
@@ -56,7 +56,7 @@ class Pooler(Fault[PoolerOptions]):
         return {"pgbouncer": self._pgbouncer.version, "mode": self.options.mode, "most": self._pools}
 
     def keep_up(self) -> None:
-        """Keep the most clients and server connections that it tells of."""
+        """Record the largest numbers of clients and server connections that pgbouncer reports."""
         if self._pgbouncer.process.poll() is not None:
             raise NotCarriedOutError(f"{self.name} {self._pgbouncer.process.describe_end()}{self._pgbouncer.process.tail_log()}")
         for pool in self._pgbouncer.pools():
@@ -66,12 +66,12 @@ class Pooler(Fault[PoolerOptions]):
             self._pools["server_connections"] = max(self._pools.get("server_connections", 0), servers)
 
     def find_lapse(self) -> str | None:
-        """Look whether clients go through it."""
+        """Check that clients connect through it."""
         self.keep_up()
-        return None if self._pools.get("clients") else "no client came through it"
+        return None if self._pools.get("clients") else "no client connected through it"
 
     def undo(self) -> dict[str, Any]:
-        """Lead the clients back to the server, then end it."""
+        """Lead the clients back to the server, then stop pgbouncer."""
         if hasattr(self, "_upstream"):
             self.context.cluster.toxiproxy.set_upstream(self.on, self._upstream)
         if hasattr(self, "_pgbouncer"):

@@ -1,7 +1,7 @@
-"""The jobs table or its indexes are written anew, as against bloat: while that lasts, the queue waits, or only pays for it.
+"""The jobs table or its indexes are rewritten, as against bloat: meanwhile the queue waits, or only becomes slower.
 
-``REINDEX`` takes the table's lock and then the index's; a worker that has locked a row and then deletes it takes them the other way round. Of the
-two PostgreSQL ends the one that notices first. Whoever maintains a table then begins again, and so does the fault.
+``REINDEX`` locks the table and then the index; a worker that has locked a row and then deletes it locks them in the opposite order. PostgreSQL ends
+the statement that detects the deadlock first. If that is the ``REINDEX``, an administrator would start it again, and so does the fault.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _INVALID = (
 
 
 class Rewrite(Fault[FaultOptions]):
-    """One statement on each table of the queue, one after the other, in a session beside the queue's. It is over when all are done."""
+    """One statement on each table of the queue, one after the other, in a session of its own. The fault is over when all are done."""
 
     explains_errors = frozenset({ErrorKind.LOCK_TIMEOUT, ErrorKind.DEADLOCK})
-    places = ("primary",)
+    targets = ("primary",)
     engines = frozenset({"postgres"})
 
     _session: SideSession | None = None
     _watch: SideSession | None = None
     _most_behind = 0
-    _times_gave_way = 0
+    _deadlocks = 0
     _is_done = False
 
     @abstractmethod
     def statement(self, table: str) -> str:
-        """Return what is done to a table."""
+        """Return the statement that rewrites ``table``."""
 
     def inject(self) -> dict[str, Any]:
-        """Begin with the first table."""
+        """Begin with the first table; its size before is part of the evidence."""
         endpoint = self.context.cluster.server(self.on).direct
         self._watch = SideSession(endpoint, f"{self.name}:watch")
         self._session = SideSession(endpoint, self.name)
@@ -51,14 +51,14 @@ class Rewrite(Fault[FaultOptions]):
         return {"pid": self._session.pid, "bytes_before": bytes_before}
 
     def keep_up(self) -> None:
-        """Count who waits; go on with the next table."""
+        """Count the waiting sessions; begin the next table when one is done."""
         assert self._session is not None
         assert self._watch is not None
         if self._session.is_running:
             self._most_behind = max(self._most_behind, self._session.find_waiting(self._watch)[1])
         elif not self._is_done:
-            if self._session.gave_way():
-                self._times_gave_way += 1
+            if self._session.was_deadlock_victim():
+                self._deadlocks += 1
                 self._session.begin(self._statement)
             elif self._left:
                 self._begin_next()
@@ -76,7 +76,7 @@ class Rewrite(Fault[FaultOptions]):
         return self._is_done
 
     def undo(self) -> dict[str, Any]:
-        """Break it off, if it is not done, and remove what that leaves."""
+        """Cancel the statement if it still runs, and remove the invalid index that this leaves."""
         if self._session is not None:
             self._session.end()
         if self._watch is None:
@@ -86,7 +86,7 @@ class Rewrite(Fault[FaultOptions]):
         found: dict[str, Any] = {
             "done": self._is_done,
             "most_waiting_behind_it": self._most_behind,
-            "times_ended_by_deadlock": self._times_gave_way,
+            "times_ended_by_deadlock": self._deadlocks,
         }
         if self._is_done:
             found |= {"took_s": round(self._took_s, 3), "bytes_after": self._measure(self._watch)}
@@ -94,38 +94,38 @@ class Rewrite(Fault[FaultOptions]):
         return found
 
     def _measure(self, watch: SideSession) -> int:
-        """Return the bytes of the queue's tables with their indexes."""
+        """Return the size of the queue's tables with their indexes, in bytes."""
         tables = self.context.queue["tables"]
         return sum(int(watch.run(f"SELECT pg_total_relation_size('{table}')")[0][0]) for table in tables)
 
 
 class VacuumFull(Rewrite):
-    """``VACUUM FULL``: the table is for nobody else until it is done."""
+    """``VACUUM FULL``: no other session can use the table until it is done."""
 
     kind = "vacuum_full"
-    summary = "the jobs table is written anew by VACUUM FULL, which nobody may use meanwhile"
-    source = "PostgreSQL's documentation of VACUUM; what is tried first against a bloated jobs table"
+    summary = "VACUUM FULL rewrites the jobs table; no session can use the table meanwhile"
+    source = "PostgreSQL's documentation of VACUUM; usually the first attempt against a bloated jobs table"
 
     def statement(self, table: str) -> str:
-        """Return it."""
+        """Return the statement."""
         return f"VACUUM FULL {table}"
 
 
 class ReindexOptions(FaultOptions):
     """Options of `Reindex`."""
 
-    concurrently: bool = Field(default=False, description="whether the queue may go on meanwhile")
+    concurrently: bool = Field(default=False, description="whether the queue can use the table meanwhile (REINDEX CONCURRENTLY)")
 
 
 class Reindex(Rewrite):
     """``REINDEX TABLE``."""
 
     kind = "reindex"
-    summary = "the indexes of the jobs table are built anew"
+    summary = "REINDEX rebuilds the indexes of the jobs table"
     source = "PostgreSQL's documentation of REINDEX and its CONCURRENTLY"
     options_type = ReindexOptions
 
     def statement(self, table: str) -> str:
-        """Return it."""
+        """Return the statement."""
         assert isinstance(self.options, ReindexOptions)
         return f"REINDEX TABLE {'CONCURRENTLY ' if self.options.concurrently else ''}{table}"

@@ -1,8 +1,8 @@
-"""A session beside the queue's, past the proxy: a migration, a report, a rebuild. What it waits for does not stop the bench."""
+"""A session beside the queue's, not through the proxy: a migration, a report, a rebuild. The bench goes on while it waits."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from typing import Any
 
@@ -12,7 +12,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 
 _END_S = 20.0
-"""How long a statement may take to break off after its session was ended."""
+"""How long a statement may go on after its session was ended."""
 _OF_POSTGRES = {
     "pid": "SELECT pg_backend_pid()",
     "end": "SELECT pg_terminate_backend({pid})",
@@ -25,12 +25,12 @@ _OF_MYSQL = {
     "pid": "SELECT connection_id()",
     "end": "KILL {pid}",
     "is_there": "SELECT 1 FROM information_schema.processlist WHERE id = {pid}",
-    # Who waits for whom only some builds tell; a lock on a table's metadata is hardly waited for in any other case.
+    # Only some builds report which session blocks which. Sessions hardly wait for a metadata lock in any other case.
     "waiting": "SELECT id FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock'",
     "timeout": "SET lock_wait_timeout = {s}",
 }
 _LOCK_TIMEOUTS = frozenset({"55P03", "1205"})
-"""The codes of an error by which a server says that a lock was waited for too long."""
+"""The codes of the error that ends a statement which waited too long for a lock."""
 
 
 class SideSession:
@@ -46,33 +46,38 @@ class SideSession:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._running: Future[list[Any]] | None = None
         self.pid = int(self.run(self._words["pid"])[0][0])
-        """The server's name for the session."""
+        """The server's identifier of the session."""
 
     def run(self, statement: str) -> list[Any]:
-        """Carry a statement out now, and return its rows."""
+        """Run a statement and return its rows."""
         with self._connection.cursor() as cursor:
             cursor.execute(statement)
             return list(cursor.fetchall()) if cursor.description else []
 
     def set_lock_timeout(self, timeout_s: float) -> None:
-        """Let each statement from now on give up a lock after so long; MariaDB and MySQL count whole seconds, at least one."""
+        """Limit how long each later statement waits for a lock; MariaDB and MySQL use whole seconds, at least one."""
         self.run(self._words["timeout"].format(ms=max(1, round(timeout_s * 1000)), s=max(1, round(timeout_s))))
 
     def begin(self, statement: str) -> None:
-        """Let a statement run in the background."""
+        """Run a statement in the background."""
         self._running = self._thread.submit(self.run, statement)
 
     @property
     def is_running(self) -> bool:
-        """Whether the statement of `begin` has not come to its end."""
+        """Whether the statement of `begin` still runs."""
         return self._running is not None and not self._running.done()
 
+    def wait(self) -> None:
+        """Wait until the statement of `begin` is over, whatever its result."""
+        assert self._running is not None
+        wait([self._running])
+
     def succeeded(self) -> bool:
-        """Whether the statement of `begin`, now over, did what it should; no, if it gave up a lock. Raises what else was wrong."""
+        """Whether the statement of `begin`, which is over, succeeded; false if it gave up waiting for a lock. Raises any other error."""
         return not self._ended_with(_LOCK_TIMEOUTS)
 
-    def gave_way(self) -> bool:
-        """Whether the server ended the statement of `begin`, now over, to break a deadlock. Raises what else was wrong."""
+    def was_deadlock_victim(self) -> bool:
+        """Whether the server ended the statement of `begin`, which is over, to break a deadlock. Raises any other error."""
         return self._ended_with(DEADLOCK_CODES)
 
     def _ended_with(self, codes: frozenset[str]) -> bool:
@@ -87,16 +92,16 @@ class SideSession:
         return False
 
     def find_waiting(self, watch: SideSession) -> tuple[bool, int]:
-        """Ask over ``watch`` whether this session waits for a lock, and how many others wait behind it."""
+        """Return, as read in session ``watch``, whether this session waits for a lock, and how many sessions wait behind it."""
         waiting = [int(row[0]) for row in watch.run(self._words["waiting"].format(pid=self.pid))]
         return self.pid in waiting, sum(pid != self.pid for pid in waiting)
 
     def is_known(self, watch: SideSession) -> bool:
-        """Ask over ``watch`` whether the server still has this session."""
+        """Whether the server still has this session, as read in session ``watch``."""
         return bool(watch.run(self._words["is_there"].format(pid=self.pid)))
 
     def end(self) -> None:
-        """End it with whatever it does, and see that the server has forgotten it."""
+        """End the session and the statement that it runs, and wait until the server has ended it."""
         try:
             if self.is_running:
                 self._end_on_server()
@@ -114,4 +119,4 @@ class SideSession:
             with suppress(*self._driver.errors):
                 self._running.result(_END_S)
         except TimeoutError:
-            raise NotCarriedOutError(f"{self._name} was ended, but goes on after {_END_S:.0f} s") from None
+            raise NotCarriedOutError(f"{self._name} was ended, but still ran {_END_S:.0f} s later") from None

@@ -1,4 +1,4 @@
-"""The server ends the connections of clients, one after the other, and they have to open new ones."""
+"""The server ends the connections of clients, one after the other, and the clients must reconnect."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.scenario.duration import Duration
+from stallbench.waiting import wait_until
 
-_GONE_WITHIN_S = 10.0
-_LOOK_AGAIN_S = 0.005
+_ENDED_WITHIN_S = 10.0
+_POLL_S = 0.005
 _NO_SUCH_THREAD = "1094"
 
 _POSTGRES_FIND = """
@@ -30,18 +31,18 @@ class TerminateBackendsOptions(FaultOptions):
 
     every_s: Duration = Field(default=0.5, alias="every", gt=0, le=3600, description="time from one termination to the next")
     of: Literal["workers", "producers", "clients"] = Field(
-        default="clients", description="whose connections: the workers', the producers', or either's"
+        default="clients", description="whose connections: the workers', the producers', or both"
     )
 
 
 class TerminateBackends(Fault[TerminateBackendsOptions]):
-    """What a move was doing is undone, and whether it was done is not known to the client."""
+    """The operation in progress is rolled back, and the client does not know whether it was committed."""
 
     kind = "terminate_backends"
-    summary = "ends connections of clients on the server, one every so often (pg_terminate_backend, KILL)"
+    summary = "ends connections of clients on the server, one at a time at an interval (pg_terminate_backend, KILL)"
     source = "administrators and watchdogs that end sessions, fail-overs of managed databases, idle timeouts"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
-    places = ("server",)
+    targets = ("server",)
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = TerminateBackendsOptions
 
@@ -59,12 +60,12 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
         return {"terminated": self._terminated}
 
     def keep_up(self) -> None:
-        """End those that are due; at one moment no client may be connected."""
+        """End the connections that are due; if no client is connected at that moment, none is ended."""
         while time.monotonic() >= self._next_s:
             self._terminate_one()
 
     def undo(self) -> dict[str, Any]:
-        """Leave off."""
+        """Stop ending connections."""
         if hasattr(self, "_connection"):
             self._driver.close(self._connection)
         return {}
@@ -82,8 +83,8 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
         self._terminated[client] = self._terminated.get(client, 0) + 1
 
     def _terminate_on_postgres(self, pid: int) -> bool:
-        """Whether the server says that the backend is gone, or that it was already."""
-        self._query(f"SELECT pg_terminate_backend({pid}, {_GONE_WITHIN_S * 1000:.0f})")
+        """Whether the backend has ended, now or before."""
+        self._query(f"SELECT pg_terminate_backend({pid}, {_ENDED_WITHIN_S * 1000:.0f})")
         return not self._query(f"SELECT 1 FROM pg_stat_activity WHERE pid = {pid} AND backend_type = 'client backend'")
 
     def _terminate_on_mysql(self, pid: int) -> bool:
@@ -92,12 +93,8 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
         except self._driver.errors as error:
             if self._driver.code(error) != _NO_SUCH_THREAD:
                 raise
-        until_s = time.monotonic() + _GONE_WITHIN_S
-        while self._query(f"SELECT 1 FROM information_schema.processlist WHERE id = {pid}"):
-            if time.monotonic() >= until_s:
-                return False
-            time.sleep(_LOOK_AGAIN_S)
-        return True
+        still_there = f"SELECT 1 FROM information_schema.processlist WHERE id = {pid}"
+        return bool(wait_until(lambda: not self._query(still_there), within_s=_ENDED_WITHIN_S, every_s=_POLL_S))
 
     def _query(self, statement: str) -> Sequence[Sequence[Any]]:
         with self._connection.cursor() as cursor:

@@ -1,6 +1,6 @@
-"""Jobs that are not as they should be: one kills its worker, some fail, some last longer than anybody thought.
+"""Faults of the jobs themselves: jobs that kill their worker, fail, or take longer than expected.
 
-Workers are told by a job_fault, which each looks for before its next job; see `stallbench.injection.job_faults`.
+Each of them is a job fault, which every worker reads before its next job; see `stallbench.injection.job_faults`.
 """
 
 from __future__ import annotations
@@ -13,129 +13,128 @@ from pydantic import Field
 
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.job_faults import JobFault, end_job_fault, forget_announcement, has_announced_death, start_job_fault
+from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced_kill, remove_announcement, start_job_fault
 from stallbench.processes.process import Process
 from stallbench.scenario.duration import Duration
+from stallbench.waiting import wait_until
 
-_DYING_TAKES_S = 5.0
-"""What one that has said that it dies may take until it is dead."""
-_LOOK_EVERY_S = 0.005
+_KILL_WITHIN_S = 5.0
+"""How long a worker may take from announcing that the job kills it until it has ended."""
+_POLL_S = 0.005
 
 WorkOptionsT = TypeVar("WorkOptionsT", bound=FaultOptions)
 
 
 class WorkFault(Fault[WorkOptionsT]):
-    """A job_fault of workers, and the proof that one of them has met it."""
+    """A job fault, and the evidence that a worker has met it."""
 
-    places = ("worker",)
+    targets = ("worker",)
 
     @abstractmethod
     def job_fault(self) -> JobFault:
-        """Return what goes wrong."""
+        """Return the job fault."""
 
     def inject(self) -> dict[str, Any]:
-        """Tell the workers."""
+        """Write the job fault where workers read it."""
         job_fault = self.job_fault()
         start_job_fault(self.context.folder.job_faults, self.name, job_fault)
         return {"job_fault": job_fault.model_dump(mode="json", exclude_defaults=True)}
 
     def keep_up(self) -> None:
-        """Hear who has met it."""
-        self.context.load.who_met(self.name)
+        """Read which workers have met it."""
+        self.context.load.workers_that_met(self.name)
 
     def find_lapse(self) -> str | None:
-        """Ask whether any worker has met it at all."""
-        return None if self.context.load.who_met(self.name) else "no worker came upon it"
+        """Check that at least one worker has met it."""
+        return None if self.context.load.workers_that_met(self.name) else "no worker met it"
 
     def undo(self) -> dict[str, Any]:
-        """Tell the workers that all is well again."""
+        """Remove the job fault."""
         end_job_fault(self.context.folder.job_faults, self.name)
-        return {"met": sorted(self.context.load.who_met(self.name))}
+        return {"met": sorted(self.context.load.workers_that_met(self.name))}
 
 
 class PoisonJobsOptions(FaultOptions):
     """Options of `PoisonJobs`."""
 
-    count: int = Field(default=1, ge=1, le=1000, description="how many such jobs are enqueued")
+    count: int = Field(default=1, ge=1, le=1000, description="how many of these jobs are enqueued")
     replace_after_s: Duration = Field(
-        default=1.0, alias="replace_after", ge=0, le=3600, description="until a supervisor starts another worker"
+        default=1.0, alias="replace_after", ge=0, le=3600, description="from a kill until a supervisor starts another worker"
     )
 
 
 class PoisonJobs(WorkFault[PoisonJobsOptions]):
-    """Whoever works it dies of it, and it is given to the next. Once it is over, the same job can be worked like any other."""
+    """The job kills every worker that works it, and the queue offers it to the next one. After the fault, the job can be worked like any other."""
 
     kind = "poison_jobs"
-    summary = (
-        "enqueues jobs that kill every worker that works them, until the worker's code is mended; a supervisor replaces the dead"
-    )
-    source = (
-        "jobs that overflow the stack or run into the memory limit; Amazon SQS's dead-letter queues and their maxReceiveCount"
-    )
+    summary = "enqueues jobs that kill every worker that works them, until the fault ends; a supervisor replaces the workers"
+    source = "jobs that overflow the stack or exceed the memory limit; Amazon SQS's dead-letter queues and their maxReceiveCount"
     options_type = PoisonJobsOptions
 
     def job_fault(self) -> JobFault:
-        """Kill who works one of them."""
+        """Kill the worker of a job that bears the mark of this fault."""
         return JobFault(on=self.on, mark=self.name, kills=True)
 
     def inject(self) -> dict[str, Any]:
-        """Tell the workers, then enqueue the jobs."""
+        """Write the job fault, then enqueue the jobs."""
         self._killed: list[str] = []
         self._to_replace: list[tuple[float, Process]] = []
-        self._doomed: list[Process] = []
-        self._arm_all()
+        self._exposed: list[Process] = []
+        self._expose_workers()
         evidence = super().inject()
         producer = self.context.load.start_extra_producer(backlog=self.options.count, mark=self.name)
         self.context.load.end(producer)
         return {**evidence, "killed": self._killed}
 
     def keep_up(self) -> None:
-        """Bury the dead, and replace those whose time has come."""
+        """Record which workers the jobs have killed, and start the replacements that are due."""
         super().keep_up()
         now_s = time.monotonic()
-        for process in [process for process in self._doomed if process.poll() is not None]:
-            if self._is_dying(process) and process.intended == "running":
+        for process in [process for process in self._exposed if process.poll() is not None]:
+            if self._has_announced_kill(process) and process.intended == "running":
                 process.intended = "killed"
-                forget_announcement(self.context.folder.job_faults, self.name, process.name)
+                remove_announcement(self.context.folder.job_faults, self.name, process.name)
                 self._killed.append(process.name)
                 self._to_replace.append((now_s + self.options.replace_after_s, process))
-            self._spare(process)  # if it died of something else, which the run may have to be told
-        self._arm_all()
+            self._unexpose(process)  # if something else ended it, the run must report that
+        self._expose_workers()
         for item in [item for item in self._to_replace if item[0] <= now_s]:
             self._to_replace.remove(item)
             self.context.load.replace(item[1])
 
     def undo(self) -> dict[str, Any]:
-        """Mend the worker's code, and replace everybody who has died."""
+        """Remove the job fault, and replace every worker that it has killed."""
         evidence = super().undo()
-        self._wait_for_the_dying()
+        self._wait_for_announced_kills()
         self.keep_up()
         for _, process in self._to_replace:
             self.context.load.replace(process)
         self._to_replace = []
-        for process in list(self._doomed):
-            self._spare(process)
+        for process in list(self._exposed):
+            self._unexpose(process)
         return evidence
 
-    def _arm_all(self) -> None:
-        """Let it be known of all who may die of it, also of those who have come since."""
+    def _expose_workers(self) -> None:
+        """Mark every worker, also those started since, as one that the fault may kill: its end is then not unexpected."""
         for process in self.context.load.named(self.on):
-            if process not in self._doomed:
-                self._doomed.append(process)
+            if process not in self._exposed:
+                self._exposed.append(process)
                 process.may_be_killed_by.add(self.name)
 
-    def _spare(self, process: Process) -> None:
-        self._doomed.remove(process)
+    def _unexpose(self, process: Process) -> None:
+        self._exposed.remove(process)
         process.may_be_killed_by.discard(self.name)
 
-    def _is_dying(self, process: Process) -> bool:
-        return has_announced_death(self.context.folder.job_faults, self.name, process.name)
+    def _has_announced_kill(self, process: Process) -> bool:
+        return has_announced_kill(self.context.folder.job_faults, self.name, process.name)
 
-    def _wait_for_the_dying(self) -> None:
-        """Wait for those who saw the job_fault just before it was lifted: their deaths belong to the fault."""
-        until_s = time.monotonic() + _DYING_TAKES_S
-        while time.monotonic() < until_s and any(process.poll() is None and self._is_dying(process) for process in self._doomed):
-            time.sleep(_LOOK_EVERY_S)
+    def _wait_for_announced_kills(self) -> None:
+        """Wait for workers that read the job fault just before it was removed: the fault has killed them, too."""
+
+        def are_over() -> bool:
+            return not any(process.poll() is None and self._has_announced_kill(process) for process in self._exposed)
+
+        wait_until(are_over, within_s=_KILL_WITHIN_S, every_s=_POLL_S)
 
 
 class FailingJobsOptions(FaultOptions):
@@ -145,16 +144,16 @@ class FailingJobsOptions(FaultOptions):
 
 
 class FailingJobs(WorkFault[FailingJobsOptions]):
-    """What the jobs need, a payment provider or a mail server, is down: each takes its time, then fails and is given back."""
+    """A dependency of the jobs, such as a payment provider, is down: each execution takes its time, fails, and the job is released."""
 
     kind = "failing_jobs"
-    summary = "executions fail, all or a share of them, and the queue offers the jobs again as its own policy says"
+    summary = "executions fail, all or a share of them; the queue offers the jobs again according to its own policy"
     source = "'Timeouts, retries and backoff with jitter', Amazon Builders' Library; outages of third parties"
     explains_errors = frozenset({ErrorKind.VALUE_OUT_OF_RANGE})
     options_type = FailingJobsOptions
 
     def job_fault(self) -> JobFault:
-        """Fail."""
+        """Make executions fail."""
         return JobFault(on=self.on, share=self.options.share, fails=True)
 
 
@@ -166,7 +165,7 @@ class LongJobsOptions(FaultOptions):
 
 
 class LongJobs(WorkFault[LongJobsOptions]):
-    """A job that takes longer than its reservation is given to another worker while the first still works it."""
+    """A job that takes longer than its reservation is offered to another worker while the first still works it."""
 
     kind = "long_jobs"
     summary = "executions take longer than they should, all or a share of them"
@@ -174,5 +173,5 @@ class LongJobs(WorkFault[LongJobsOptions]):
     options_type = LongJobsOptions
 
     def job_fault(self) -> JobFault:
-        """Take long."""
+        """Make executions take longer."""
         return JobFault(on=self.on, share=self.options.share, takes_s=self.options.takes_s)

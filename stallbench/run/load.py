@@ -152,7 +152,7 @@ class Load:
         """Stop one process of the load after the move that it is making."""
         self._processes.stop([process], _STOP_S)
 
-    def who_met(self, job_fault: str) -> set[str]:
+    def workers_that_met(self, job_fault: str) -> set[str]:
         """Return the workers that have said by now that they met a job_fault."""
         for process in self._processes.of_role("worker"):
             for message in process.messages():

@@ -53,7 +53,7 @@ def test_a_worker_that_dies_just_after_the_fault_has_ended_is_one_of_its_dead(tm
         run.wait_until(lambda: record.evidence["killed"], "the only death, for the job stays reserved")
         (alive,) = run.load.running("worker")
         (job_fault,) = run.folder.job_faults.glob("*.json")
-        job_fault.with_name(f"{job_fault.stem}.{alive.name}.dying").touch()
+        job_fault.with_name(f"{job_fault.stem}.{alive.name}.killed").touch()
         threading.Timer(0.3, lambda: os.kill(alive.pid, signal.SIGKILL)).start()
         run.end_faults()
         assert alive.name in record.evidence["killed"]
@@ -136,7 +136,7 @@ def test_jobs_that_fail_come_back_at_once(tmp_path: Path, engine: str) -> None:
             "five failures of a job",
         )
         run.wait_until(lambda: len({row["process"] for row in run.events(Event.FAILED)}) == 2, "a failure of either worker")
-        run.wait_until(lambda: len(run.load.who_met(name)) == 2, "the word of either")
+        run.wait_until(lambda: len(run.load.workers_that_met(name)) == 2, "the reports of both workers")
         record = run.end_faults()
         assert record.active_to_end is True
         assert record.evidence["met"] == ["worker-1", "worker-2"]
@@ -191,7 +191,7 @@ def test_a_worker_whose_clock_is_ahead_takes_what_others_have_reserved(tmp_path:
 def test_a_clock_that_is_wrong_does_not_matter_to_who_does_not_look_at_it(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         name = run.inject("clock_skew", "worker-1", behind="1h").name
-        run.wait_until(lambda: run.load.who_met(name), "the word of worker-1")
+        run.wait_until(lambda: run.load.workers_that_met(name), "the report of worker-1")
         met_ns = time.time_ns()
         run.wait_until(
             lambda: any(row["process"] == "worker-1" for row in run.events(Event.COMPLETED, met_ns)), "a job of worker-1"
@@ -207,7 +207,7 @@ def test_what_nobody_met_was_not_in_force(tmp_path: Path) -> None:
         run.inject("failing_jobs", "workers")
         record = run.end_faults()
         assert record.active_to_end is False
-        assert record.why_ended == "no worker came upon it"
+        assert record.why_ended == "no worker met it"
 
 
 def test_a_burst_brings_a_heap_and_a_higher_rate(tmp_path: Path) -> None:

@@ -63,9 +63,9 @@ def _list_processes(role: str, count: int) -> list[str]:
 def _find_target_issues(
     path: KeyPath, choice: FaultChoice, kind: type[Fault[Any]], targets: Mapping[FaultTarget, Sequence[str]]
 ) -> Iterator[ValidationIssue]:
-    fit = [name for target in kind.places for name in targets[target]]
+    fit = [name for target in kind.targets for name in targets[target]]
     if not fit:
-        problem = f" is {show_value(choice.on)}; expected a {' or '.join(kind.places)}, but the scenario has none"
+        problem = f" is {show_value(choice.on)}; expected a {' or '.join(kind.targets)}, but the scenario has none"
         yield ValidationIssue((*path, "on"), problem)
     elif choice.on not in fit:
         yield make_target_issue(path, choice.on, fit)
