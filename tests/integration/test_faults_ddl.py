@@ -151,7 +151,7 @@ def test_a_rewrite_that_the_server_ends_to_break_a_deadlock_begins_again(run: Fa
             run.wait_until(partial(watch.run, BLOCKED.format(pid=pid)), "its wait for the worker")
             worker.begin(f"DELETE FROM {table} WHERE job_id = 0")
             run.wait_until(lambda: not worker.is_running, "the end of one of them")
-            worker_was_ended = worker.gave_way()
+            worker_was_ended = worker.was_deadlock_victim()
             worker.run("ROLLBACK")
             run.wait_until(lambda: is_over(run), "its end", within_s=60)
             if not worker_was_ended:
