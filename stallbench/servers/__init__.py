@@ -1,1 +1,1 @@
-"""What the bench starts: private servers on loopback ports of their own, behind Toxiproxy, gone when the run is."""
+"""The servers that the bench starts: private, on loopback ports, behind Toxiproxy, removed at the end of the run."""

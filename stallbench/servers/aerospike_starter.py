@@ -1,6 +1,6 @@
-"""Joins an Aerospike server by its address; the bench starts none, for no package brings one.
+"""Joins an external Aerospike server by its address; the bench starts none, because no package contains one.
 
-Its clients go where the cluster says that it is, and so past any proxy: there is none. Never run against a server yet.
+Its clients use the addresses that the cluster reports, and would bypass a proxy: there is none. Not yet tried on a real server.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _ADDRESS = re.compile(r"(?:(?P<user>[^@/]+)@)?(?P<host>[^@:/]+):(?P<port>\d+)/(?
 _SETS = ("fcfs", "id_store", "token_store")
 
 
-class JoinedAerospike:
-    """A server of somebody else's, on which a run has sets of its own, whose names nobody else's have."""
+class ExternalAerospike:
+    """An external server, on which the run has sets of its own with unique names."""
 
     name = "primary"
     process: Process | None = None
@@ -48,26 +48,26 @@ class JoinedAerospike:
             ) from error
 
     def stop(self) -> None:
-        """Empty the run's own sets, and go."""
+        """Empty the run's own sets and disconnect."""
         for kind in _SETS:
             for name in (kind, f"{kind}_jobs"):
                 self._connection.client.truncate(self._connection.namespace, f"{self._connection.prefix}_{name}", 0)
         self._connection.close()
 
     def kill(self) -> None:
-        """Raise `NotCarriedOutError`: it is not the bench's."""
+        """Refuse; raises `NotCarriedOutError`."""
         raise NotCarriedOutError("the bench does not kill a server that it did not start")
 
     def start_again(self) -> None:
-        """Raise `NotCarriedOutError`: it is not the bench's."""
-        raise NotCarriedOutError("the bench does not start a server that it has joined")
+        """Refuse; raises `NotCarriedOutError`."""
+        raise NotCarriedOutError("the bench does not start external servers")
 
     def check(self) -> None:
-        """Do nothing: whether it lives is seen by those who use it."""
+        """Do nothing: if it ends, its clients record errors."""
 
 
 class AerospikeStarter(Starter):
-    """Joins what the environment names."""
+    """Joins the server that the environment names."""
 
     engines = frozenset({"aerospike"})
     has_network = False
@@ -83,18 +83,18 @@ class AerospikeStarter(Starter):
 
     @classmethod
     def find_obstacle(cls, database: Database) -> str | None:
-        """Return that there is no server, or no client."""
+        """Return that no server is named, or no client is installed."""
         if not (address := os.environ.get(ADDRESS_VARIABLE)):
             return "no server"
         if not _ADDRESS.fullmatch(address):
             return f"no server: {ADDRESS_VARIABLE} is not of the form {_FORM}"
         return None if importlib.util.find_spec("aerospike") else "no client"
 
-    def primary(self) -> JoinedAerospike:
-        """Join it."""
+    def primary(self) -> ExternalAerospike:
+        """Join the server."""
         address = _ADDRESS.fullmatch(os.environ[ADDRESS_VARIABLE])
-        assert address is not None, "looked at before"
-        return JoinedAerospike(
+        assert address is not None, "checked before"
+        return ExternalAerospike(
             Endpoint(
                 engine="aerospike",
                 host=address["host"],

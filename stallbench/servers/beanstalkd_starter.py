@@ -1,4 +1,4 @@
-"""Brings up Beanstalkd, as its package starts it: in memory, without a binlog."""
+"""Starts Beanstalkd as its package does: in memory, without a binlog."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class BeanstalkdStarter(Starter):
     engines = frozenset({"beanstalkd"})
 
     def __init__(self, context: StartContext, database: Database) -> None:
-        """Look for the program."""
+        """Find the program."""
         super().__init__(context, database)
-        self._part = require_server("beanstalkd", "Beanstalkd")
+        self._program = require_server("beanstalkd", "Beanstalkd")
 
     def primary(self) -> SingleServer:
-        """Start it. The limit of a job's size is large, so that it takes what the other engines take.
+        """Start it with a large limit for the size of a job, so that it accepts what the other engines accept.
 
-        It has no orderly end: any signal ends it at once, and without a binlog there is nothing to be saved.
+        It has no orderly way to stop: any signal ends it at once, and without a binlog there is nothing to save.
         """
-        server = SingleServer("primary", "beanstalkd", self._part, self.context, port=self.database.port, password=None)
+        server = SingleServer("primary", "beanstalkd", self._program, self.context, port=self.database.port, password=None)
         server.start(lambda port: ["-l", LOOPBACK, "-p", str(port), "-z", str(2**21)], stop_signal=signal.SIGKILL)
         return server

@@ -1,4 +1,4 @@
-"""The servers of a run: a primary, its replicas, and the proxies that everybody but the collectors goes through."""
+"""The servers of a run: a primary, its replicas, and the proxies that all clients except the collectors go through."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from stallbench.servers.toxiproxy import ToxiproxyServer, start_toxiproxy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """One server that is up, and both ways to it."""
+    """One running server, and its two addresses."""
 
     name: str
     role: Role
     direct: Endpoint
-    """For collectors and proofs."""
+    """For collectors and verification, past the proxy."""
     proxied: Endpoint
-    """For clients."""
+    """For clients, through the proxy."""
     control: ServerControl
     start_ns: int
 
     @property
     def log(self) -> Path | None:
-        """What it logs, as text; none if it does not."""
+        """Its text log; none if it has none."""
         return self.control.log
 
     def record(self) -> ServerRecord:
-        """Return its part of ``run.json``."""
+        """Return its record for ``run.json``."""
         process = self.control.process
         return ServerRecord(
             name=self.name,
@@ -57,20 +57,20 @@ class Server:
 
 
 class Cluster:
-    """The servers that are up, in the order primary, replica-1, ..."""
+    """The servers, in the order primary, replica-1, ..."""
 
     def __init__(self, toxiproxy: ToxiproxyServer | None) -> None:
-        """Begin with none; an engine without a network has no proxy either."""
+        """Begin without servers. ``toxiproxy``: none for an engine without a network."""
         self._toxiproxy = toxiproxy
         self.servers: list[Server] = []
         self.second: Server | None = None
-        """Another engine's, for a queue that needs two; the primary's endpoints lead to it."""
+        """A server of another engine, for a queue that needs two; the primary's endpoints name it as their second."""
 
     @property
     def toxiproxy(self) -> ToxiproxyServer:
-        """The proxy before all servers; raises `NotCarriedOutError` where there is none."""
+        """The proxy in front of all servers; raises `NotCarriedOutError` if there is none."""
         if self._toxiproxy is None:
-            raise NotCarriedOutError("there is no network, and so no proxy, between clients and this engine")
+            raise NotCarriedOutError("this engine has no network between clients and server, and therefore no proxy")
         return self._toxiproxy
 
     @property
@@ -81,7 +81,7 @@ class Cluster:
     def server(self, name: str) -> Server:
         """Return the server of that name; raises `NotCarriedOutError` if there is none.
 
-        ``primary`` is whichever is the primary now: the one that clients reach by that name.
+        ``primary`` is the current primary: the server that clients reach by that name.
         """
         for server in self.servers:
             if (server.role == "primary") if name == "primary" else (server.name == name):
@@ -95,13 +95,13 @@ class Cluster:
 
     @property
     def running_by_role(self) -> list[Server]:
-        """The same, with the primary called ``primary`` also if it was a replica once."""
+        """The same, with the current primary called ``primary`` even if it was a replica before."""
         return [replace(server, name="primary") if server.role == "primary" else server for server in self.running]
 
     def set_primary(self, name: str) -> None:
-        """Let the promoted replica ``name`` be the primary: clients that come to the dead one's proxy reach it.
+        """Make the promoted replica ``name`` the primary: the proxy of the former primary leads clients to it.
 
-        Another replica is left without anybody to follow.
+        Another replica no longer has a primary to follow.
         """
         dead, promoted = self.server("primary"), self.server(name)
         self.toxiproxy.set_upstream("primary", f"{promoted.direct.host}:{promoted.direct.port}")
@@ -117,7 +117,7 @@ class Cluster:
         self.servers = [parts.get(server.name, server) for server in self.servers]
 
     def check(self) -> None:
-        """Raise `NotCarriedOutError` if a server, or the proxy before it, has died uninvited."""
+        """Raise `NotCarriedOutError` if a server, or the proxy in front of it, exited unexpectedly."""
         for server in self._all:
             server.control.check()
         proxy = self._toxiproxy.process if self._toxiproxy else None
@@ -125,7 +125,7 @@ class Cluster:
             raise NotCarriedOutError(f"Toxiproxy {proxy.describe_end()}{proxy.tail_log()}")
 
     def records(self) -> list[ServerRecord]:
-        """Return all of them for ``run.json``."""
+        """Return the records of all servers for ``run.json``."""
         return [server.record() for server in self._all]
 
     @property
@@ -142,12 +142,11 @@ def start_cluster(
     progress: Callable[[str], None],
     second_engine: str | None = None,
 ) -> Cluster:
-    """Bring up what ``database`` asks for, with data folders below ``scratch``, and return it proven to answer and to replicate.
+    """Start the servers that ``database`` describes, with data folders below ``scratch``; returns when they answer and replicate.
 
-    ``progress`` is told, in a sentence, what has been reached. ``second_engine``: of a server beside the primary.
+    ``progress`` is called with a sentence after each step. ``second_engine``: engine of a second server beside the primary.
 
-    Raises `NotCarriedOutError` when a part is missing, a port is
-    taken, a setting is refused, or a server does not come up.
+    Raises `NotCarriedOutError` if a component is missing, a port is taken, a setting is refused, or a server does not answer in time.
     """
     if database.port is not None:
         require_free(database.port, "database.port")
@@ -164,12 +163,12 @@ def start_cluster(
         _start_second_server(cluster, second_engine, context, progress)
     if database.synchronous:
         starter.wait_for_replicas(primary, [server.name for server in cluster.servers[1:]])
-        progress("a commit waits until a replica has it")
+        progress("each commit waits until a replica has it")
     return cluster
 
 
 def _add_server(cluster: Cluster, control: ServerControl, role: Role, starter: Starter, progress: Callable[[str], None]) -> None:
-    """Put a server that has come up behind its proxy."""
+    """Put a started server behind its proxy and add it to the cluster."""
     direct = proxied = control.endpoint.model_copy(update={"prepared_statements": starter.database.prepared_statements})
     behind = ""
     if cluster.has_proxy:
@@ -182,7 +181,7 @@ def _add_server(cluster: Cluster, control: ServerControl, role: Role, starter: S
 
 
 def _start_second_server(cluster: Cluster, engine: str, context: StartContext, progress: Callable[[str], None]) -> None:
-    """Start another engine's server behind a proxy of its own, and let the primary's endpoints lead to it."""
+    """Start a server of another engine behind a proxy of its own, and name it in the primary's endpoints."""
     starter = find_starters()[engine](context, Database.model_validate({"engine": engine}))
     control = starter.second_server(engine)
     direct = control.endpoint

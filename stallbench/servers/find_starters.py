@@ -1,4 +1,4 @@
-"""Finds who starts the servers of an engine."""
+"""Finds the starter of each engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A private MariaDB or MySQL server: own data folder, own port on loopback, own password, gone with its run."""
+"""A private MariaDB or MySQL server: own data folder, own port on loopback, own password, removed at the end of the run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ DATABASE = "stallbench"
 _START_S = 60.0
 _BOOTSTRAP_S = 120.0
 _PORT_TRIES = 5
-_NOT_TOLD = re.compile("password|dir$|_file$|socket|plugin_load|hostname|report_")
-"""Settings that are secret, or places in a folder that is gone with the run."""
+_NOT_RECORDED = re.compile("password|dir$|_file$|socket|plugin_load|hostname|report_")
+"""Settings that are not recorded: secrets, and paths in the run's scratch folder."""
 _SYSTEM_TABLES = (
     "mysql_system_tables.sql",
     "mysql_performance_tables.sql",
@@ -34,9 +34,9 @@ _SYSTEM_TABLES = (
     "maria_add_gis_sp_bootstrap.sql",
     "mysql_sys_schema.sql",
 )
-"""What MariaDB's own mariadb-install-db reads into a new data folder, but for the help texts and the test database."""
+"""The files that mariadb-install-db reads into a new data folder, without the help texts and the test database."""
 
-# Whose source of settings can be asked, and where; neither product has the other's table.
+# The tables that name the source of each setting. Neither product has the other's table.
 _CHANGED_SETTINGS = {
     ("information_schema", "SYSTEM_VARIABLES"): (
         "SELECT variable_name, global_value FROM information_schema.system_variables "
@@ -51,19 +51,19 @@ _CHANGED_SETTINGS = {
 
 
 class MySQLServer:
-    """One server on a data folder of its own."""
+    """One server on its own data folder."""
 
     def __init__(
         self,
         name: str,
         engine: Engine,
-        part: ServerProgram,
+        program: ServerProgram,
         context: StartContext,
         *,
         settings: Mapping[str, SettingValue],
         port: int | None = None,
     ) -> None:
-        """Describe it; nothing is made. ``port``: a free one if none."""
+        """Start nothing yet. ``port``: a free one if none."""
         self.name = name
         self.process: Process | None = None
         self.version = ""
@@ -71,14 +71,14 @@ class MySQLServer:
         self.port = port or 0
         self._fixed_port = port
         self._engine: Engine = engine
-        self._part = part
+        self._program = program
         self._context = context
         self._data = context.scratch / name
         self._settings = settings
 
     @property
     def endpoint(self) -> Endpoint:
-        """Its own address, behind no proxy. Every process takes its own name for the user's."""
+        """Its own address, past the proxy. Every process logs in with its own name as user name."""
         return Endpoint(
             engine=self._engine,
             host=LOOPBACK,
@@ -90,11 +90,11 @@ class MySQLServer:
 
     @property
     def log(self) -> Path:
-        """What it logs, as text."""
+        """Its text log."""
         return self._context.logs / f"{self.name}.log"
 
     def start(self) -> None:
-        """Make the data folder, start the server, and wait until it answers; raises `NotCarriedOutError` if it does not."""
+        """Create the data folder, start the server, and wait until it answers; raises `NotCarriedOutError` if it does not."""
         self._data.mkdir(parents=True)
         if self._engine == "mariadb":
             self._bootstrap_mariadb()
@@ -120,7 +120,7 @@ class MySQLServer:
         self._read_facts()
 
     def stop(self) -> None:
-        """Stop it in an orderly way."""
+        """Shut it down in its orderly way."""
         if self.process:
             self.process.stop(_START_S)
 
@@ -130,20 +130,20 @@ class MySQLServer:
             self.process.kill()
 
     def start_again(self) -> None:
-        """Start it on the port that it had; its users are in its data."""
+        """Start it on the same port; its users are in its data."""
         self.process = self._launch(None)
 
     def check(self) -> None:
-        """Raise `NotCarriedOutError` if it has died uninvited."""
+        """Raise `NotCarriedOutError` if it exited unexpectedly."""
         check_process(self.name, self.process)
 
     def _command(self, *arguments: str) -> list[str]:
-        base = self._part.path.parent.parent
-        # A server that starts removes every temporary table that it finds in its folder for them, also those of another that runs.
+        base = self._program.path.parent.parent
+        # A starting server removes all temporary tables in its folder for temporary files, also those of another running server.
         temporary = self._data.parent / f"{self.name}-tmp"
         temporary.mkdir(exist_ok=True)
         command = [
-            str(self._part.path),
+            str(self._program.path),
             "--no-defaults",
             f"--basedir={base}",
             f"--datadir={self._data}",
@@ -152,17 +152,17 @@ class MySQLServer:
         if self._engine == "mariadb":
             command.append(f"--lc-messages-dir={_share(base)}")
         if os.geteuid() == 0:
-            # It serves loopback only, under a password that dies with the run; its files are the run's own.
+            # It listens on loopback only, its password is valid for this run only, and its files are the run's own.
             command.append("--user=root")
         return [*command, *arguments]
 
     def _bootstrap_mariadb(self) -> None:
-        share = _share(self._part.path.parent.parent)
+        share = _share(self._program.path.parent.parent)
         opening = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\nSET @skip_auth_anonymous = 1;\n"
         try:
             statements = opening + "\n".join((share / name).read_text() for name in _SYSTEM_TABLES)
         except OSError as error:
-            raise NotCarriedOutError(f"MariaDB's installation is not whole: {error.filename}: {error.strerror}") from error
+            raise NotCarriedOutError(f"MariaDB's installation is incomplete: {error.filename}: {error.strerror}") from error
         self._run("--bootstrap", "--enforce-storage-engine=", "--log-warnings=0", text=statements)
 
     def _run(self, *arguments: str, text: str = "") -> None:
@@ -170,7 +170,7 @@ class MySQLServer:
         ended = subprocess.run(
             self._command(*arguments),
             cwd="/",
-            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", **self._part.environment},
+            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", **self._program.environment},
             input=text,
             capture_output=True,
             text=True,
@@ -179,7 +179,7 @@ class MySQLServer:
             check=False,
         )
         if ended.returncode != 0:
-            raise NotCarriedOutError(f"{self._part.path.name} {arguments[0]} failed: {_last_errors(ended.stderr)}")
+            raise NotCarriedOutError(f"{self._program.path.name} {arguments[0]} failed: {_last_errors(ended.stderr)}")
 
     def _launch(self, first_statements: Path | None) -> Process:
         sockets = self._data.parent / f"{self.name}-socket"
@@ -202,7 +202,7 @@ class MySQLServer:
             "server",
             self._command(*(f"--{key.replace('_', '-')}={_setting_text(value)}" for key, value in settings.items())),
             log=self.log,
-            environment={"LC_ALL": "C.UTF-8", **self._part.environment},
+            environment={"LC_ALL": "C.UTF-8", **self._program.environment},
         )
 
     def _read_facts(self) -> None:
@@ -213,16 +213,16 @@ class MySQLServer:
 
 
 def read_changed_settings(cursor: Any) -> dict[str, str]:
-    """Return the settings in force that are not default, without those that are secret."""
-    for place, query in _CHANGED_SETTINGS.items():
-        if has_table(cursor, *place):
+    """Return the settings in force that are not default, without secrets."""
+    for table, query in _CHANGED_SETTINGS.items():
+        if has_table(cursor, *table):
             cursor.execute(query)
-            return {name.lower(): value for name, value in cursor.fetchall() if not _NOT_TOLD.search(name.lower())}
+            return {name.lower(): value for name, value in cursor.fetchall() if not _NOT_RECORDED.search(name.lower())}
     return {}
 
 
 def has_table(cursor: Any, schema: str, table: str) -> bool:
-    """Whether the server has a table or view; how the two products are told apart wherever they differ."""
+    """Whether the server has a table or view. Where the two products differ, this distinguishes them."""
     cursor.execute(
         "SELECT count(*) FROM information_schema.tables WHERE table_schema = %s AND lower(table_name) = lower(%s)",
         (schema, table),
@@ -231,9 +231,9 @@ def has_table(cursor: Any, schema: str, table: str) -> bool:
 
 
 def _first_statements(engine: Engine, password: SecretStr) -> str:
-    """Let everybody in who has the password, under any name, and nobody else; replicas do the same for themselves."""
+    """Return statements that allow logins under any name with the password, and no others. Replicas execute them, too."""
     secret = password.get_secret_value()
-    away = (
+    remove_default_users = (
         ["DELETE FROM mysql.global_priv;", "FLUSH PRIVILEGES;"]
         if engine == "mariadb"
         else [f"ALTER USER 'root'@'localhost' IDENTIFIED BY '{secret}';"]
@@ -241,7 +241,7 @@ def _first_statements(engine: Engine, password: SecretStr) -> str:
     return "\n".join(
         [
             "SET sql_log_bin = 0;",
-            *away,
+            *remove_default_users,
             f"CREATE USER ''@'{LOOPBACK}' IDENTIFIED BY '{secret}';",
             f"GRANT ALL ON *.* TO ''@'{LOOPBACK}' WITH GRANT OPTION;",
             f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4;",
@@ -251,7 +251,7 @@ def _first_statements(engine: Engine, password: SecretStr) -> str:
 
 
 def _share(base: Path) -> Path:
-    """Where an installation below ``base`` keeps its statements and messages: Debian's place, or that of MariaDB's own archive."""
+    """Return the folder with an installation's SQL files and messages: Debian's layout, or that of MariaDB's own archive."""
     return next((folder for folder in (base / "share" / "mysql", base / "share") if folder.is_dir()), base / "share")
 
 

@@ -1,8 +1,7 @@
-"""Brings up MariaDB or MySQL: a primary, and replicas that apply its binary log from the beginning."""
+"""Starts MariaDB or MySQL: a primary, and replicas that apply its binary log from the beginning."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from stallbench.servers.mysql import MySQLServer
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.starter import ServerControl, StartContext, Starter
 from stallbench.setup.components import require_server
+from stallbench.waiting import wait_until
 
 _FOLLOWING_S = 20.0
 
@@ -23,8 +23,8 @@ _LOG_FOR_REPLICAS: Mapping[Engine, Mapping[str, SettingValue]] = {
     "mysql": {"log_bin": "binlog", "gtid_mode": "ON", "enforce_gtid_consistency": "ON"},
 }
 _SEMI_SYNCHRONOUS = {"rpl_semi_sync_master_wait_point": "AFTER_SYNC", "rpl_semi_sync_master_enabled": 1}
-"""MariaDB's. With its own wait point, after the commit, others see what a replica may never get. After 10 s without an answer it goes on
-alone; that is MariaDB's own time-out, too."""
+"""MariaDB's settings. Its default wait point is after the commit, where others see a change that a replica may never receive. After 10 s
+without an answer the primary continues without the replica, which is MariaDB's default."""
 _FOLLOW = {
     "mariadb": (
         f"CHANGE MASTER TO MASTER_HOST = '{LOOPBACK}', MASTER_PORT = %s, MASTER_USER = %s, MASTER_PASSWORD = %s, "
@@ -45,18 +45,18 @@ class MySQLStarter(Starter):
     engines = frozenset({"mariadb", "mysql"})
 
     def __init__(self, context: StartContext, database: Database) -> None:
-        """Look for the program."""
+        """Find the program."""
         super().__init__(context, database)
-        self._part = require_server(database.engine, ENGINES[database.engine].title)
+        self._program = require_server(database.engine, ENGINES[database.engine].title)
         self._last_id = 0
 
     def primary(self) -> MySQLServer:
-        """Start the primary; it writes a binary log only if somebody is to follow it."""
+        """Start the primary; it writes a binary log only if it has replicas."""
         log = _LOG_FOR_REPLICAS[self.database.engine] if self.database.replicas else {}
         return self._serve("primary", {**log, **self.database.settings}, self.database.port)
 
     def replica(self, name: str, primary: ServerControl, proxy_port: int) -> MySQLServer:
-        """Start an empty server that applies everything the primary has ever done."""
+        """Start an empty server that applies the primary's whole binary log."""
         semi_synchronous = {"rpl_semi_sync_slave_enabled": True} if self.database.synchronous else {}
         settings = {"read_only": True, **semi_synchronous, **self.database.settings, **self.database.replica_settings}
         server = self._serve(name, {**_LOG_FOR_REPLICAS[self.database.engine], **settings}, None)
@@ -69,25 +69,25 @@ class MySQLStarter(Starter):
         return server
 
     def wait_for_replicas(self, primary: ServerControl, names: Sequence[str]) -> None:
-        """Switch semi-synchronous replication on, by which a commit is final nowhere before a replica has it in its relay log."""
+        """Enable semi-synchronous replication: a commit returns after a replica has it in its relay log."""
         with driver_of("mariadb").connect(primary.endpoint, "start") as connection, connection.cursor() as cursor:
             for name, value in _SEMI_SYNCHRONOUS.items():
                 cursor.execute(f"SET GLOBAL {name} = %s", (value,))
-            until_s = time.monotonic() + _FOLLOWING_S
-            while time.monotonic() < until_s:
+
+            def all_are_connected() -> bool:
                 cursor.execute("SHOW GLOBAL STATUS LIKE 'rpl_semi_sync_master_clients'")
-                if cursor.fetchone()[1] == str(len(names)):
-                    primary.settings_in_force |= {name: str(value) for name, value in _SEMI_SYNCHRONOUS.items()}
-                    return
-                time.sleep(0.05)
-        raise NotCarriedOutError(f"the primary does not wait for its replicas after {_FOLLOWING_S:.0f} s")
+                return bool(cursor.fetchone()[1] == str(len(names)))
+
+            if not wait_until(all_are_connected, within_s=_FOLLOWING_S, every_s=0.05):
+                raise NotCarriedOutError(f"the primary does not wait for its replicas after {_FOLLOWING_S:.0f} s")
+        primary.settings_in_force |= {name: str(value) for name, value in _SEMI_SYNCHRONOUS.items()}
 
     def _serve(self, name: str, settings: Mapping[str, SettingValue], port: int | None) -> MySQLServer:
         self._last_id += 1
         server = MySQLServer(
             name,
             self.database.engine,
-            self._part,
+            self._program,
             self.context,
             settings={"server_id": self._last_id, **settings},
             port=port,
@@ -97,12 +97,11 @@ class MySQLStarter(Starter):
 
 
 def _wait_until_following(cursor: Any, name: str) -> None:
-    until_s = time.monotonic() + _FOLLOWING_S
-    status: dict[str, Any] = {}
-    while time.monotonic() < until_s:
+    def is_following() -> bool:
         status = read_replica_status(cursor)
-        if status.get("replica_io_running") == "Yes" and status.get("replica_sql_running") == "Yes":
-            return
-        time.sleep(0.05)
-    why = status.get("last_io_error") or status.get("last_sql_error") or "it gives no reason"
-    raise NotCarriedOutError(f"{name} did not follow the primary within {_FOLLOWING_S:.0f} s: {why}")
+        return status.get("replica_io_running") == "Yes" and status.get("replica_sql_running") == "Yes"
+
+    if not wait_until(is_following, within_s=_FOLLOWING_S, every_s=0.05):
+        status = read_replica_status(cursor)
+        why = status.get("last_io_error") or status.get("last_sql_error") or "it gives no reason"
+        raise NotCarriedOutError(f"{name} did not follow the primary within {_FOLLOWING_S:.0f} s: {why}")

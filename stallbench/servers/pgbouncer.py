@@ -1,4 +1,4 @@
-"""A private pgbouncer before a PostgreSQL of the run: own port on loopback, own folder, gone with its run."""
+"""A private pgbouncer in front of a PostgreSQL of the run: own port on loopback, own folder, removed at the end of the run."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ ignore_startup_parameters = extra_float_digits
 
 
 class Pgbouncer:
-    """One pgbouncer, and its folder with the configuration and the users' passwords."""
+    """One pgbouncer, and its folder with the configuration and the passwords."""
 
     def __init__(
         self, name: str, server: Endpoint, *, mode: str, pool_size: int, processes: Supervisor, logs: Path, scratch: Path
     ) -> None:
-        """Start it before ``server`` and wait until a client gets through; raises `NotCarriedOutError` if none does."""
-        part = require_pgbouncer()
-        self.version = part.version
+        """Start it in front of ``server`` and wait until a client can connect; raises `NotCarriedOutError` if none can in time."""
+        program = require_pgbouncer()
+        self.version = program.version
         self._folder = folder = scratch / name
         folder.mkdir(mode=0o700)
         self.endpoint = server.model_copy(update={"host": LOOPBACK, "port": find_free_port()})
@@ -74,11 +74,11 @@ class Pgbouncer:
         self.process = processes.start(
             name,
             "server",
-            [str(part.path), str(configuration)],
+            [str(program.path), str(configuration)],
             log=logs / f"{name}.log",
             user=user,
-            environment=part.environment,
-            stop_signal=signal.SIGINT,  # it takes SIGTERM for an emergency, and says so by its exit code
+            environment=program.environment,
+            stop_signal=signal.SIGINT,  # at SIGTERM it stops at once, with an exit code that is not 0
         )
         try:
             wait_until_answering(name, self.process, self.endpoint, _START_S)
@@ -87,7 +87,7 @@ class Pgbouncer:
             raise
 
     def pools(self) -> list[dict[str, Any]]:
-        """Return its own account of its pools (``SHOW POOLS``): clients and server connections, by their states."""
+        """Return its own figures about its pools (``SHOW POOLS``): clients and server connections by state."""
         with (
             psycopg.connect(
                 host=self.endpoint.host,
@@ -102,6 +102,6 @@ class Pgbouncer:
             return [row for row in cursor.execute("SHOW POOLS").fetchall() if row["database"] != _ADMIN]
 
     def stop(self) -> None:
-        """End it, with its clients' connections, and remove its folder."""
+        """Stop it, which closes its clients' connections, and remove its folder."""
         self.process.stop(_STOP_S)
         shutil.rmtree(self._folder)

@@ -10,9 +10,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def find_free_port() -> int:
-    """Return a port that nothing listens on now; somebody may take it before it is used, so whoever starts a server
-    tries again.
-    """
+    """Return a port that nothing listens on now. Another process may take it first, so the caller must be ready to try again."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
@@ -34,6 +32,6 @@ def require_free(port: int, what: str) -> int:
     """Return ``port``; raises `NotCarriedOutError` if something listens on it already."""
     if not is_free(port):
         raise NotCarriedOutError(
-            f"{what}: port {port} on {LOOPBACK} is in use; choose another one, or leave it out and a free one is taken"
+            f"{what}: port {port} on {LOOPBACK} is in use; choose another one, or leave it out to use a free one"
         )
     return port

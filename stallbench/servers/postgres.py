@@ -1,4 +1,4 @@
-"""A private PostgreSQL server: own data folder, own port on loopback, own password, gone with its run."""
+"""A private PostgreSQL server: own data folder, own port on loopback, own password, removed at the end of the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from stallbench.engines.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
-from stallbench.processes.supervisor import Supervisor, unprivileged_user
+from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.section import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
@@ -33,8 +33,8 @@ _START_S = 30.0
 _PORT_TRIES = 5
 _DEATH_SIGNAL = signal.SIGQUIT
 _SMALL_TABLESPACE = "small"
-_NOT_TOLD = re.compile("password|conninfo|director|_file$")
-"""Settings that are secret, or places in a folder that is gone with the run."""
+_NOT_RECORDED = re.compile("password|conninfo|director|_file$")
+"""Settings that are not recorded: secrets, and paths in the run's scratch folder."""
 
 BENCH_SETTINGS: Mapping[str, SettingValue] = {
     "listen_addresses": LOOPBACK,
@@ -43,24 +43,24 @@ BENCH_SETTINGS: Mapping[str, SettingValue] = {
     "log_autovacuum_min_duration": 0,
     "log_lock_waits": "on",
 }
-"""Where the server listens and what it logs. Nothing that changes how a queue behaves: durability, memory and vacuum stay at
-PostgreSQL's own defaults unless the scenario says otherwise."""
+"""Where the server listens and what it logs. None of them changes how a queue behaves: durability, memory and vacuum have
+PostgreSQL's own defaults unless the scenario sets them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresInstallation:
-    """The programs to start servers with, and who runs them."""
+    """The programs of PostgreSQL, and the user that runs them."""
 
-    part: PostgresPrograms
+    programs: PostgresPrograms
     user: str | None
     """Unprivileged user that servers run as; none if the bench is not root."""
     disk: SmallDisk | None = None
-    """A small one that they see beside everything else, if any."""
+    """A small disk that only the servers see, if any."""
 
     def run(self, program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         """Run one of PostgreSQL's programs to its end; raises `NotCarriedOutError` with what it printed if it fails."""
         owner: dict[str, Any] = {"user": self.user, "group": _group_of(self.user), "extra_groups": []} if self.user else {}
-        argv = [str(self.part.bin_dir / program), *arguments]
+        argv = [str(self.programs.bin_dir / program), *arguments]
         if self.disk:
             argv, owner = self.disk.enter(argv, signal.SIGKILL), {}
         ended = subprocess.run(
@@ -77,7 +77,7 @@ class PostgresInstallation:
             raise NotCarriedOutError(f"{program} failed: {(ended.stderr or ended.stdout).strip()}")
 
     def own(self, path: Path, mode: int) -> Path:
-        """Give ``path`` to the user that servers run as."""
+        """Make ``path`` belong to the user that servers run as."""
         if self.user:
             shutil.chown(path, self.user, _group_of(self.user))
         path.chmod(mode)
@@ -106,7 +106,7 @@ class PostgresServer:
         settings: Mapping[str, SettingValue],
         port: int | None,
     ) -> None:
-        """Prepare to serve ``data``; nothing is started. ``port``: a free one if none is given."""
+        """Start nothing yet. ``data``: its data folder. ``port``: a free one if none."""
         self.name = name
         self.disk = installation.disk
         self._installation = installation
@@ -123,18 +123,18 @@ class PostgresServer:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Its own address, behind no proxy."""
+        """Its own address, past the proxy."""
         return Endpoint(engine="postgres", host=LOOPBACK, port=self.port, database=DATABASE, user=USER, password=self._password)
 
     @property
     def log(self) -> Path:
-        """What it logs, as text."""
+        """Its text log."""
         return self._logs / f"{self.name}.log"
 
     def start(self, first_database: str | None = None) -> None:
         """Start it and wait until it answers; raises `NotCarriedOutError` with the end of its log if it does not.
 
-        ``first_database``: which database to ask on, while `DATABASE` does not exist yet.
+        ``first_database``: the database to connect to while `DATABASE` does not exist yet.
         """
         endpoint_of = {"database": first_database or DATABASE}
         for attempt in range(1, _PORT_TRIES + 1):
@@ -151,15 +151,15 @@ class PostgresServer:
         self._read_facts(endpoint_of)
 
     def stop(self) -> None:
-        """Stop it in an orderly way."""
+        """Shut it down in its orderly way."""
         if self.process:
             self.process.stop(_START_S)
 
     def kill(self) -> None:
-        """Kill the postmaster with all its children, each of which leads a process group of its own."""
+        """Kill the postmaster and all its children, which lead process groups of their own."""
         if self.process is None:
             return
-        self.process.signal(signal.SIGSTOP)  # so that it starts no other child, and tells none to end
+        self.process.signal(signal.SIGSTOP)  # so that it starts no other child and does not stop any
         try:
             children = psutil.Process(self.process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
@@ -170,18 +170,18 @@ class PostgresServer:
         self.process.kill()
 
     def start_again(self) -> None:
-        """Start it on the port that it had."""
+        """Start it on the same port."""
         self.process = self._launch()
 
     def check(self) -> None:
-        """Raise `NotCarriedOutError` if it has died uninvited."""
+        """Raise `NotCarriedOutError` if it exited unexpectedly."""
         check_process(self.name, self.process)
 
     def _launch(self) -> Process:
         sockets = self._installation.own(_make(self._data.parent / f"{self.name}-socket"), 0o700)
         settings = {**self._settings, "port": self.port, "unix_socket_directories": str(sockets)}
         arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={setting_text(value)}")]
-        argv = [str(self._installation.part.bin_dir / "postgres"), "-D", str(self._data), *arguments]
+        argv = [str(self._installation.programs.bin_dir / "postgres"), "-D", str(self._data), *arguments]
         return self._processes.start(
             self.name,
             "server",
@@ -200,15 +200,15 @@ class PostgresServer:
 
 
 def read_changed_settings(connection: Connection) -> dict[str, str]:
-    """Return the settings in force that are not default, without those that are secret."""
+    """Return the settings in force that are not default, without secrets."""
     rows = connection.execute(
         "SELECT name, current_setting(name) FROM pg_settings WHERE source NOT IN ('default', 'client', 'override') ORDER BY name"
     ).fetchall()
-    return {name: value for name, value in rows if not _NOT_TOLD.search(name)}
+    return {name: value for name, value in rows if not _NOT_RECORDED.search(name)}
 
 
 def create_data_folder(installation: PostgresInstallation, data: Path, password: SecretStr, *arguments: str) -> None:
-    """Initialise a data folder with the superuser `USER`; loopback connections need the password. ``arguments``: more of initdb's."""
+    """Initialise a data folder with the superuser `USER`; all connections need the password. ``arguments``: further ones for initdb."""
     installation.own(_make(data), 0o700)
     password_file = data.parent / "password"
     password_file.touch(mode=0o600)
@@ -231,21 +231,16 @@ def create_data_folder(installation: PostgresInstallation, data: Path, password:
 
 
 def create_database(endpoint: Endpoint) -> None:
-    """Create `DATABASE` on a fresh server, over its ``postgres`` database."""
+    """Create `DATABASE` on a new server."""
     with connect(endpoint.model_copy(update={"database": "postgres"}), "start") as connection:
         connection.execute(f'CREATE DATABASE "{DATABASE}"')
 
 
 def keep_tables_on(disk: SmallDisk, endpoint: Endpoint) -> None:
-    """Let every table and index that is created in `DATABASE` from now on lie on ``disk``."""
+    """Store every table and index that is created in `DATABASE` from now on, on ``disk``."""
     with connect(endpoint, "start") as connection:
         connection.execute(f"CREATE TABLESPACE {_SMALL_TABLESPACE} LOCATION '{disk.path}'")
         connection.execute(f'ALTER DATABASE "{DATABASE}" SET default_tablespace = {_SMALL_TABLESPACE}')
-
-
-def choose_installation(part: PostgresPrograms) -> PostgresInstallation:
-    """Pair the programs with the user that runs them."""
-    return PostgresInstallation(part=part, user=unprivileged_user())
 
 
 def _make(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Brings up PostgreSQL: a primary on a fresh data folder, and replicas that are copies of it."""
+"""Starts PostgreSQL: a primary on a new data folder, and replicas that are base backups of it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.processes.supervisor import unprivileged_user
 from stallbench.scenario.database import Database
 from stallbench.scenario.section import SettingValue
-from stallbench.servers.postgres import PostgresServer, choose_installation, create_data_folder, create_database, keep_tables_on
+from stallbench.servers.postgres import PostgresInstallation, PostgresServer, create_data_folder, create_database, keep_tables_on
 from stallbench.servers.replica import copy_primary, make_synchronous, replica_settings, standby_names, wait_until_streaming
 from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import ServerControl, StartContext, Starter
 from stallbench.setup.components import find_postgres, require_postgres
 
 _SINCE = {"transaction_timeout": 17}
-"""Settings that not every version has which the bench can run: the first major version that has it."""
+"""The first major version that has the setting, for settings that not every supported version has."""
 
 
 class PostgresStarter(Starter):
@@ -25,21 +26,21 @@ class PostgresStarter(Starter):
     engines = frozenset({"postgres"})
 
     def __init__(self, context: StartContext, database: Database) -> None:
-        """Choose the installation; raises `NotCarriedOutError` if a setting is too new for it."""
+        """Find the installation; raises `NotCarriedOutError` if a setting is too new for it."""
         super().__init__(context, database)
         if obstacle := self.find_obstacle(database):
             raise NotCarriedOutError(obstacle)
-        self._installation = choose_installation(require_postgres(database.version))
+        self._installation = PostgresInstallation(programs=require_postgres(database.version), user=unprivileged_user())
         self._installation.own(context.scratch, 0o711)
 
     @classmethod
     def find_obstacle(cls, database: Database) -> str | None:
         """Find a setting that is newer than the PostgreSQL that would be started."""
-        part = find_postgres(database.version)
+        programs = find_postgres(database.version)
         for key, settings in (("settings", database.settings), ("replica_settings", database.replica_settings)):
             for name in settings:
-                if part and _SINCE.get(name, 0) > part.major:
-                    return f"database.{key}.{name} needs PostgreSQL {_SINCE[name]} or later; found is {part.version}"
+                if programs and _SINCE.get(name, 0) > programs.major:
+                    return f"database.{key}.{name} needs PostgreSQL {_SINCE[name]} or later; found is {programs.version}"
         return None
 
     def primary(self) -> PostgresServer:
@@ -55,7 +56,7 @@ class PostgresStarter(Starter):
         return server
 
     def _make_small_disk(self) -> SmallDisk:
-        """Make one that this installation's servers see from now on."""
+        """Create a small disk that all servers started from now on see."""
         disk = SmallDisk(
             self.context.scratch / "small-disk",
             megabytes=self.database.small_disk_mb,
@@ -67,7 +68,7 @@ class PostgresStarter(Starter):
         return disk
 
     def replica(self, name: str, primary: ServerControl, proxy_port: int) -> PostgresServer:
-        """Copy the primary and stream from it."""
+        """Take a base backup of the primary and stream from it."""
         data = self.context.scratch / name
         copy_primary(
             self._installation,
@@ -82,7 +83,7 @@ class PostgresStarter(Starter):
         return server
 
     def wait_for_replicas(self, primary: ServerControl, names: Sequence[str]) -> None:
-        """Name them as synchronous, on the primary alone: a replica that is promoted later waits for nobody."""
+        """Name them as synchronous on the primary only, so that a replica that is promoted later waits for none."""
         make_synchronous(primary.endpoint, names)
         primary.settings_in_force |= {"synchronous_standby_names": standby_names(names)}
 

@@ -1,8 +1,7 @@
-"""Makes a replica the primary, as failover tools do: it applies what it has received, and then takes writes."""
+"""Promotes a replica, as failover tools do: it applies what it has received, and then accepts writes."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from stallbench.engines import driver_of
@@ -10,17 +9,18 @@ from stallbench.engines.mysql import read_replica_status
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
+from stallbench.waiting import wait_until
 
-IDS_MOVED_ON_BY = 1_000_000
-"""A dead primary may have given away ids that its replica has never heard of. The new one leaves so many out, so that no two jobs have
-the same id: runbooks say so to keep ids that customers have seen from naming something else, and the bench follows jobs by their ids."""
+SKIPPED_IDS = 1_000_000
+"""How many ids the new primary skips. The dead primary may have issued ids that the replica never received, and no two jobs may have the
+same id. Runbooks recommend this so that ids that customers have seen keep their meaning; the bench identifies jobs by their ids."""
 
 _APPLIED_S = 30.0
-_LOOK_EVERY_S = 0.02
+_POLL_EVERY_S = 0.02
 
 
 def find_bytes_behind(primary: Endpoint, replica: Endpoint, name: str) -> int | None:
-    """Return how much of what the primary has written the replica called ``name`` has not received; none if neither knows."""
+    """Return how many bytes of the primary's log the replica ``name`` has not received; none if neither server reports it."""
     if primary.engine == "postgres":
         with connect(primary, "promotion") as connection:
             row = connection.execute(
@@ -40,7 +40,7 @@ def find_bytes_behind(primary: Endpoint, replica: Endpoint, name: str) -> int | 
 
 
 def promote(replica: Endpoint) -> dict[str, Any]:
-    """Promote it, and return what shows that it takes writes; raises `NotCarriedOutError` or an error of the driver if it does not."""
+    """Promote it and return the evidence that it accepts writes; raises `NotCarriedOutError` or one of the driver's errors."""
     return _promote_postgres(replica) if replica.engine == "postgres" else _promote_mysql(replica)
 
 
@@ -52,9 +52,9 @@ def _promote_postgres(replica: Endpoint) -> dict[str, Any]:
             raise NotCarriedOutError(f"the replica did not become a primary within {_APPLIED_S:.0f} s")
         connection.execute(
             "SELECT setval(format('%%I.%%I', schemaname, sequencename)::regclass, coalesce(last_value, 0) + %s) FROM pg_sequences",
-            (IDS_MOVED_ON_BY,),
+            (SKIPPED_IDS,),
         )
-    return {"in_recovery": False, "ids_moved_on_by": IDS_MOVED_ON_BY}
+    return {"in_recovery": False, "skipped_ids": SKIPPED_IDS}
 
 
 def _promote_mysql(replica: Endpoint) -> dict[str, Any]:
@@ -72,19 +72,19 @@ def _promote_mysql(replica: Endpoint) -> dict[str, Any]:
             "WHERE table_schema = database() AND auto_increment IS NOT NULL"
         )
         for table, next_id in cursor.fetchall():
-            cursor.execute(f"ALTER TABLE `{table}` AUTO_INCREMENT = {int(next_id) + IDS_MOVED_ON_BY}")
-    return {"read_only": False, "ids_moved_on_by": IDS_MOVED_ON_BY}
+            cursor.execute(f"ALTER TABLE `{table}` AUTO_INCREMENT = {int(next_id) + SKIPPED_IDS}")
+    return {"read_only": False, "skipped_ids": SKIPPED_IDS}
 
 
 def _wait_until_applied(cursor: Any) -> None:
     """Wait until everything in the relay log has been applied."""
-    until_s = time.monotonic() + _APPLIED_S
-    while time.monotonic() < until_s:
+
+    def is_applied() -> bool:
         status = read_replica_status(cursor)
         if error := status.get("last_sql_error"):
             raise NotCarriedOutError(f"the replica cannot apply what it has received: {error}")
         received = status.get("source_log_file"), status.get("read_source_log_pos")
-        if received == (status.get("relay_source_log_file"), status.get("exec_source_log_pos")):
-            return
-        time.sleep(_LOOK_EVERY_S)
-    raise NotCarriedOutError(f"the replica did not apply what it had received within {_APPLIED_S:.0f} s")
+        return received == (status.get("relay_source_log_file"), status.get("exec_source_log_pos"))
+
+    if not wait_until(is_applied, within_s=_APPLIED_S, every_s=_POLL_EVERY_S):
+        raise NotCarriedOutError(f"the replica did not apply what it had received within {_APPLIED_S:.0f} s")

@@ -1,4 +1,4 @@
-"""Brings up Redis, with its own defaults but for where it listens and what it keeps."""
+"""Starts Redis with its own defaults, except for its address, its folder and its password."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class RedisStarter(Starter):
     engines = frozenset({"redis"})
 
     def __init__(self, context: StartContext, database: Database) -> None:
-        """Look for the program."""
+        """Find the program."""
         super().__init__(context, database)
-        self._part = require_server("redis", "Redis")
+        self._program = require_server("redis", "Redis")
 
     def primary(self) -> SingleServer:
-        """Start it as the server that the queue lives on."""
+        """Start it as the server of the queue."""
         return self.second_server("primary")
 
     def second_server(self, name: str) -> SingleServer:
-        """Start it on an empty folder; its password is in a file of its own, not on its command line."""
+        """Start it on an empty folder. Its password is in a file and not on its command line."""
         data = self.context.scratch / name
         data.mkdir()
         configuration = data / "redis.conf"
@@ -34,13 +34,13 @@ class RedisStarter(Starter):
             "bind": LOOPBACK,
             "dir": str(data),
             "daemonize": False,
-            # It would write its title over its environment and its command line, by which the reaper knows whose it is.
-            **({"set-proc-title": False} if _has_titles(self._part.version) else {}),
+            # Its process title would overwrite its environment and command line, by which the reaper recognises it.
+            **({"set-proc-title": False} if _has_titles(self._program.version) else {}),
             "requirepass": self.context.password.get_secret_value(),
             **self.database.settings,
         }
         configuration.write_text("".join(f"{key} {_text(value)}\n" for key, value in settings.items()))
-        server = SingleServer(name, "redis", self._part, self.context, port=self.database.port, password=self.context.password)
+        server = SingleServer(name, "redis", self._program, self.context, port=self.database.port, password=self.context.password)
         server.start(lambda port: [str(configuration), "--port", str(port)])
         client = driver_of("redis").connect(server.endpoint, "start")
         server.version = str(client.info("server")["redis_version"])
@@ -50,7 +50,7 @@ class RedisStarter(Starter):
 
 
 def _has_titles(version: str) -> bool:
-    """Whether the setting is known: from 6.2 on; an older one writes its title in any case."""
+    """Whether it knows the setting: since 6.2; an older version always writes its title."""
     return [int(number) for number in version.split(".")[:2]] >= [6, 2]
 
 

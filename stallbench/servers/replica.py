@@ -1,8 +1,7 @@
-"""A streaming replica: a copy of the primary, taken and kept up to date through the replication proxy."""
+"""A streaming replica of PostgreSQL: a base backup of the primary that replicates through the replication proxy."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,18 +15,19 @@ from stallbench.scenario.database import Database
 from stallbench.scenario.section import SettingValue
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.postgres import USER, PostgresInstallation
+from stallbench.waiting import wait_until
 
 _STREAMING_S = 20.0
 
 REPLICA_SETTINGS: Mapping[str, SettingValue] = {"wal_receiver_status_interval": "1s"}
-"""Feedback reaches the primary this often. PostgreSQL's own 10 s would make up a tenth of a phase before anything is seen; what a
-feedback does once it is there is the same."""
+"""How often feedback reaches the primary. PostgreSQL's default of 10 s would delay it by a tenth of a phase; the effect of the feedback is
+the same."""
 
 
 def copy_primary(
     installation: PostgresInstallation, data: Path, password: SecretStr, *, name: str, proxy_port: int, slot: bool
 ) -> None:
-    """Fill ``data`` with a base backup that streams on from where it ends, through the proxy, and with a slot if asked for."""
+    """Fill ``data`` with a base backup taken through the proxy, configured to stream from there on, with a slot if asked for."""
     data.mkdir(parents=True)
     installation.own(data, 0o700)
     password_file = data.parent / f"{name}.pgpass"
@@ -52,7 +52,7 @@ def slot_name(replica: str) -> str:
 
 
 def replica_settings(database: Database) -> dict[str, SettingValue]:
-    """Return what a replica is started with, besides what every server is."""
+    """Return the settings of a replica, in addition to those of every server."""
     return {
         **REPLICA_SETTINGS,
         "hot_standby_feedback": database.hot_standby_feedback,
@@ -62,33 +62,26 @@ def replica_settings(database: Database) -> dict[str, SettingValue]:
 
 
 def standby_names(replicas: Sequence[str]) -> str:
-    """Return ``synchronous_standby_names`` by which any one of ``replicas`` is enough."""
+    """Return the value of ``synchronous_standby_names`` that requires any one of ``replicas``."""
     names = ", ".join(f'"{name}"' for name in replicas)
     return f"ANY 1 ({names})"
 
 
 def make_synchronous(primary: Endpoint, replicas: Sequence[str]) -> None:
-    """Let commits wait for a replica; raises `NotCarriedOutError` if the primary does not count on them in time."""
-    until_s = time.monotonic() + _STREAMING_S
+    """Make commits wait for a replica; raises `NotCarriedOutError` if the primary does not report that in time."""
     query = "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')"
     with connect(primary, "start") as connection:
         connection.execute(SQL("ALTER SYSTEM SET synchronous_standby_names = {}").format(Literal(standby_names(replicas))))
         connection.execute("SELECT pg_reload_conf()")
-        while time.monotonic() < until_s:
-            if connection.execute(query).fetchone() == (len(replicas),):
-                return
-            time.sleep(0.05)
+        if wait_until(lambda: connection.execute(query).fetchone() == (len(replicas),), within_s=_STREAMING_S, every_s=0.05):
+            return
     raise NotCarriedOutError(f"the primary does not wait for its replicas after {_STREAMING_S:.0f} s")
 
 
 def wait_until_streaming(primary: Endpoint, name: str) -> None:
-    """Wait until the primary itself says that the replica streams; raises `NotCarriedOutError` if it does not in time."""
-    until_s = time.monotonic() + _STREAMING_S
+    """Wait until the primary reports that the replica streams; raises `NotCarriedOutError` if it does not in time."""
     query = "SELECT count(*) FROM pg_stat_replication WHERE application_name = %s AND state = 'streaming'"
     with connect(primary, "start") as connection:
-        while time.monotonic() < until_s:
-            row = connection.execute(query, (name,)).fetchone()
-            if row and row[0] == 1:
-                return
-            time.sleep(0.05)
+        if wait_until(lambda: connection.execute(query, (name,)).fetchone() == (1,), within_s=_STREAMING_S, every_s=0.05):
+            return
     raise NotCarriedOutError(f"{name} did not stream from the primary within {_STREAMING_S:.0f} s")

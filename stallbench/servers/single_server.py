@@ -1,4 +1,4 @@
-"""A private server that is one program with a port, and nothing else to set up: Redis, Beanstalkd."""
+"""A private server that is one program with one port: Redis, Beanstalkd."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class SingleServer:
         self,
         name: str,
         engine: Engine,
-        part: ServerProgram,
+        program: ServerProgram,
         context: StartContext,
         *,
         port: int | None,
         password: SecretStr | None,
     ) -> None:
-        """Describe it; nothing is started. ``port``: a free one if none. ``password``: none if the engine knows none."""
+        """Start nothing yet. ``port``: a free one if none. ``password``: none if the engine has no passwords."""
         self.name = name
         self.process: Process | None = None
-        self.version = part.version
+        self.version = program.version
         self.settings_in_force: dict[str, str] = {}
         self._engine: Engine = engine
-        self._part = part
+        self._program = program
         self._context = context
         self._password = password or SecretStr("")
         self._fixed_port = port
@@ -49,12 +49,12 @@ class SingleServer:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Its own address, behind no proxy."""
+        """Its own address, past the proxy."""
         return Endpoint(engine=self._engine, host=LOOPBACK, port=self._port, database="0", user="", password=self._password)
 
     @property
     def log(self) -> Path:
-        """What it logs, as text."""
+        """Its text log."""
         return self._context.logs / f"{self.name}.log"
 
     def start(self, arguments: Callable[[int], Sequence[str]], *, stop_signal: signal.Signals = signal.SIGTERM) -> None:
@@ -76,7 +76,7 @@ class SingleServer:
             return
 
     def stop(self) -> None:
-        """Stop it in an orderly way."""
+        """Shut it down in its orderly way."""
         if self.process:
             self.process.stop(_START_S)
 
@@ -86,19 +86,19 @@ class SingleServer:
             self.process.kill()
 
     def start_again(self) -> None:
-        """Start it on the port that it had, with the arguments that it had."""
+        """Start it on the same port with the same arguments."""
         self.process = self._launch()
 
     def check(self) -> None:
-        """Raise `NotCarriedOutError` if it has died uninvited."""
+        """Raise `NotCarriedOutError` if it exited unexpectedly."""
         check_process(self.name, self.process)
 
     def _launch(self) -> Process:
         return self._context.processes.start(
             self.name,
             "server",
-            [str(self._part.path), *self._arguments(self._port)],
+            [str(self._program.path), *self._arguments(self._port)],
             log=self.log,
-            environment={"LC_ALL": "C.UTF-8", **self._part.environment},
+            environment={"LC_ALL": "C.UTF-8", **self._program.environment},
             stop_signal=self._stop_signal,
         )

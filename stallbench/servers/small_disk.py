@@ -1,7 +1,8 @@
-"""A small file system for a server of the run, that can be filled without harm to anybody else.
+"""A small file system for a server of the run, which can be filled without effect on other programs.
 
-It is a tmpfs in a mount namespace of its own, which a process of the run holds open and its server enters: nobody outside sees it, and it is
-gone with the two of them, whatever ended them. Who is not root makes the namespace within a user namespace, where the machine lets him.
+It is a tmpfs in a mount namespace of its own. A process of the run holds the namespace open, and the server enters it. No other process sees
+the file system, and the kernel removes it when both processes have ended, for whatever reason. If the bench is not root, it creates the
+namespace within a user namespace, if the machine allows that.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ exec setpriv --pdeathsig KILL sleep infinity
 
 
 class SmallDisk:
-    """The file system, from when it is made until its process is ended."""
+    """The file system; it exists until its process ends."""
 
     def __init__(self, path: Path, *, megabytes: int, user: str | None, logs: Path, processes: Supervisor) -> None:
-        """Make it, to be seen at ``path`` by whoever enters; ``user``: who owns it, none if the bench is not root.
+        """Create it; processes that enter see it at ``path``. ``user``: its owner, none if the bench is not root.
 
-        Raises `NotCarriedOutError` if this machine does not let the bench make any.
+        Raises `NotCarriedOutError` if this machine does not allow it.
         """
         path.mkdir(mode=0o755)
         self.path = path
-        """Where those who have entered see it."""
+        """Where processes that have entered see it."""
         self._account = pwd.getpwnam(user) if user else None
         owner = f",uid={self._account.pw_uid},gid={self._account.pw_gid}" if self._account else ""
         unshare = ["unshare", "--mount", "--propagation", "private"]
@@ -55,29 +56,29 @@ class SmallDisk:
             self._holder.wait_ready(_READY_S)
         except NotCarriedOutError as error:
             raise NotCarriedOutError(
-                "a small disk needs a mount namespace, which this machine does not let the bench make "
-                f"(it takes CAP_SYS_ADMIN, or user namespaces for everybody): {error}"
+                "a small disk needs a mount namespace, which this machine does not allow the bench to create "
+                f"(that needs CAP_SYS_ADMIN, or unprivileged user namespaces): {error}"
             ) from error
 
     def enter(self, argv: Sequence[str], death_signal: signal.Signals) -> list[str]:
-        """Return how ``argv`` is run by the disk's owner where the disk is seen; ``death_signal``: sent to it when its parent dies."""
+        """Return a command that runs ``argv`` as the disk's owner in its namespace. ``death_signal``: sent to it when its parent dies."""
         pid = str(self._holder.pid)
-        # What the bench sets for its children is lost when they become somebody else: it is set again afterwards.
+        # A change of user clears the parent-death signal that the bench has set: it is set again afterwards.
         dies = f"--pdeathsig={death_signal.name.removeprefix('SIG')}"
         if self._account is None:
             return ["nsenter", "--user", "--mount", "--preserve-credentials", "--target", pid, "setpriv", dies, *argv]
-        becomes = [f"--reuid={self._account.pw_uid}", f"--regid={self._account.pw_gid}", "--clear-groups"]
-        return ["nsenter", "--mount", "--target", pid, "setpriv", *becomes, dies, *argv]
+        as_owner = [f"--reuid={self._account.pw_uid}", f"--regid={self._account.pw_gid}", "--clear-groups"]
+        return ["nsenter", "--mount", "--target", pid, "setpriv", *as_owner, dies, *argv]
 
     @property
     def free_bytes(self) -> int:
-        """What can still be written."""
-        found = os.statvfs(self._from_outside)
+        """Bytes that can still be written."""
+        found = os.statvfs(self._path_from_outside)
         return found.f_bavail * found.f_frsize
 
     def fill(self) -> int:
-        """Write into a file of ballast until nothing more can be written, and return how large that is."""
-        ballast = self._from_outside / _BALLAST
+        """Write a ballast file until the file system is full; returns the size of the file."""
+        ballast = self._path_from_outside / _BALLAST
         with ballast.open("ab", buffering=0) as file:
             for size in (_CHUNK_BYTES, _PAGE_BYTES):
                 try:
@@ -90,8 +91,8 @@ class SmallDisk:
 
     def clear(self) -> None:
         """Remove the ballast."""
-        (self._from_outside / _BALLAST).unlink(missing_ok=True)
+        (self._path_from_outside / _BALLAST).unlink(missing_ok=True)
 
     @property
-    def _from_outside(self) -> Path:
+    def _path_from_outside(self) -> Path:
         return Path(f"/proc/{self._holder.pid}/root{self.path}")

@@ -1,4 +1,4 @@
-"""Makes the file of a SQLite database; there is no server, no network, and so no proxy."""
+"""Creates the file of a SQLite database. There is no server, no network, and no proxy."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from stallbench.servers.starter import Starter
 
 
 class SQLiteFile:
-    """What stands for a server: the file."""
+    """The `ServerControl` of a SQLite database, which is a file."""
 
     name = "primary"
     process: Process | None = None
     version = sqlite3.sqlite_version
 
     def __init__(self, path: Path) -> None:
-        """Make an empty database in WAL mode, in which readers do not wait for the writer."""
+        """Create an empty database in WAL mode, in which readers do not wait for the writer."""
         self.path = path
         connection = sqlite3.connect(path)
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -28,16 +28,16 @@ class SQLiteFile:
 
     @property
     def endpoint(self) -> Endpoint:
-        """The path, in the place of a database's name."""
+        """The path of the file as the name of the database."""
         return Endpoint(engine="sqlite", host="", port=0, database=str(self.path), user="")
 
     @property
     def log(self) -> Path | None:
-        """None: it logs nothing."""
+        """None: it has no log."""
         return None
 
     def stop(self) -> None:
-        """Do nothing: the file goes with the run's folder."""
+        """Do nothing: the file is removed with the run's scratch folder."""
 
     def kill(self) -> None:
         """Raise `NotCarriedOutError`: there is no server."""
@@ -48,15 +48,15 @@ class SQLiteFile:
         raise NotCarriedOutError("SQLite is a library: there is no server to start")
 
     def check(self) -> None:
-        """Do nothing: there is nobody who could have died."""
+        """Do nothing: there is no process."""
 
 
 class SQLiteStarter(Starter):
-    """A file of the run's own."""
+    """A file for each run."""
 
     engines = frozenset({"sqlite"})
     has_network = False
 
     def primary(self) -> SQLiteFile:
-        """Make the file."""
+        """Create the file."""
         return SQLiteFile(self.context.scratch / "queue.sqlite")

@@ -1,8 +1,7 @@
-"""What the bench does to bring up the servers of an engine: one subclass for each, and what it hands back."""
+"""Starts the servers of an engine: one subclass of `Starter` for each, and the `ServerControl` that it returns."""
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,117 +16,121 @@ from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
+from stallbench.waiting import wait_until
 
-_ASK_AGAIN_S = 0.05
+_TRY_EVERY_S = 0.05
 
 
 class ServerControl(Protocol):
-    """A server that the bench has started, or what stands for one."""
+    """Controls one server: a process of the bench, the file of a library like SQLite, or an external server."""
 
     name: str
     process: Process | None
-    """None where the engine is a library."""
+    """None for a library and for an external server."""
     version: str
     settings_in_force: dict[str, str]
     """Those that are not default, without secrets."""
 
     @property
     def endpoint(self) -> Endpoint:
-        """Its own address, behind no proxy."""
+        """Its own address, past the proxy."""
 
     @property
     def log(self) -> Path | None:
-        """What it logs, as text; none if it does not."""
+        """Its text log; none if it has none."""
 
     def stop(self) -> None:
-        """Stop it in an orderly way."""
+        """Shut it down in its orderly way."""
 
     def kill(self) -> None:
-        """Kill all of it at once (SIGKILL), as a machine does that loses its power; what the kernel has of its files stays."""
+        """Kill all its processes at once (SIGKILL), as in a power failure, but what the kernel holds of its files is kept."""
 
     def start_again(self) -> None:
-        """After `stop` or `kill`: start it on the same port and the same data, and return before it answers."""
+        """After `stop` or `kill`, start it on the same port and the same data; returns before it answers."""
 
     def check(self) -> None:
-        """Raise `NotCarriedOutError` if it has died uninvited."""
+        """Raise `NotCarriedOutError` if it exited unexpectedly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartContext:
-    """Where servers are brought up, and by what."""
+    """What every starter needs."""
 
     scratch: Path
-    """Folder for their data, gone with the run."""
+    """Folder for the servers' data; removed at the end of the run."""
     logs: Path
     processes: Supervisor
     password: SecretStr
 
 
 class Starter(ABC):
-    """Brings up the servers of one engine."""
+    """Starts the servers of one engine."""
 
     engines: ClassVar[frozenset[str]]
     has_network: ClassVar[bool] = True
     """Whether clients reach it over a network, and so through a proxy."""
 
     def __init__(self, context: StartContext, database: Database) -> None:
-        """Look for the engine's programs; raises `MissingComponentError` if they are not there."""
+        """Find the engine's programs; raises `MissingComponentError` if they are not installed."""
         self.context = context
         self.database = database
 
     @classmethod
     def find_obstacle(cls, database: Database) -> str | None:
-        """Return, in words, what of ``database`` this machine's servers cannot do at all; none if there is nothing, or no server."""
+        """Return which part of ``database`` the installed servers do not support; none if they support all, or none is installed."""
         return None
 
     @abstractmethod
     def primary(self) -> ServerControl:
-        """Start the server that the queue will live on, with an empty database; raises `NotCarriedOutError` if it does not come up."""
+        """Start the queue's server with an empty database; raises `NotCarriedOutError` if it does not answer in time."""
 
     def second_server(self, name: str) -> ServerControl:
-        """Start a server that stands beside another engine's primary, and is called ``name``."""
-        raise NotCarriedOutError(f"{self.database.engine} stands beside no other server")
+        """Start the second server, called ``name``, of a queue whose primary is of another engine."""
+        raise NotCarriedOutError(f"{self.database.engine} cannot be the second server of a queue")
 
     def replica(self, name: str, primary: ServerControl, proxy_port: int) -> ServerControl:
-        """Start a replica that follows ``primary`` through the proxy on ``proxy_port``, and return it proven to follow."""
+        """Start a replica of ``primary`` that replicates through the proxy on ``proxy_port``; returns after it was verified to follow."""
         raise NotCarriedOutError(f"{self.database.engine} has no replicas")
 
     def wait_for_replicas(self, primary: ServerControl, names: Sequence[str]) -> None:
-        """Let every commit on ``primary`` wait, from now on, until one of its replicas ``names`` has it; return when that is in force."""
+        """Make every commit on ``primary`` wait until one of its replicas ``names`` has it; returns when that is in force."""
         raise NotCarriedOutError(f"{self.database.engine} has no synchronous replication")
 
 
 def check_process(name: str, process: Process | None) -> None:
-    """Raise `NotCarriedOutError` if a server's process has died uninvited."""
+    """Raise `NotCarriedOutError` if a server's process exited unexpectedly."""
     if process and process.exited_unexpectedly():
         raise NotCarriedOutError(f"server {name} {process.describe_end()}{process.tail_log()}")
 
 
 def answers(endpoint: Endpoint) -> bool:
-    """Whether a server lets a client in now."""
+    """Whether a client can connect now."""
+    return refusal_of(endpoint) is None
+
+
+def refusal_of(endpoint: Endpoint) -> str | None:
+    """Return why a client cannot connect now; none if it can."""
     driver = driver_of(endpoint.engine)
     try:
         driver.close(driver.connect(endpoint, "start"))
-    except driver.errors:
-        return False
-    return True
+    except driver.errors as error:
+        return driver.describe(error)
+    return None
 
 
 def wait_until_answering(name: str, process: Process, endpoint: Endpoint, within_s: float) -> None:
-    """Wait until a server that has just been started lets a client in.
+    """Wait until a client can connect to a server that has just been started.
 
     Raises `NotCarriedOutError` with the end of its log if it ends before, or takes longer than ``within_s``.
     """
-    driver = driver_of(endpoint.engine)
-    until_s = time.monotonic() + within_s
-    why = "it did not answer"
-    while time.monotonic() < until_s:
+    refusals = ["it did not answer"]
+
+    def is_answering() -> bool:
         if process.poll() is not None:
             raise NotCarriedOutError(f"server {name} {process.describe_end()} while starting{process.tail_log()}")
-        try:
-            driver.close(driver.connect(endpoint, "start"))
-            return
-        except driver.errors as error:
-            why = driver.describe(error)
-            time.sleep(_ASK_AGAIN_S)
-    raise NotCarriedOutError(f"server {name} did not start within {within_s:.0f} s: {why}{process.tail_log()}")
+        if refusal := refusal_of(endpoint):
+            refusals.append(refusal)
+        return not refusal
+
+    if not wait_until(is_answering, within_s=within_s, every_s=_TRY_EVERY_S):
+        raise NotCarriedOutError(f"server {name} did not start within {within_s:.0f} s: {refusals[-1]}{process.tail_log()}")

@@ -1,12 +1,11 @@
-"""The real Toxiproxy, through which every client and the replication reach a database.
+"""Toxiproxy, through which every client and the replication reach a database.
 
-``toxiproxy-python`` keeps the server's address in global state, takes HTTP 500 for success and knows no time-outs. It is
-wrapped here, once: every change is read back from the server before it counts.
+``toxiproxy-python`` keeps the server's address in global state, treats HTTP 500 as success and has no time-outs. It is wrapped
+here, once: every change is read back from the server before it counts.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.setup.components import require_toxiproxy
+from stallbench.waiting import wait_until
 
 _START_S = 10.0
 _TRIES = 5
@@ -29,34 +29,34 @@ _REFUSED = (requests.RequestException, InvalidToxic, NotFound, ProxyExists, Valu
 
 def start_toxiproxy(processes: Supervisor, logs: Path) -> ToxiproxyServer:
     """Start one on a free control port and wait until it answers; raises `NotCarriedOutError` if it does not."""
-    part = require_toxiproxy()
+    program = require_toxiproxy()
     for _ in range(_TRIES):
         server = ToxiproxyServer(LOOPBACK, find_free_port())
         process = processes.start(
             "toxiproxy",
             "toxiproxy",
-            [str(part.path), "-host", LOOPBACK, "-port", str(server.port)],
+            [str(program.path), "-host", LOOPBACK, "-port", str(server.port)],
             log=logs / "toxiproxy.log",
         )
-        until_s = time.monotonic() + _START_S
-        while time.monotonic() < until_s and process.poll() is None:
-            if server.answers():
-                server.version, server.process = part.version, process
-                return server
-            time.sleep(0.02)
+        if _wait_until_answering(server, process):
+            server.version, server.process = program.version, process
+            return server
         process.intended = "stopped"
         process.kill()
     raise NotCarriedOutError(f"Toxiproxy did not start within {_START_S:.0f} s{process.tail_log()}")
 
 
+def _wait_until_answering(server: ToxiproxyServer, process: Process) -> bool:
+    """Wait until it answers, has ended (another process may have taken its port), or `_START_S` have passed."""
+    wait_until(lambda: process.poll() is not None or server.answers(), within_s=_START_S, every_s=0.02)
+    return process.poll() is None and server.answers()
+
+
 def join_toxiproxy(host: str, port: int) -> ToxiproxyServer:
-    """Return one that somebody else has started; raises `NotCarriedOutError` if it does not answer in time."""
+    """Return an external one; raises `NotCarriedOutError` if it does not answer in time."""
     server = ToxiproxyServer(host, port)
-    until_s = time.monotonic() + _START_S
-    while not server.answers():
-        if time.monotonic() > until_s:
-            raise NotCarriedOutError(f"no Toxiproxy answers on http://{host}:{port} within {_START_S:.0f} s")
-        time.sleep(0.2)
+    if not wait_until(server.answers, within_s=_START_S, every_s=0.2):
+        raise NotCarriedOutError(f"no Toxiproxy answered on http://{host}:{port} within {_START_S:.0f} s")
     return server
 
 
@@ -64,15 +64,15 @@ class ToxiproxyServer:
     """One Toxiproxy with the proxies of a run."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Name the address of its API; nothing is asked."""
+        """Store the address of its API; sends no request."""
         self.host = host
         self.port = port
         self.version = ""
         self.process: Process | None = None
-        """None if the bench has joined it."""
+        """None if it is external."""
 
     def answers(self) -> bool:
-        """Whether it is there; its version is known then."""
+        """Whether it answers; if so, `version` is set."""
         try:
             self._client()
             answer = APIConsumer.get("/version", timeout=1)
@@ -84,17 +84,17 @@ class ToxiproxyServer:
         return True
 
     def find_proxy_port(self, name: str) -> int | None:
-        """Return the port on which a proxy listens that is there already; none if there is none of that name."""
+        """Return the port on which an existing proxy listens; none if there is no proxy of that name."""
         try:
             proxy = self._client().get_proxy(name)
         except _REFUSED as error:
-            raise NotCarriedOutError(f"Toxiproxy did not tell of proxy {name!r}: {error}") from error
+            raise NotCarriedOutError(f"Toxiproxy did not describe proxy {name!r}: {error}") from error
         return int(proxy.listen.rpartition(":")[2]) if proxy else None
 
     def add_proxy(self, name: str, upstream_port: int, upstream_host: str = LOOPBACK) -> int:
         """Put a proxy in front of a server and return the port that it listens on.
 
-        A Toxiproxy that the bench has joined chooses the port itself, and listens to everybody that reaches it.
+        An external Toxiproxy chooses the port itself and listens on all addresses.
         """
         listen = "0.0.0.0:0" if self.process is None else f"{LOOPBACK}:{find_free_port()}"
         try:
@@ -103,11 +103,11 @@ class ToxiproxyServer:
         except _REFUSED as error:
             raise NotCarriedOutError(f"Toxiproxy refused proxy {name!r}: {error}") from error
         if found is None or not found.enabled:
-            raise NotCarriedOutError(f"Toxiproxy said yes to proxy {name!r}, but does not name it")
+            raise NotCarriedOutError(f"Toxiproxy accepted proxy {name!r}, but does not list it")
         return int(found.listen.rpartition(":")[2])
 
     def remove_proxy(self, name: str) -> None:
-        """Remove a proxy; it is no error if it is gone already."""
+        """Remove a proxy; does nothing if there is none."""
         try:
             proxy = self._client().get_proxy(name)
             if proxy is not None:
@@ -136,30 +136,30 @@ class ToxiproxyServer:
             raise NotCarriedOutError(f"proxy {name!r} should be {'open' if enabled else 'cut'}, but is not")
 
     def upstream(self, name: str) -> str:
-        """Return where a proxy leads to, as ``host:port``."""
+        """Return the upstream of a proxy, as ``host:port``."""
         try:
             return str(self._proxy(name).upstream)
         except _REFUSED as error:
-            raise NotCarriedOutError(f"Toxiproxy did not tell of proxy {name!r}: {error}") from error
+            raise NotCarriedOutError(f"Toxiproxy did not describe proxy {name!r}: {error}") from error
 
     def set_upstream(self, name: str, upstream: str) -> None:
-        """Let a proxy lead to another ``host:port``; its connections are closed, its toxics stay."""
+        """Change the upstream of a proxy to another ``host:port``. Its connections are closed; its toxics stay."""
         try:
             proxy = self._proxy(name)
-            # The library knows no such change.
+            # The library has no function for this.
             APIConsumer.post(f"/proxies/{name}", json={"listen": proxy.listen, "upstream": upstream, "enabled": proxy.enabled})
             found = self._proxy(name)
         except _REFUSED as error:
             raise NotCarriedOutError(f"Toxiproxy refused to change proxy {name!r}: {error}") from error
         if found.upstream != upstream or found.enabled != proxy.enabled:
-            raise NotCarriedOutError(f"proxy {name!r} should lead to {upstream}, but leads to {found.upstream}")
+            raise NotCarriedOutError(f"proxy {name!r} should have upstream {upstream}, but has {found.upstream}")
 
     def is_enabled(self, name: str) -> bool:
         """Whether a proxy is open."""
         try:
             return bool(self._proxy(name).enabled)
         except _REFUSED as error:
-            raise NotCarriedOutError(f"Toxiproxy did not tell of proxy {name!r}: {error}") from error
+            raise NotCarriedOutError(f"Toxiproxy did not describe proxy {name!r}: {error}") from error
 
     def add_toxic(
         self, proxy: str, toxic: str, kind: str, *, stream: str, attributes: Mapping[str, Any], toxicity: float = 1.0
@@ -174,7 +174,7 @@ class ToxiproxyServer:
             raise NotCarriedOutError(f"toxic {toxic!r} on {proxy!r} is not in force as asked for")
 
     def remove_toxic(self, proxy: str, toxic: str) -> None:
-        """Remove a toxic; it is no error if it is gone already."""
+        """Remove a toxic; does nothing if there is none."""
         try:
             if self._proxy(proxy).get_toxic(toxic) is not None:
                 self._proxy(proxy).destroy_toxic(toxic)
@@ -185,11 +185,11 @@ class ToxiproxyServer:
             raise NotCarriedOutError(f"toxic {toxic!r} on {proxy!r} is still in force")
 
     def toxics(self, proxy: str) -> dict[str, Any]:
-        """Return the toxics of a proxy by name, as the server has them."""
+        """Return the toxics of a proxy by name, as the server reports them."""
         try:
             return dict(self._proxy(proxy).toxics())
         except _REFUSED as error:
-            raise NotCarriedOutError(f"Toxiproxy did not tell of the toxics on {proxy!r}: {error}") from error
+            raise NotCarriedOutError(f"Toxiproxy did not list the toxics on {proxy!r}: {error}") from error
 
     def _proxy(self, name: str) -> Any:
         proxy = self._client().get_proxy(name)
@@ -198,7 +198,7 @@ class ToxiproxyServer:
         return proxy
 
     def _client(self) -> Any:
-        # The library's address is global: it is set before each use, so that two servers in one process (tests) do not mix.
+        # The library's address is global: it is set before each use, so that two servers in one process (in tests) are not confused.
         client = Toxiproxy()
         client.update_api_consumer(self.host, self.port)
         return client
