@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
-from stallbench.commands.options import (
-    ScenarioArgument,
-    SetOption,
-    VariantOption,
-)
+from stallbench.commands.options import ScenarioArgument, SetOption, VariantOption
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -33,11 +29,11 @@ def list_() -> None:
     for name, path in find_scenarios().items():
         console.print(f"[bold]{name}[/bold]  {escape(read_scenario(str(path), variant=None).summary)}")
         for variant, summary in read_variants(path).items():
-            console.print(f"    --variant {variant}  [dim]{escape(summary or '')}[/dim]")
+            console.print(f"    --variant {variant}  [dim]{escape(summary)}[/dim]")
 
 
 def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOption = None) -> None:
-    """Show a scenario as it would run: with its variant, its changes and the defaults, also of its queue, faults and maintenance.
+    """Show a scenario as it would run: with its variant, its changes and all defaults.
 
     Examples:
         stallbench show longtx
@@ -51,7 +47,7 @@ def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOpt
 
 
 def _fill_in(scenario: Scenario) -> dict[str, Any]:
-    """Return the scenario with the defaults of what it names only by its kind; longrunners' own are told by docs/add-a-longrunner.md."""
+    """Return the scenario with the defaults of its queue, faults and maintenance; docs/add-a-longrunner.md lists those of longrunners."""
     from stallbench.faults import find_faults
     from stallbench.maintenance import find_maintenance_kinds
     from stallbench.queues import find_queue

@@ -1,1 +1,1 @@
-"""Experiments as files: read, laid over by a variant, validated, and turned into one frozen `Scenario`."""
+"""Experiments as files: a file is read, a variant applied, and the result validated; it becomes one frozen `Scenario`."""

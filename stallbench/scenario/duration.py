@@ -1,4 +1,4 @@
-"""How durations are written in scenarios: a number and its unit, like ``"90s"``."""
+"""Durations in scenarios: a number and a unit, like ``"90s"``."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def parse_duration_s(text: object) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Return ``seconds`` (0 or more) as `parse_duration_s` reads it, in the largest unit of which there is at least one."""
+    """Return ``seconds`` (0 or more) as `parse_duration_s` reads it, in the largest unit that fits at least once."""
     unit = next((unit for unit in ("h", "m", "s", "ms") if seconds >= _SECONDS[unit]), "us" if seconds else "s")
     return f"{seconds / _SECONDS[unit]:g}{unit}"
 
 
 Duration = Annotated[float, BeforeValidator(parse_duration_s)]
-"""A field that is written as such a text and holds seconds."""
+"""A field that is written as a duration and holds seconds."""

@@ -1,4 +1,4 @@
-"""What Locust itself holds its requests to, so that its own pass or fail is about what the scenario expects of the enqueues."""
+"""The bounds that Locust applies to its requests, so that it passes or fails by what the scenario expects of the enqueues."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pydantic import BaseModel, ConfigDict, Field
 from stallbench.scenario.model import Scenario
 
 LOCUST_FAILS = 1
-"""Exit code of a Locust process whose bounds do not hold."""
+"""Exit code of a Locust process that exceeded a bound."""
 
 Statistic = Literal["p50", "p95", "p99", "max", "mean"]
 
 
 class LocustBounds(BaseModel):
-    """Locust fails when one of them does not hold over its whole test."""
+    """Bounds over the whole test; Locust fails if one is exceeded."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    max_failure_ratio: float = Field(default=0, ge=0, le=1, description="of its requests that failed, to all of them")
-    at_most_ms: dict[Statistic, float] = Field(default={}, description="response times, by statistic")
+    max_failure_ratio: float = Field(default=0, ge=0, le=1, description="share of its requests that may fail")
+    at_most_ms: dict[Statistic, float] = Field(default={}, description="largest response time, by statistic")
 
 
 def bounds_of(scenario: Scenario) -> LocustBounds:
-    """Return those of a scenario's expectations that Locust can judge: absolute ones on ``enqueue_ms`` in the whole run."""
+    """Return the expectations that Locust can judge: absolute upper bounds on ``enqueue_ms`` over the whole run."""
     return LocustBounds.model_validate(
         {
             "max_failure_ratio": scenario.producers.max_failure_ratio,

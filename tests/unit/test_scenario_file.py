@@ -34,7 +34,7 @@ def test_the_scenarios_of_the_project_are_found() -> None:
 
 @pytest.mark.usefixtures("longrunners_here")
 @pytest.mark.parametrize(("name", "variant"), SHIPPED, ids=[f"{name}-{variant}" for name, variant in SHIPPED])
-def test_a_shipped_scenario_is_sound_and_says_what_it_is_for(name: str, variant: str | None) -> None:
+def test_a_shipped_scenario_is_valid_and_says_what_it_is_for(name: str, variant: str | None) -> None:
     scenario = read_scenario(name, variant=variant)
     assert (scenario.name, scenario.variant, scenario.file) == (name, variant, f"scenarios/{name}.toml")
     assert scenario.summary.endswith(".")
@@ -77,7 +77,7 @@ def test_a_bad_scenario_is_bad_input() -> None:
 
 
 @pytest.mark.usefixtures("longrunners_here")
-def test_a_queue_that_does_not_run_on_the_engine_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_that_does_not_run_on_the_engine_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(find_queues()["que"], "engines", frozenset({"mariadb"}))
     others = [kind for kind, queue in find_queues().items() if "postgres" in queue.engines and kind != "que"]
     assert find_lines(tmp_path, SMALL) == [
@@ -193,14 +193,14 @@ FRAGMENTS = [
 
 
 def spoil_text(text: str, chance: random.Random) -> str:
-    """Cut, double, or put something in somewhere, as an editor's accident would."""
+    """Cut, double or insert something, as an accident in an editor would."""
     at, to = sorted(chance.randrange(len(text) + 1) for _ in range(2))
     to = min(to, at + 40)
     return text[:at] + chance.choice(["", text[at:to] * 2, chance.choice(FRAGMENTS)]) + text[chance.choice([at, to]) :]
 
 
 def spoil_lines(text: str, chance: random.Random) -> str:
-    """Give one key another value, one line another place, or drop it."""
+    """Change a value, or move or remove a line."""
     lines = text.split("\n")
     at = chance.randrange(len(lines))
     line = lines.pop(at)
@@ -217,7 +217,7 @@ def find_issues_of(path: Path, overrides: list[str]) -> list[str]:
     try:
         read_scenario(str(path), overrides=overrides)
     except ScenarioError as error:
-        assert error.issues, "refused without a reason"  # noqa: PT017 - both outcomes are right
+        assert error.issues, "refused without a reason"  # noqa: PT017 - both outcomes are valid
         return error.issues
     return []
 

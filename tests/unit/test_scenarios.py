@@ -1,4 +1,4 @@
-"""Every scenario and variant that is shipped can be run as it stands, and says what it shows."""
+"""Every shipped scenario and variant is valid and says what it shows."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from stallbench.commands.scenarios import show
 
 SCENARIO = """
-summary = "A fault and a maintenance task, named by little more than their kinds."
+summary = "A fault and a maintenance task with few options."
 database.engine = "postgres"
 queue = { kind = "que", batch = 3 }
 producers.rate = 100
@@ -40,7 +40,7 @@ def test_options_of_the_queue_of_faults_and_of_maintenance_are_shown_with_their_
     assert scenario["maintenance"][0] == {"kind": "watchdog", "on": "primary", "every_s": 1.0, "older_than_s": 10.0}
     (fault,) = scenario["phases"][0]["faults"]
     assert (fault["every_s"], fault["replace_after_s"]) == (2.0, 1.0)
-    assert "every" not in fault, "it is there once"
+    assert "every" not in fault, "each option is shown once"
 
 
 def test_a_changed_option_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
