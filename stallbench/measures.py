@@ -6,6 +6,7 @@ An expectation names a *metric*: ``<measure>.<statistic>``. To add a measure, ad
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from stallbench.records.events import Event
@@ -253,3 +254,28 @@ def split_metric(metric: str) -> tuple[str, str]:
 def measure_of(metric: str) -> Measure | None:
     """Return the measure that ``metric`` is of; none if there is no such measure."""
     return MEASURES.get(split_metric(metric)[0])
+
+
+def describe_measures() -> str:
+    """Return the table of docs/measures.md."""
+    return "| measure | unit | meaning | statistics | better | source |\n|---|---|---|---|---|---|\n" + "".join(
+        f"| `{measure.name}` | {measure.unit} | {measure.meaning} | {' '.join(f'`{each}`' for each in measure.statistics)} "
+        f"| {measure.better} | {_describe_source(measure)} |\n"
+        for measure in MEASURES.values()
+    )
+
+
+def _describe_source(measure: Measure) -> str:
+    match measure.source:
+        case FromEvents(events, _, operation):
+            return f"events: {', '.join(events)}" + (f" (a deadlock in {operation})" if operation else "")
+        case FromSamples(subject, metric, combine):
+            kept = "sum" if combine == "sum" else "largest"
+            return f"samples: `{metric or measure.name}` of {f'`{subject}`' if subject else 'any subject'}, {kept}"
+        case FromTable(table):
+            return f"table `{table}`"
+
+
+if __name__ == "__main__":  # replace the table at the end of docs/measures.md
+    page = Path("docs/measures.md")
+    page.write_text(page.read_text().partition("| measure |")[0] + describe_measures())

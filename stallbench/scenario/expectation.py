@@ -19,7 +19,7 @@ def require_metric(metric: str) -> str:
     measure = measure_of(metric)
     if measure:
         raise ValueError(f"expected {measure.name} with one of {', '.join(f'.{one}' for one in measure.statistics)}")
-    raise ValueError(f"expected a metric that docs/add-a-scenario.md lists{did_you_mean(metric, metric_names())}")
+    raise ValueError(f"expected a metric that docs/measures.md lists{did_you_mean(metric, metric_names())}")
 
 
 Metric = Annotated[str, AfterValidator(require_metric)]

@@ -35,7 +35,7 @@ TABLE = [
     (
         '"completed.rate"',
         '"complete.rate"',
-        'comparison.metric is "complete.rate"; expected a metric that docs/add-a-scenario.md lists; did you mean "completed.rate"?',
+        'comparison.metric is "complete.rate"; expected a metric that docs/measures.md lists; did you mean "completed.rate"?',
     ),
     ('"completed.rate"', '"completed.p95"', 'comparison.metric is "completed.p95"; expected completed with one of .count, .rate'),
     ('metric = "completed.rate"\n', "", 'comparison.metric is missing; write it like metric = "completed.rate"'),

@@ -280,8 +280,7 @@ EXPECTATIONS = [
     (
         '"claim_ms.p95"',
         '"dead_tuple.max"',
-        'expect[0].metric is "dead_tuple.max"; expected a metric that docs/add-a-scenario.md lists;'
-        ' did you mean "dead_tuples.max"?',
+        'expect[0].metric is "dead_tuple.max"; expected a metric that docs/measures.md lists; did you mean "dead_tuples.max"?',
     ),
     ('metric = "claim_ms.p95"\n', "", 'expect[0].metric is missing; write it like metric = "claim_ms.p95"'),
     (

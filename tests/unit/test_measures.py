@@ -1,0 +1,56 @@
+"""The declarations of measures agree with one another and with the page that is made from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from stallbench import PROJECT
+from stallbench.measures import (
+    MEASURES,
+    FromEvents,
+    FromSamples,
+    FromTable,
+    Measure,
+    describe_measures,
+    measure_of,
+    metric_names,
+    split_metric,
+)
+from stallbench.pipeline.tables import TABLES
+
+PAGE = PROJECT / "docs" / "measures.md"
+
+
+def test_the_page_of_measures_is_current() -> None:
+    assert PAGE.read_text().endswith(f"\n{describe_measures()}"), "renew it by: python -m stallbench.measures"
+
+
+def test_the_page_explains_every_statistic() -> None:
+    before_the_table = PAGE.read_text().partition("| measure |")[0]
+    assert not [metric for metric in metric_names() if f"`{split_metric(metric)[1]}`" not in before_the_table]
+
+
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=list(MEASURES))
+def test_a_measure_can_be_computed_from_its_source(measure: Measure) -> None:
+    match measure.source:
+        case FromEvents(events, value, operation):
+            assert events
+            assert measure.is_counted == (value is None)
+            assert not (value and operation)
+        case FromSamples(_, _, _, is_counter):
+            assert ("count" in measure.statistics) == is_counter
+            assert not measure.by_second, "a second has the last sample"
+        case FromTable(table):
+            assert table in TABLES
+
+
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=list(MEASURES))
+def test_what_is_shown_of_a_measure_is_one_of_its_statistics(measure: Measure) -> None:
+    assert set(measure.in_report) | set(measure.by_second) <= set(measure.statistics)
+    assert ("share" in measure.statistics) == bool(measure.share_of)
+    assert measure.share_of in {"", *MEASURES}
+
+
+def test_a_metric_leads_to_its_measure() -> None:
+    assert measure_of("claim_ms.p95") is MEASURES["claim_ms"]
+    assert measure_of("claim.p95") is None
