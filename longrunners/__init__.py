@@ -1,6 +1,6 @@
-"""Processes that hold the database back on purpose, one kind a file. Start one with ``python -m longrunners``.
+"""Processes that hold back a database's horizon on purpose, one kind a file. Start one with ``python -m longrunners``.
 
-Add a kind by adding a file here with a subclass of `Longrunner`.
+To add a kind, add a file here with a subclass of `Longrunner`.
 """
 
 from __future__ import annotations

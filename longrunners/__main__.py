@@ -30,11 +30,13 @@ def main() -> None:
     parser.add_argument(
         "--check",
         action="store_true",
-        help="read a list of {kind, engine, role, options, settings}, print the list of each one's faults, and hold nothing",
+        help="read a list of {kind, engine, role, options, settings}, print the list of validation issues of each, and hold nothing",
     )
-    parser.add_argument("--join", metavar="DIR", help="take part in the run in DIR, or in the newest run there, if it invites")
-    parser.add_argument("--kind", default="idle_writer", help="of the longrunner that joins")
-    parser.add_argument("--on", default="primary", help="which server the longrunner that joins holds back")
+    parser.add_argument(
+        "--join", metavar="DIR", help="take part in the run in DIR, or in the newest run there, if that run allows it"
+    )
+    parser.add_argument("--kind", default="idle_writer", help="kind of the longrunner that joins a run")
+    parser.add_argument("--on", default="primary", help="server that the longrunner that joins a run holds back")
     arguments = parser.parse_args()
     if arguments.check:
         choices = read_document(Choices, [arguments.document])
@@ -45,7 +47,7 @@ def main() -> None:
 
 
 def run_one(where: list[str], own_fields: dict[str, object]) -> None:
-    """Hold until asked to stop, or clean up after one that was killed; ``own_fields`` are of one that joins a run."""
+    """Hold until asked to stop, or clean up after a killed longrunner; ``own_fields``: fields of the document of one that joins a run."""
     stop = Stop()
     with role_document(LongrunnerDocument, "longrunner", where, stop, **own_fields) as document:
         if document is not None:
@@ -55,13 +57,13 @@ def run_one(where: list[str], own_fields: dict[str, object]) -> None:
 def hold(document: LongrunnerDocument, stop: Stop) -> None:
     """Do what the document says."""
     engine = document.endpoint.engine
-    if faults := find_issues(Choice(kind=document.kind, engine=engine, options=document.options)):
-        print("\n".join(f"document of {document.name}: {describe_issue(fault)}" for fault in faults), file=sys.stderr)
+    if issues := find_issues(Choice(kind=document.kind, engine=engine, options=document.options)):
+        print("\n".join(f"document of {document.name}: {describe_issue(issue)}" for issue in issues), file=sys.stderr)
         sys.exit(EXIT_BAD_DOCUMENT)
     kind = find_longrunners(engine)[document.kind]
     longrunner = kind(document, kind.options_type.model_validate(document.options))
     if document.release:
-        send_message(released=True, removed=longrunner.release())
+        send_message(released=True, removed=longrunner.clean_up())
         return
     driver = driver_of(engine)
     holder = longrunner.hold(stop)
@@ -70,13 +72,13 @@ def hold(document: LongrunnerDocument, stop: Stop) -> None:
     send_message(ready={"holder": holder, **serve(document.expose, holding)})
     try:
         longrunner.keep(stop)
-        longrunner.let_go()
+        longrunner.release()
     except Exception as error:
         if not isinstance(error, (LostError, CannotGoOnError, *driver.errors)):
             raise
         why = f"{driver.code(error)}: {driver.describe(error)}" if isinstance(error, driver.errors) else str(error)
         send_message(lost=why)
-        raise CannotGoOnError(f"{document.name} holds no longer: {why}") from error
+        raise CannotGoOnError(f"{document.name} no longer holds the horizon: {why}") from error
     send_message(released=True)
 
 

@@ -1,4 +1,4 @@
-"""Speaks for a replica that does not exist: gives a physical slot an xmin, as hot_standby_feedback does, and leaves it."""
+"""Acts as a replica that does not exist: gives a physical slot an xmin, as hot_standby_feedback does, and disconnects."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from longrunners.postgres_longrunner import Connection
 from stallbench.engines.driver import CONNECT_TIMEOUT_S
 from stallbench.processes.role import CannotGoOnError
 from stallbench.records.endpoint import Endpoint
+from stallbench.waiting import wait_until
 
-_PATIENCE_S = 5.0
-_LOOK_EVERY_S = 0.02
+_WITHIN_S = 5.0
+_POLL_S = 0.02
 _START_OF_2000_S = 946_684_800
-"""PostgreSQL's clock starts there; this is that moment in seconds since 1970."""
+"""The epoch of PostgreSQL's timestamps, in seconds since 1970."""
 _STATE = "SELECT xmin IS NOT NULL, active FROM pg_replication_slots WHERE slot_name = %s"
 
 
 def send_feedback(endpoint: Endpoint, application_name: str, slot: str, connection: Connection) -> None:
-    """Stream through ``slot`` as a replica would, report its oldest snapshot to be the one of now, and go.
+    """Stream through ``slot`` as a replica would, report the current snapshot as its oldest one, and disconnect.
 
     Returns when ``connection``, to the same server, sees that the slot has an xmin and is inactive again. Raises
     `CannotGoOnError` if the slot does not take the feedback, `psycopg.Error` if the user may not replicate.
@@ -46,10 +47,10 @@ def send_feedback(endpoint: Endpoint, application_name: str, slot: str, connecti
             raise CannotGoOnError(f"slot {slot} cannot be streamed from: {started.get_error_message()}")
         pgconn.put_copy_data(_feedback(full_xmin))
         while pgconn.flush():
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_S)
         _wait_for(connection, slot, (True, True), "did not take the feedback")
         pgconn.finish()
-    _wait_for(connection, slot, (True, False), "is still streamed from")
+    _wait_for(connection, slot, (True, False), "was not released")
 
 
 def _feedback(full_xmin: int) -> bytes:
@@ -60,9 +61,9 @@ def _feedback(full_xmin: int) -> bytes:
     return b"h" + struct.pack("!qIIII", now_us, full_xmin & 0xFFFF_FFFF, full_xmin >> 32, 0, 0)
 
 
-def _wait_for(connection: Connection, slot: str, state: tuple[bool, bool], failing: str) -> None:
-    until_s = time.monotonic() + _PATIENCE_S
-    while connection.execute(_STATE, (slot,)).fetchone() != state:
-        if time.monotonic() > until_s:
-            raise CannotGoOnError(f"slot {slot} {failing} within {_PATIENCE_S:.0f} s")
-        time.sleep(_LOOK_EVERY_S)
+def _wait_for(connection: Connection, slot: str, state: tuple[bool, bool], problem: str) -> None:
+    def is_reached() -> bool:
+        return connection.execute(_STATE, (slot,)).fetchone() == state
+
+    if not wait_until(is_reached, within_s=_WITHIN_S, every_s=_POLL_S):
+        raise CannotGoOnError(f"slot {slot} {problem} within {_WITHIN_S:.0f} s")

@@ -1,4 +1,4 @@
-"""A transaction that has written one row and then idles: the longrunner of seed 002, and of every forgotten console."""
+"""A transaction that has written one row and then idles: the longrunner of seed 002, and a common mistake in an interactive console."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class IdleWriter(TransactionLongrunner[LongrunnerOptions]):
     source = "the longrunner of 'Postgres job queues and failure by MVCC' (2015)"
 
     def open_transaction(self, connection: Connection) -> None:
-        """Write elsewhere than to the queue; the table is made before, so that it is not part of what is held."""
+        """Write to a table of its own, not to the queue; the table is created before, outside the transaction."""
         table = Identifier(self.object_name)
         connection.execute(SQL("CREATE TABLE IF NOT EXISTS {} (written_at timestamptz NOT NULL)").format(table))
         connection.execute("BEGIN")
@@ -29,7 +29,7 @@ class IdleWriter(TransactionLongrunner[LongrunnerOptions]):
 
 
 def drop_table(connection: Connection, name: str) -> list[str]:
-    """Drop a longrunner's table if it is there; returns what was dropped, in words."""
+    """Drop a longrunner's table if it exists; return a description of it."""
     if connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() == (None,):
         return []
     connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(name)))

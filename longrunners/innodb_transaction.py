@@ -1,4 +1,4 @@
-"""Longrunners on InnoDB that are one open, idle transaction: what they share, and how they watch it without touching it."""
+"""What the longrunners on InnoDB that are one open, idle transaction share, and how they check it without using it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from stallbench.engines import driver_of
 from stallbench.engines.mysql import LONGEST_USER
 from stallbench.processes.role import Stop
 
-_LOOK_EVERY_S = 0.2
+_POLL_S = 0.2
 _SESSIONS = "SELECT id FROM information_schema.processlist WHERE user = %s AND id <> connection_id()"
 _NO_SUCH_THREAD = 1094
 
 
 class InnoDBTransaction(Longrunner[LongrunnerOptions]):
-    """Holds by one open transaction on one connection, in which it is idle."""
+    """Holds the horizon by one open, idle transaction."""
 
     engines = frozenset({"mariadb", "mysql"})
     _connection: pymysql.Connection[Any]
 
     @abstractmethod
     def open_transaction(self, connection: pymysql.Connection[Any]) -> None:
-        """Begin the transaction and do in it what it is for."""
+        """Begin the transaction and do in it what makes it hold the horizon."""
 
     def hold(self, stop: Stop) -> dict[str, Any]:
         """Open the transaction."""
@@ -37,23 +37,23 @@ class InnoDBTransaction(Longrunner[LongrunnerOptions]):
         return {"kind": "backend", "pid": thread, "application": self._user}
 
     def keep(self, stop: Stop) -> None:
-        """Watch the connection."""
-        while not stop.wait(_LOOK_EVERY_S):
+        """Check the connection until asked to stop."""
+        while not stop.wait(_POLL_S):
             self._raise_if_ended()
 
-    def let_go(self) -> None:
-        """Roll back."""
+    def release(self) -> None:
+        """Roll the transaction back."""
         self._raise_if_ended()
         self._connection.rollback()
         self.remove(self._connection)
         self._connection.close()
 
     def remove(self, connection: pymysql.Connection[Any]) -> list[str]:
-        """Remove what outlives the longrunner's connections, if it is there; returns what that was, in words."""
+        """Remove what outlives the longrunner's connections, if it exists; return a description of each part."""
         return []
 
-    def release(self) -> list[str]:
-        """Remove what a killed longrunner of this name left: its session, if its proxy keeps it open, and its table."""
+    def clean_up(self) -> list[str]:
+        """Remove what a killed longrunner of this name left: its session, if the proxy keeps it open, and its table."""
         connection = self._connect(f"release:{self.document.name}")
         try:
             ended = [f"session {session}" for session in self._find_sessions(connection) if _kill(connection, session)]
@@ -62,7 +62,7 @@ class InnoDBTransaction(Longrunner[LongrunnerOptions]):
             connection.close()
 
     def _find_sessions(self, connection: pymysql.Connection[Any]) -> list[int]:
-        """Find those of the longrunner's name; where it came under a user's name, they cannot be told from that user's others."""
+        """Find the sessions of this longrunner; if it connected as a given user, that user's sessions cannot be told apart."""
         if self.document.endpoint.user:
             return []
         with connection.cursor() as cursor:
@@ -71,7 +71,7 @@ class InnoDBTransaction(Longrunner[LongrunnerOptions]):
 
     @property
     def _user(self) -> str:
-        """The name of the user under which the server knows its sessions."""
+        """The user name of its sessions on the server."""
         return self.document.endpoint.user or f"longrunner:{self.document.name}"[:LONGEST_USER]
 
     def _connect(self, name: str) -> pymysql.Connection[Any]:
@@ -79,10 +79,10 @@ class InnoDBTransaction(Longrunner[LongrunnerOptions]):
         return connection
 
     def _raise_if_ended(self) -> None:
-        """Raise `LostError` if the server has ended the session: by looking only, for a statement would end its idleness."""
+        """Raise `LostError` if the server has ended the session. It only reads the socket: a statement would make the session active."""
         sock: socket.socket = self._connection._sock  # type: ignore[attr-defined]
         if select.select([sock], [], [], 0)[0]:
-            # Nothing was asked: what comes is the end, with MySQL's words before it, or without MariaDB's.
+            # No statement was sent, so whatever arrives is the end of the session: MySQL sends a message before it, MariaDB does not.
             raise LostError("the server has ended the session")
 
 

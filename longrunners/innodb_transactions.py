@@ -1,7 +1,7 @@
 """InnoDB's longrunners: a transaction that has written, one that has a read view, and one that has it on a replica.
 
-Only a read view keeps deleted rows in the tables. While a transaction that has merely written is open the history list grows too, but its
-rows are purged all the same; on PostgreSQL its id alone is enough to keep them.
+Only a read view keeps deleted rows in the tables. An open transaction that has only written also lets the history list grow, but deleted rows are
+purged; on PostgreSQL its transaction id alone is enough to keep them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class IdleWriterOnInnoDB(InnoDBTransaction):
     source = "the longrunner of 'Postgres job queues and failure by MVCC' (2015), on another engine"
 
     def open_transaction(self, connection: pymysql.Connection[Any]) -> None:
-        """Write elsewhere than to the queue."""
+        """Write to a table of its own, not to the queue."""
         with connection.cursor() as cursor:
             cursor.execute(f"CREATE TABLE IF NOT EXISTS {self.object_name} (written_at timestamp NOT NULL)")
             cursor.execute("BEGIN")
@@ -38,19 +38,19 @@ class IdleWriterOnInnoDB(InnoDBTransaction):
 
 
 class SnapshotReaderOnInnoDB(InnoDBTransaction):
-    """Holds purge back by its read view."""
+    """Holds back purge by its read view."""
 
     kind = "snapshot_reader"
     summary = "takes a read view under REPEATABLE READ and idles in the transaction"
     source = "MySQL's documentation of purge; mysqldump --single-transaction works like this"
 
     def open_transaction(self, connection: pymysql.Connection[Any]) -> None:
-        """Take the view: BEGIN alone takes none."""
+        """Open the read view: BEGIN alone opens none."""
         open_view(connection)
 
 
 class ReplicaReaderOnInnoDB(InnoDBTransaction):
-    """Holds back the purge of its replica, and of nobody else."""
+    """Holds back purge on its replica only."""
 
     kind = "replica_reader"
     summary = "takes a read view on a replica and idles in the transaction"
@@ -58,7 +58,7 @@ class ReplicaReaderOnInnoDB(InnoDBTransaction):
     roles = ("replica",)
 
     def open_transaction(self, connection: pymysql.Connection[Any]) -> None:
-        """Take the view: BEGIN alone takes none."""
+        """Open the read view: BEGIN alone opens none."""
         open_view(connection)
 
 

@@ -1,8 +1,8 @@
-"""A session that listens and stays in a transaction: it is given no notification there, so the server must keep them all for it.
+"""A session that listens and stays in a transaction: it receives no notifications meanwhile, so the server must keep them all.
 
-It holds the horizon by its snapshot as any long transaction does; what is its own is the notification queue, which is common to all databases of
-a server. When that is full every NOTIFY fails, and with it the transaction that it is in: an enqueue. The queue takes 8 GB unless
-``max_notify_queue_pages`` (PostgreSQL 17) says otherwise.
+It holds the horizon by its snapshot, as any long transaction does. In addition it keeps the notification queue from being emptied, which all
+databases of a server share. When that queue is full, every NOTIFY fails, and with it its transaction: an enqueue. The queue takes 8 GB unless
+``max_notify_queue_pages`` (PostgreSQL 17) sets another size.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ListeningTransaction(TransactionLongrunner[LongrunnerOptions]):
     source = "PostgreSQL's documentation of NOTIFY: a session that listens and enters a transaction for a very long time"
 
     def open_transaction(self, connection: Connection) -> None:
-        """Listen in a transaction that ends, and begin the one that does not."""
+        """Listen in a transaction that ends, then begin the one that stays open."""
         connection.execute(f"LISTEN {self.object_name}")
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.execute("SELECT count(*) FROM pg_class")

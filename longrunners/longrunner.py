@@ -1,4 +1,4 @@
-"""What every longrunner does: hold, watch whether it still holds, let go, and clean up after one that was killed."""
+"""What every longrunner does: hold, check that it still holds, release, and clean up after a killed longrunner."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ class LongrunnerDocument(BaseModel):
 
     name: str = Field(
         pattern=r"^[a-z][a-z0-9_-]{0,40}$",
-        description="names the process in the records and to the server, and what it makes there; of one longrunner at a time",
+        description="identifies the process in the records and on the server, and the objects that it creates there; unique among the longrunners of a server",
     )
     kind: str
     on: str = Field(default="primary", description="name of the server, for the records")
     endpoint: Endpoint
     options: dict[str, object] = {}
-    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
-    release: bool = Field(default=False, description="only remove what one of this name left when it was killed")
+    expose: Exposure | None = Field(default=None, description="address at which Prometheus can scrape it; none if not given")
+    release: bool = Field(default=False, description="only remove what a killed longrunner of this name left")
 
 
 class LostError(Exception):
-    """The longrunner holds no longer, although nobody told it to let go; the message says why."""
+    """The longrunner no longer holds the horizon although it was not asked to stop; the message says why."""
 
 
 OptionsT = TypeVar("OptionsT", bound=LongrunnerOptions)
 
 
 class Longrunner(ABC, Generic[OptionsT]):
-    """Holds the horizon until it is told to let go."""
+    """Holds the horizon until it is asked to stop."""
 
     kind: ClassVar[str]
     """Its name in scenarios."""
     summary: ClassVar[str]
     """One sentence on what it does."""
     source: ClassVar[str]
-    """Who has met it."""
+    """Where it has been reported."""
     roles: ClassVar[tuple[str, ...]] = ("primary",)
     """The roles of the servers that it runs on: ``primary``, ``replica``."""
     engines: ClassVar[frozenset[str]]
@@ -64,34 +64,34 @@ class Longrunner(ABC, Generic[OptionsT]):
 
     @classmethod
     def find_missing_setting(cls, options: OptionsT, settings: Mapping[str, object]) -> str | None:
-        """Return what the server's ``settings`` (those that are not default) lack for it to hold, in words; none if nothing."""
+        """Return what the server's ``settings`` (those that are not default) lack so that it could hold; none if nothing is missing."""
         return None
 
     @property
     def application_name(self) -> str:
-        """What the server calls its sessions."""
+        """The name of its sessions on the server."""
         return f"stallbench:longrunner:{self.document.name}"
 
     @property
     def object_name(self) -> str:
-        """Name for what outlives a connection (a table, a slot, a prepared transaction): recognisably the bench's."""
+        """Name of the objects that outlive a connection (a table, a slot, a prepared transaction); shows that the bench made them."""
         return f"stallbench_{self.document.name.replace('-', '_')}"
 
     @abstractmethod
     def hold(self, stop: Stop) -> dict[str, Any]:
-        """Take hold and return what the server knows the holder by: its ``kind``, and ``pid``, ``gid`` or ``slot``.
+        """Begin to hold and return how the server identifies the holder: its ``kind``, and ``pid``, ``gid`` or ``slot``.
 
-        Raises `CannotGoOnError` or an error of the engine's driver if that cannot be done; nothing is then left on the server.
+        Raises `CannotGoOnError` or an error of the engine's driver if it cannot; nothing is then left on the server.
         """
 
     @abstractmethod
     def keep(self, stop: Stop) -> None:
-        """Return when asked to stop; raises `LostError` as soon as it holds no longer."""
+        """Return when asked to stop; raises `LostError` as soon as it no longer holds."""
 
     @abstractmethod
-    def let_go(self) -> None:
-        """End the hold, and remove what it needed; raises `LostError` if it had ended before."""
+    def release(self) -> None:
+        """Stop holding and remove what was needed for it; raises `LostError` if the hold had ended before."""
 
     @abstractmethod
-    def release(self) -> list[str]:
-        """Remove what a killed longrunner of this name left on the server; returns what that was, in words."""
+    def clean_up(self) -> list[str]:
+        """Remove what a killed longrunner of this name left on the server; return a description of each part."""

@@ -1,8 +1,7 @@
-"""Queries of which each is short enough, but one is always open: analytics that never looks like a long transaction.
+"""Short queries that overlap, so that one is always open: analytics that never looks like a long transaction.
 
-Each reader's transaction reads once, which takes its snapshot, and then sleeps on the server (``pg_sleep``): it holds the
-snapshot for exactly as long as asked and is seen as active, like a query that computes; but it leaves the processor to the
-queue, so that what is measured is the horizon and nothing else.
+Each reader's transaction reads once, which takes its snapshot, and then sleeps on the server (``pg_sleep``). It holds the snapshot for exactly as
+long as asked and counts as active, like a query that computes, but it uses no processor time: only the effect of the horizon is measured.
 """
 
 from __future__ import annotations
@@ -21,15 +20,16 @@ from longrunners.postgres_longrunner import Connection, PostgresLongrunner, desc
 from stallbench.processes.reconnection import reconnect
 from stallbench.processes.role import CannotGoOnError, Stop, send_message
 from stallbench.scenario.duration import Duration
+from stallbench.waiting import wait_until
 
-_LOOK_EVERY_S = 0.2
-_BREATH_S = 0.2
-"""Pause after a cancelled query, so that a server that cancels each at once is not flooded."""
-_PATIENCE_S = 5.0
+_POLL_S = 0.2
+_PAUSE_S = 0.2
+"""Pause after a cancelled query, so that a server that cancels every query at once is not flooded."""
+_END_WITHIN_S = 5.0
 
 
 class OverlappingReadersOptions(LongrunnerOptions):
-    """How many, and how long each query takes."""
+    """Options of `OverlappingReaders`."""
 
     readers: int = Field(default=3, ge=2, le=32, description="readers, each on a connection of its own")
     each_s: Duration = Field(default=20.0, alias="each", ge=0.1, le=3600, description="how long each query takes")
@@ -39,7 +39,7 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
     """N readers whose queries of T seconds begin T/N apart."""
 
     kind = "overlapping_readers"
-    summary = "staggered queries, each short, of which one is always open"
+    summary = "staggered short queries, one of which is always open"
     source = "analytics on the primary, as reported by users of queues on PostgreSQL"
     roles = ("primary", "replica")
     options_type = OverlappingReadersOptions
@@ -49,7 +49,7 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
     def hold(self, stop: Stop) -> dict[str, Any]:
         """Start the readers and return when the first has its snapshot."""
         self._broken: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._say_lock = threading.Lock()
+        self._message_lock = threading.Lock()
         connections = [self.connect() for _ in range(self.options.readers)]
         start_s = time.monotonic()
         first_began = threading.Event()
@@ -59,7 +59,7 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
         ]
         for thread in self._threads:
             thread.start()
-        while not first_began.wait(_LOOK_EVERY_S):
+        while not first_began.wait(_POLL_S):
             if not self._broken.empty():
                 raise CannotGoOnError(self._broken.get())
             if stop.asked:
@@ -67,28 +67,31 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
         return {"kind": "backend", "pid": connections[0].info.backend_pid, "application": self.application_name}
 
     def keep(self, stop: Stop) -> None:
-        """Watch the readers: each looks after itself until it cannot reach the server any more."""
-        while not stop.wait(_LOOK_EVERY_S):
+        """Check the readers: each reconnects by itself until it can no longer reach the server."""
+        while not stop.wait(_POLL_S):
             self._raise_if_broken()
 
-    def let_go(self) -> None:
-        """End the queries that are open; a client that merely left would leave them running."""
-        until_s = time.monotonic() + _PATIENCE_S
-        while any(thread.is_alive() for thread in self._threads):
-            if time.monotonic() > until_s:
-                raise LostError(f"the readers' queries did not end within {_PATIENCE_S:.0f} s")
-            self.release()
-            for thread in self._threads:
-                thread.join(timeout=_LOOK_EVERY_S)
+    def release(self) -> None:
+        """End the open queries: if the client only disconnected, the server would go on with them."""
+        if not wait_until(self._have_ended, within_s=_END_WITHIN_S, every_s=0):
+            raise LostError(f"the readers' queries did not end within {_END_WITHIN_S:.0f} s")
         self._raise_if_broken()
+
+    def _have_ended(self) -> bool:
+        """Whether every reader has ended; ends the queries of those that have not."""
+        if any(thread.is_alive() for thread in self._threads):
+            self.clean_up()
+            for thread in self._threads:
+                thread.join(timeout=_POLL_S)
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _raise_if_broken(self) -> None:
         if not self._broken.empty():
             raise LostError(self._broken.get())
 
     def _read(self, number: int, connection: Connection, start_s: float, first_began: threading.Event, stop: Stop) -> None:
-        """Query over and over, each time until the next end of this reader's own rhythm, so that the stagger
-        survives a cancelled query.
+        """Repeat the query, each time until the end of this reader's current period, so that the readers stay staggered after a query was
+        cancelled.
         """
         each_s = self.options.each_s
         start_s += number * each_s / self.options.readers
@@ -102,10 +105,10 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 connection.execute("SELECT count(*) FROM pg_class")
                 first_began.set()
-                self._say(began={"reader": number + 1, "lasts_s": round(lasts_s, 3)})
+                self._report(began={"reader": number + 1, "lasts_s": round(lasts_s, 3)})
                 connection.execute("SELECT pg_sleep(%s)", (lasts_s,))
                 connection.execute("COMMIT")
-                self._say(ended={"reader": number + 1, "lasted_s": round(time.monotonic() - began_s, 3)})
+                self._report(ended={"reader": number + 1, "lasted_s": round(time.monotonic() - began_s, 3)})
             except CannotGoOnError as error:
                 if not stop.asked:
                     self._broken.put(str(error))
@@ -114,17 +117,17 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
                 self._clear(connection)
                 if not stop.asked:
                     lasted_s = round(time.monotonic() - began_s, 3)
-                    self._say(cancelled={"reader": number + 1, "lasted_s": lasted_s, "why": describe(error)})
-                    stop.wait(_BREATH_S)
+                    self._report(cancelled={"reader": number + 1, "lasted_s": lasted_s, "why": describe(error)})
+                    stop.wait(_PAUSE_S)
         connection.close()
 
     def _clear(self, connection: Connection) -> None:
-        """End the failed transaction, or else the connection."""
+        """Roll back the failed transaction; if that fails, close the connection."""
         try:
             connection.execute("ROLLBACK")
         except psycopg.Error:
             connection.close()
 
-    def _say(self, **message: object) -> None:
-        with self._say_lock:
+    def _report(self, **message: object) -> None:
+        with self._message_lock:
             send_message(**message)

@@ -1,4 +1,4 @@
-"""What every longrunner on PostgreSQL shares: its connections, and how its sessions are ended when it was killed."""
+"""What every longrunner on PostgreSQL shares: its connections, and how its sessions are ended after it was killed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class PostgresLongrunner(Longrunner[OptionsT]):
         return connect(self.document.endpoint, f"longrunner:{self.document.name}")
 
     def remove(self, connection: Connection) -> list[str]:
-        """Remove what outlives the longrunner's connections, if it is there; returns what that was, in words."""
+        """Remove what outlives the longrunner's connections, if it exists; return a description of each part."""
         return []
 
-    def release(self) -> list[str]:
+    def clean_up(self) -> list[str]:
         """Remove what a killed longrunner of this name left.
 
-        A session that was in a query, or whose proxy keeps it open, outlives its client; so they are ended too.
+        A session outlives its client if it was in a query, or if the proxy keeps it open. It is ended, too.
         """
         with connect(self.document.endpoint, f"release:{self.document.name}") as connection:
             ended = connection.execute(_TERMINATE, (self.application_name,)).fetchall()
@@ -42,5 +42,5 @@ class PostgresLongrunner(Longrunner[OptionsT]):
 
 def describe(error: psycopg.Error) -> str:
     """Return an error of the server in one line, its SQLSTATE first."""
-    words = error.diag.message_primary or str(error).strip().splitlines()[0]
-    return f"{error.sqlstate or 'no SQLSTATE'}: {words}"
+    message = error.diag.message_primary or str(error).strip().splitlines()[0]
+    return f"{error.sqlstate or 'no SQLSTATE'}: {message}"

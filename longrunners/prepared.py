@@ -1,4 +1,4 @@
-"""An abandoned prepared transaction: it has no session to end, survives restarts, and holds the horizon for ever."""
+"""An abandoned prepared transaction: it has no session that could be ended, survives restarts, and holds the horizon until it is rolled back."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Prepared(LeftoverLongrunner[LongrunnerOptions]):
 
     @classmethod
     def find_missing_setting(cls, options: LongrunnerOptions, settings: Mapping[str, object]) -> str | None:
-        """By default PostgreSQL allows no prepared transaction."""
+        """Check max_prepared_transactions: by default PostgreSQL allows no prepared transaction."""
         return _NEEDED if str(settings.get("max_prepared_transactions", 0)) == "0" else None
 
     def make(self, connection: Connection) -> dict[str, Any]:
-        """Write a row and prepare."""
+        """Write a row and prepare the transaction."""
         if connection.execute("SHOW max_prepared_transactions").fetchone() == ("0",):
             raise CannotGoOnError(
                 f"max_prepared_transactions is 0 on {self.document.on}, so nothing can be prepared; expected {_NEEDED}"
@@ -42,17 +42,17 @@ class Prepared(LeftoverLongrunner[LongrunnerOptions]):
         return {"kind": "prepared", "gid": self.object_name}
 
     def find_loss(self, connection: Connection) -> str | None:
-        """Look whether somebody has finished it."""
-        return None if self._is_there(connection) else f"somebody finished prepared transaction {self.object_name}"
+        """Check that the prepared transaction still exists."""
+        return None if self._exists(connection) else f"prepared transaction {self.object_name} was committed or rolled back"
 
     def remove(self, connection: Connection) -> list[str]:
         """Roll it back, and drop the table."""
         removed = []
-        if self._is_there(connection):
+        if self._exists(connection):
             connection.execute(SQL("ROLLBACK PREPARED {}").format(Literal(self.object_name)))
             removed.append(f"prepared transaction {self.object_name}")
         return [*removed, *drop_table(connection, self.object_name)]
 
-    def _is_there(self, connection: Connection) -> bool:
+    def _exists(self, connection: Connection) -> bool:
         query = "SELECT 1 FROM pg_prepared_xacts WHERE gid = %s AND database = current_database()"
         return connection.execute(query, (self.object_name,)).fetchone() is not None

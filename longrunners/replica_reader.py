@@ -1,6 +1,6 @@
-"""A snapshot on a follower: with hot_standby_feedback it holds the horizon of the primary, where nobody sees the session.
+"""A snapshot on a replica: with hot_standby_feedback it holds the horizon of the primary, which does not show the session.
 
-Without feedback the primary vacuums on, and the follower ends the session once it may not delay the replay any longer
+Without feedback, vacuum on the primary goes on, and the replica ends the session when replay must not be delayed any longer
 (``max_standby_streaming_delay``).
 """
 
@@ -12,7 +12,7 @@ from longrunners.transaction import TransactionLongrunner
 
 
 class ReplicaReader(TransactionLongrunner[LongrunnerOptions]):
-    """Holds its replica's snapshot; whether that reaches the primary is the replica's setting."""
+    """Holds a snapshot on its replica; the replica's settings decide whether that holds back the primary."""
 
     kind = "replica_reader"
     summary = "reads once under REPEATABLE READ on a replica and idles in the transaction"

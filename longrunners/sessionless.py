@@ -1,6 +1,4 @@
-"""Longrunners that hold by something that needs no session, and so outlives every connection, restarts, and the
-longrunner itself.
-"""
+"""Longrunners that hold the horizon by an object that needs no session: it outlives connections, restarts and the longrunner itself."""
 
 from __future__ import annotations
 
@@ -14,36 +12,36 @@ from longrunners.postgres_longrunner import Connection, PostgresLongrunner
 from stallbench.processes.reconnection import reconnect
 from stallbench.processes.role import CannotGoOnError, Stop
 
-_LOOK_EVERY_S = 0.5
+_POLL_S = 0.5
 
 
 class LeftoverLongrunner(PostgresLongrunner[OptionsT]):
-    """Makes the thing, then only looks whether it is still there, on a connection that holds nothing."""
+    """Creates the object, then only checks that it still exists, on a connection that holds nothing."""
 
     _connection: Connection
 
     @abstractmethod
     def make(self, connection: Connection) -> dict[str, Any]:
-        """Make the thing and return the holder; on an error, nothing is left of it."""
+        """Create the object and return the holder; after an error, nothing of it is left."""
 
     @abstractmethod
     def find_loss(self, connection: Connection) -> str | None:
-        """Say why it holds no longer; none while it does."""
+        """Return why it no longer holds, or none if it does."""
 
     def hold(self, stop: Stop) -> dict[str, Any]:
-        """Make the thing."""
+        """Create the object."""
         self._connection = self.connect()
         try:
             return self.make(self._connection)
         except psycopg.errors.DuplicateObject as error:
             raise CannotGoOnError(
-                f"{error.diag.message_primary}: another longrunner of this name holds it, or one left it when it was killed; "
+                f"{error.diag.message_primary}: another longrunner of this name uses it, or a killed one left it; "
                 'the same document with "release": true removes it'
             ) from error
 
     def keep(self, stop: Stop) -> None:
-        """Look twice a second; a server that is away for a while is waited for, since the thing outlives that."""
-        while not stop.wait(_LOOK_EVERY_S):
+        """Check twice a second; wait for a server that is unavailable, since the object survives that."""
+        while not stop.wait(_POLL_S):
             try:
                 loss = self.find_loss(self._connection)
             except psycopg.OperationalError:
@@ -53,8 +51,8 @@ class LeftoverLongrunner(PostgresLongrunner[OptionsT]):
             if loss:
                 raise LostError(loss)
 
-    def let_go(self) -> None:
-        """Remove the thing."""
+    def release(self) -> None:
+        """Remove the object."""
         with self._connection as connection:
             loss = self.find_loss(connection)
             self.remove(connection)

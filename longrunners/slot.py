@@ -1,7 +1,7 @@
-"""A replication slot that nobody uses any more: a replica that was taken away, a connector that was switched off.
+"""A replication slot that is no longer used: its replica was removed, or its connector was switched off.
 
-A physical slot keeps the last feedback of its replica and holds everything with it. A logical slot holds only the system
-catalogs: queue tables are vacuumed as ever, and what grows instead is the WAL.
+A physical slot keeps the last feedback of its replica and so holds back vacuum of all tables. A logical slot holds back only the system catalogs:
+vacuum of the queue's tables goes on, and the WAL grows instead.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Slot(LeftoverLongrunner[SlotOptions]):
 
     @classmethod
     def find_missing_setting(cls, options: SlotOptions, settings: Mapping[str, object]) -> str | None:
-        """By default PostgreSQL's WAL does not say enough for a logical slot."""
+        """Check wal_level: by default PostgreSQL's WAL does not contain enough for a logical slot."""
         return _NEEDED if options.type == "logical" and settings.get("wal_level") != "logical" else None
 
     def make(self, connection: Connection) -> dict[str, Any]:
-        """Create the slot, give it an xmin, and leave it."""
+        """Create the slot, give it an xmin, and disconnect from it."""
         if self.options.type == "logical":
             if connection.execute("SHOW wal_level").fetchone() != ("logical",):
                 raise CannotGoOnError(f"wal_level is not logical on {self.document.on}; expected {_NEEDED}")
@@ -63,19 +63,19 @@ class Slot(LeftoverLongrunner[SlotOptions]):
         return {"kind": "slot", "slot": self.object_name, "catalog_only": self.options.type == "logical"}
 
     def find_loss(self, connection: Connection) -> str | None:
-        """Somebody may drop it or use it, and the server may invalidate it (``max_slot_wal_keep_size``)."""
+        """Check that the slot was not dropped, used or invalidated (``max_slot_wal_keep_size``)."""
         row = connection.execute(_STATE, (self.object_name,)).fetchone()
         if row is None:
-            return f"somebody dropped slot {self.object_name}"
+            return f"slot {self.object_name} was dropped"
         active_pid, holds_tables, holds_catalogs, invalidated = row
         if active_pid is not None:
             return f"slot {self.object_name} is in use again, by process {active_pid} of the server"
         if invalidated:
             return f"the server has invalidated slot {self.object_name}: it kept more WAL than max_slot_wal_keep_size"
         holds = holds_catalogs if self.options.type == "logical" else holds_tables
-        return None if holds else f"slot {self.object_name} holds nothing any more"
+        return None if holds else f"slot {self.object_name} no longer holds anything"
 
     def remove(self, connection: Connection) -> list[str]:
-        """Drop it."""
+        """Drop the slot."""
         dropped = connection.execute(_DROP, (self.object_name,)).fetchall()
         return [f"slot {self.object_name}" for _ in dropped]

@@ -1,13 +1,12 @@
-"""A session that listens and whose client no longer reads: the server is stuck in handing over a notification.
+"""A session that listens and whose client no longer reads: the server is stuck while it sends a notification.
 
-What it is stuck in is a transaction of its own, with a snapshot, although the session counts as idle and has no query: it holds the
-horizon, and the notification queue is kept from where it has got to. In production the network's buffers fill by and by; here they are
-filled at once, by notifications that only this listener gets.
+It is stuck inside an internal transaction with a snapshot, although the session counts as idle and has no query: it holds the horizon, and the
+notification queue cannot be emptied beyond its position. In production the network's buffers fill gradually; here they are filled at once, by
+notifications that only this listener receives.
 """
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import psycopg
@@ -16,14 +15,16 @@ from longrunners.longrunner import LongrunnerOptions, LostError
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner
 from stallbench.processes.reconnection import reconnect
 from stallbench.processes.role import CannotGoOnError, Stop
+from stallbench.waiting import wait_until
 
-_LOOK_EVERY_S = 0.5
+_POLL_S = 0.5
+_SETTLED_POLL_S = 0.05
 _SETTLED_S = 1.0
-"""For so long it must be stuck at every look: one that only waits for buffers to be emptied comes out of it."""
+"""How long it must be stuck without interruption: a session that only waits for buffers to be emptied continues earlier."""
 _MOST_BYTES = 256 * 1024 * 1024
-"""More than the buffers of both sockets and of a proxy between them take."""
+"""More than the buffers of both sockets and of a proxy between them can hold."""
 _PAYLOAD_BYTES = 7900
-"""A notification takes less than 8000."""
+"""The limit for a notification is 8000."""
 _NOTIFICATIONS_AT_ONCE = 128
 _FILL = """
 SELECT count(pg_notify(%(channel)s, n || ' ' || repeat('x', %(bytes)s))) FROM generate_series(%(from)s::int, %(to)s::int - 1) AS n
@@ -32,10 +33,10 @@ _WAIT_EVENT = "SELECT wait_event FROM pg_stat_activity WHERE pid = %s AND applic
 
 
 class StuckListener(PostgresLongrunner[LongrunnerOptions]):
-    """Listens, and reads nothing."""
+    """Listens and does not read."""
 
     kind = "stuck_listener"
-    summary = "listens (LISTEN) and does not read what it is sent, until its server process is stuck in ClientWrite"
+    summary = "listens (LISTEN) and does not read the notifications, until its server process is stuck in ClientWrite"
     source = "users of LISTEN behind poolers, frozen containers and blocked event loops; PostgreSQL's documentation of NOTIFY on its queue"
 
     _listener: Connection
@@ -43,7 +44,7 @@ class StuckListener(PostgresLongrunner[LongrunnerOptions]):
     _pid: int
 
     def hold(self, stop: Stop) -> dict[str, Any]:
-        """Listen, and send to the own channel until the server is stuck."""
+        """Listen, and send notifications to its own channel until the server is stuck."""
         self._listener = self.connect()
         self._watch = self.connect()
         self._pid = self._listener.info.backend_pid
@@ -54,7 +55,7 @@ class StuckListener(PostgresLongrunner[LongrunnerOptions]):
                 break
             if sent * _PAYLOAD_BYTES > _MOST_BYTES:
                 raise CannotGoOnError(
-                    f"session {self._pid} was sent {sent * _PAYLOAD_BYTES // 1024**2} MB of notifications that nobody read, "
+                    f"session {self._pid} was sent {sent * _PAYLOAD_BYTES // 1024**2} MB of notifications that it did not read, "
                     "and is still not stuck in ClientWrite"
                 )
             bounds = {"from": sent, "to": sent + _NOTIFICATIONS_AT_ONCE}
@@ -69,30 +70,29 @@ class StuckListener(PostgresLongrunner[LongrunnerOptions]):
         }
 
     def keep(self, stop: Stop) -> None:
-        """Look whether it is still stuck, on a connection that holds nothing."""
-        while not stop.wait(_LOOK_EVERY_S):
+        """Check that it is still stuck, on a connection that holds nothing."""
+        while not stop.wait(_POLL_S):
             try:
                 self._raise_if_free()
             except psycopg.OperationalError:
                 self._watch.close()
                 self._watch = reconnect(self.connect, stop)
 
-    def let_go(self) -> None:
-        """End the stuck session: it would not see that its client has gone before it may write again."""
+    def release(self) -> None:
+        """End the stuck session: it would not notice that its client has disconnected until it can write again."""
         with self._watch, self._listener:
             self._raise_if_free()
             self._watch.execute("SELECT pg_terminate_backend(%s, 5000)", (self._pid,))
 
     def _is_stuck(self, stop: Stop) -> bool:
-        until_s = time.monotonic() + _SETTLED_S
-        while self._wait_event() == "ClientWrite":
-            if time.monotonic() > until_s:
-                return True
-            stop.wait(0.05)
-        return False
+        """Whether it stays stuck for `_SETTLED_S`."""
+        has_moved = wait_until(
+            lambda: self._wait_event() != "ClientWrite" or stop.asked, within_s=_SETTLED_S, every_s=_SETTLED_POLL_S
+        )
+        return not has_moved
 
     def _wait_event(self) -> str | None:
-        """Return what the session waits for; none if it is gone, or waits for nothing."""
+        """Return what the session waits for; none if it has ended or waits for nothing."""
         row = self._watch.execute(_WAIT_EVENT, (self._pid, self.application_name)).fetchone()
         return None if row is None else row[0]
 

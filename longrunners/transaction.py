@@ -1,4 +1,4 @@
-"""Longrunners that are one open, idle transaction: what they share is how they watch it without touching it."""
+"""What the longrunners that are one open, idle transaction share: how they check it without using it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from longrunners.longrunner import LostError, OptionsT
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner, describe
 from stallbench.processes.role import Stop
 
-_LOOK_EVERY_S = 0.2
+_POLL_S = 0.2
 
 
 class TransactionLongrunner(PostgresLongrunner[OptionsT]):
-    """Holds by one open transaction on one connection, in which it is idle."""
+    """Holds the horizon by one open, idle transaction."""
 
     _connection: Connection
-    _last_words: str = ""
+    _last_notice: str = ""
 
     @abstractmethod
     def open_transaction(self, connection: Connection) -> None:
@@ -38,31 +38,31 @@ class TransactionLongrunner(PostgresLongrunner[OptionsT]):
         }
 
     def keep(self, stop: Stop) -> None:
-        """Watch the connection."""
-        while not stop.wait(_LOOK_EVERY_S):
+        """Check the connection until asked to stop."""
+        while not stop.wait(_POLL_S):
             self._raise_if_ended()
 
-    def let_go(self) -> None:
-        """Roll back."""
+    def release(self) -> None:
+        """Roll the transaction back."""
         self._raise_if_ended()
         with self._connection as connection:
             connection.execute("ROLLBACK")
             self.remove(connection)
 
     def _raise_if_ended(self) -> None:
-        """Raise `LostError` with the server's words if it has ended the session.
+        """Raise `LostError` with the server's message if it has ended the session.
 
-        By reading only, without a query: a query would reset the idle time that ``idle_in_transaction_session_timeout``
-        counts. A session is told why it is ended before its connection is closed.
+        It only reads the socket: a query would reset the idle time that ``idle_in_transaction_session_timeout`` counts. The server sends the
+        reason before it closes the connection.
         """
         pgconn = self._connection.pgconn
         while select.select([pgconn.socket], [], [], 0)[0]:
             try:
                 pgconn.consume_input()
             except psycopg.OperationalError as error:
-                raise LostError(self._last_words or describe(error)) from error
+                raise LostError(self._last_notice or describe(error)) from error
             finally:
                 pgconn.is_busy()  # parses what was read, so that `_remember` is called
 
-    def _remember(self, words: Diagnostic) -> None:
-        self._last_words = f"{words.sqlstate}: {words.message_primary}"
+    def _remember(self, notice: Diagnostic) -> None:
+        self._last_notice = f"{notice.sqlstate}: {notice.message_primary}"

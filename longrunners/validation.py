@@ -1,6 +1,4 @@
-"""Checks what a scenario chooses, without starting it: the kind, the server's role, the options, and the settings
-that they need.
-"""
+"""Validates the longrunners of a scenario without starting them: kind, role of the server, options, and the settings that they need."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ class Choice(BaseModel):
     kind: str
     engine: str = "postgres"
     role: str | None = None
-    """Role of the server that it is to run on; not checked if none."""
+    """Role of the server that it runs on; not checked if none."""
     options: dict[str, object] = {}
     settings: dict[str, object] | None = None
     """Settings of that server, without those at their default; not checked if none."""

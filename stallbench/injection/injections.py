@@ -150,7 +150,7 @@ class Injections:
         """Begin all of ``injections``, then verify each."""
         for injection in injections:
             injection.update(start_ns=time.time_ns())
-            _carry_out(injection, injection.begin, "begun")
+            _carry_out(injection, injection.begin, "started")
         for injection in injections:
             evidence = _carry_out(injection, injection.verify, "verified to be active")
             now_ns = time.time_ns()

@@ -1,4 +1,4 @@
-"""What the servers themselves say of a longrunner: the proof that it holds what it says, and that it is gone."""
+"""What the servers report about a longrunner: the evidence that it holds the horizon, and that it is gone."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from stallbench.servers.cluster import Server
 
 
 def find_on_postgres(servers: Sequence[Server], on: str, name: str, evidence: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what the servers say of longrunner ``name`` on server ``on``; none if they do not know it.
+    """Return what the servers report about longrunner ``name`` on server ``on``; none if they do not name it.
 
-    ``evidence``: what it said of itself when it took hold. ``holds_primary``: whether it holds back the primary's vacuum.
+    ``evidence``: what the longrunner reported when it began to hold. ``holds_primary``: whether it holds back the primary's vacuum.
     """
     with ExitStack() as stack:
-        connections = {server.name: stack.enter_context(connect(server.direct, "proof")) for server in servers}
+        connections = {server.name: stack.enter_context(connect(server.direct, "verify")) for server in servers}
         replicas = {server: connection for server, connection in connections.items() if server != "primary"}
         for holder in read_horizon(connections["primary"], replicas):
             if _is(holder, on, name, evidence):
@@ -31,9 +31,9 @@ def find_on_postgres(servers: Sequence[Server], on: str, name: str, evidence: Ma
 
 
 def find_on_innodb(servers: Sequence[Server], on: str, name: str, evidence: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the same of a longrunner on InnoDB. One whose transaction is open but has no read view keeps no deleted row."""
+    """Return the same for a longrunner on InnoDB. An open transaction without a read view keeps no deleted rows."""
     server = next(server for server in servers if server.name == on)
-    with closing(driver_of(server.direct.engine).connect(server.direct, "proof")) as connection:
+    with closing(driver_of(server.direct.engine).connect(server.direct, "verify")) as connection:
         for transaction in read_open_transactions(connection):
             if transaction.thread_id == evidence.get("pid"):
                 has_view = transaction.view_age_xids is not None
@@ -50,9 +50,7 @@ def find_on_innodb(servers: Sequence[Server], on: str, name: str, evidence: Mapp
 
 
 def _is(holder: Holder, on: str, name: str, evidence: Mapping[str, Any]) -> bool:
-    """Whether a holder as the server names it is this longrunner: every part of its evidence that tells one holder
-    from another agrees.
-    """
+    """Whether a holder that the server names is this longrunner: everything that identifies the holder agrees."""
     if holder.kind != evidence.get("kind"):
         return False
     match holder.kind:

@@ -1,4 +1,4 @@
-"""Autovacuum without a worker for the queue, on a real server: that it strikes, what ends it, and what helps."""
+"""Autovacuum without a worker for the queue, on a real server: its effect, what ends it, and what helps."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_vacuum_by_the_queue_s_own_process_needs_no_worker(run: FaultyRun) -> 
     run.end_faults()
 
 
-def test_a_table_that_somebody_drops_ends_the_run(run: FaultyRun) -> None:
+def test_a_dropped_table_ends_the_run(run: FaultyRun) -> None:
     run.inject("autovacuum_starvation", tables=1)
     with connect(run.cluster.server("primary").direct, "test") as connection:
         connection.execute("SET client_min_messages = warning")

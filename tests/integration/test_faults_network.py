@@ -1,4 +1,4 @@
-"""The network's faults, on real servers behind the real Toxiproxy: that they strike, what clients see, and that nothing is left."""
+"""Network faults on real servers behind the real Toxiproxy: what clients see while a fault is active, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOXICS = [name for name, kind in find_faults().items() if issubclass(kind, Toxic
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
-    """One run with a replica for all tests of this file; each puts it right again."""
+    """One run with a replica for all tests of this file; each test ends its faults."""
     with faulty_run(tmp_path_factory.mktemp("network"), replicas=1) as running:
         yield running
 
@@ -32,7 +32,7 @@ def is_in_order(*times_ns: int | None) -> bool:
 
 @pytest.mark.parametrize("kind", [*TOXICS, "down"])
 @pytest.mark.parametrize("on", ["primary", "replica-1", "replication-replica-1"])
-def test_it_is_in_force_until_it_is_undone_and_then_the_queue_goes_on(run: FaultyRun, kind: str, on: str) -> None:
+def test_a_fault_is_active_until_it_is_ended_and_then_jobs_complete_again(run: FaultyRun, kind: str, on: str) -> None:
     record = run.inject(kind, on)
     assert is_in_order(record.start_ns, record.verified_ns)
     assert bool(run.cluster.toxiproxy.toxics(on)) == (kind != "down")
@@ -60,7 +60,7 @@ def test_latency_is_added_to_every_call(run: FaultyRun) -> None:
     assert fastest_ms >= 80
 
 
-def test_toxicity_strikes_a_share_of_the_connections(run: FaultyRun) -> None:
+def test_toxicity_affects_a_share_of_the_connections(run: FaultyRun) -> None:
     run.inject("latency", latency="1ms", toxicity=0.5)
     (toxic,) = run.cluster.toxiproxy.toxics("primary").values()
     assert toxic.toxicity == 0.5
@@ -91,7 +91,7 @@ def test_a_fault_that_somebody_took_away_is_no_longer_in_force(run: FaultyRun) -
 
 def test_a_fault_that_cannot_be_injected_ends_the_run(run: FaultyRun) -> None:
     with pytest.raises(
-        NotCarriedOutError, match=r"fault latency-\d+ on nowhere in phase 'only' could not be begun: there is no proxy"
+        NotCarriedOutError, match=r"fault latency-\d+ on nowhere in phase 'only' could not be started: there is no proxy"
     ):
         run.inject("latency", on="nowhere")
     run.injections.undo_all()

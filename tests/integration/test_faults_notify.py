@@ -52,7 +52,7 @@ def test_each_enqueue_notifies_until_it_is_undone(run: FaultyRun) -> None:
         assert told[-2:] == ["undone", "seen"]
 
 
-def test_a_trigger_that_somebody_disables_is_told(run: FaultyRun) -> None:
+def test_a_disabled_trigger_is_a_lapse(run: FaultyRun) -> None:
     record = run.inject("notify_trigger")
     name = record.evidence["trigger"]
     execute(run, f"ALTER TABLE skip_locked_jobs DISABLE TRIGGER {name}")
@@ -61,9 +61,9 @@ def test_a_trigger_that_somebody_disables_is_told(run: FaultyRun) -> None:
     assert execute(run, _LEFT) == 0
 
 
-def test_without_enqueues_it_is_not_in_force(run: FaultyRun) -> None:
+def test_without_enqueues_it_cannot_be_verified(run: FaultyRun) -> None:
     run.processes.stop(run.load.running("producer"), PATIENCE_S)
-    with pytest.raises(NotCarriedOutError, match="no enqueue has notified within 10 s"):
+    with pytest.raises(NotCarriedOutError, match="no enqueue sent a notification within 10 s"):
         run.inject("notify_trigger")
     run.injections.undo_all()
     assert execute(run, _LEFT) == 0

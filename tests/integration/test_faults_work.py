@@ -76,7 +76,7 @@ def test_whom_another_fault_kills_has_not_died_of_the_poison_job_and_is_replaced
         assert not run.processes.exited_unexpectedly()
 
 
-def test_a_worker_that_somebody_else_kills_meanwhile_has_ended_uninvited(tmp_path: Path) -> None:
+def test_a_worker_that_something_else_kills_has_exited_unexpectedly(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60", workers=3) as run:
         run.wait_until_jobs_complete(5)
         poison = run.inject("poison_jobs", "workers", replace_after="1m")

@@ -104,11 +104,11 @@ def drop_slot(held: HeldDatabase) -> None:
 @pytest.mark.parametrize(
     ("kind", "end", "why"),
     [
-        ("prepared", roll_back_prepared, "somebody finished prepared transaction stallbench_prepared_1"),
-        ("slot", drop_slot, "somebody dropped slot stallbench_slot_1"),
+        ("prepared", roll_back_prepared, "prepared transaction stallbench_prepared_1 was committed or rolled back"),
+        ("slot", drop_slot, "slot stallbench_slot_1 was dropped"),
     ],
 )
-def test_it_says_so_within_a_second_when_somebody_removes_what_it_left(
+def test_it_reports_within_a_second_that_its_object_was_removed(
     held: HeldDatabase, kind: str, end: Callable[[HeldDatabase], None], why: str
 ) -> None:
     document = document_of(held, kind)

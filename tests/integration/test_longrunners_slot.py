@@ -49,7 +49,7 @@ def test_a_logical_slot_does_not_keep_vacuum_from_a_queue_but_from_the_catalogs(
     held.wait_until_vacuum_removes("pg_catalog.pg_attribute")
 
 
-def test_it_says_so_when_somebody_uses_the_slot_again(held: HeldDatabase) -> None:
+def test_it_reports_that_the_slot_is_in_use_again(held: HeldDatabase) -> None:
     process, _ = held.start(held.document("slot", type="logical"))
     info = held.primary.info
     with psycopg.connect(info.dsn, password=info.password, replication="database", autocommit=True) as connector:
