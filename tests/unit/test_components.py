@@ -1,4 +1,4 @@
-"""The bench finds its parts where people have them, takes only versions that it can use, and says how to get what is missing."""
+"""The bench finds its components in their usual folders, accepts only versions that it can use, and says how to install what is missing."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_postgresql_on_path_and_in_the_cache_is_found(machine: FakeMachine) -> N
     assert require_postgres().bin_dir == machine.path
 
 
-def test_a_postgresql_that_is_too_old_or_not_whole_is_none(machine: FakeMachine) -> None:
+def test_a_postgresql_that_is_too_old_or_incomplete_is_not_found(machine: FakeMachine) -> None:
     machine.add_postgres(machine.system_postgres / "14" / "bin", "14.20")
     machine.add_postgres(machine.system_postgres / "17" / "bin", "17.2")
     (machine.system_postgres / "17" / "bin" / "initdb").unlink()

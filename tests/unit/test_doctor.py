@@ -1,4 +1,4 @@
-"""The doctor looks at everything, tells what mends what is wrong, and never calls a broken machine healthy."""
+"""The doctor checks everything, says what to do about each problem, and never calls a broken machine complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def the(name: str) -> MachineCheck:
     return next(machine_check for machine_check in check() if machine_check.name == name)
 
 
-def test_every_part_that_is_missing_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_missing_component_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_machine(tmp_path, monkeypatch)
     missing = {machine_check.name: machine_check.description for machine_check in check() if not machine_check.ok}
     assert {"PostgreSQL", "Java", "Toxiproxy"} <= missing.keys()
@@ -28,39 +28,39 @@ def test_every_part_that_is_missing_is_named_with_its_command(tmp_path: Path, mo
     assert "make setup" in missing["Toxiproxy"]
 
 
-def test_what_was_found_is_told_with_version_and_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_found_is_described_with_version_and_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = make_machine(tmp_path, monkeypatch)
     folder = machine.add_postgres(machine.system_postgres / "17" / "bin", "17.2")
     assert the("PostgreSQL") == MachineCheck(name="PostgreSQL", ok=True, description=f"17.2 in {folder}")
 
 
-def test_packages_other_than_the_locked_ones_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "is_environment_there", lambda: False)
+def test_packages_other_than_the_locked_ones_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "is_environment_complete", lambda: False)
     assert not the("packages").ok
     assert "make setup" in the("packages").description
 
 
-def test_a_postgresql_that_the_servers_user_cannot_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_postgresql_that_the_servers_user_cannot_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "unprivileged_user", lambda: "nobody")
     monkeypatch.setattr(doctor, "find_postgres", lambda: PostgresPrograms(bin_dir=tmp_path / "gone", version="17.2"))
     assert not the("user").ok
-    assert "nobody, who cannot run PostgreSQL" in the("user").description
+    assert "nobody, which cannot run PostgreSQL" in the("user").description
 
 
 @pytest.mark.parametrize("name", ["disk", "shared memory"])
-def test_too_little_space_is_told_with_what_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_space_is_reported_with_what_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 1024**2))
     assert not the(name).ok
     assert the(name).description.startswith("only 5 MiB free in ")
     assert the(name).description.endswith("are needed")
 
 
-def test_a_limit_that_is_too_low_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_that_is_too_low_is_reported_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (64 if kind == resource.RLIMIT_NOFILE else -1, -1))
     assert the("limits") == MachineCheck(
         name="limits",
         ok=False,
-        description="only 64 open files, any number of processes; allow 1024 and 512 by: ulimit -n 1024 -u 512",
+        description="only 64 open files, any number of processes; raise the limits to 1024 and 512 by: ulimit -n 1024 -u 512",
     )
 
 
@@ -69,6 +69,6 @@ def test_the_last_line_sums_up() -> None:
         MachineCheck(name="Java", ok=True, description="17"),
         MachineCheck(name="disk", ok=False, description="only 1 MiB"),
     )
-    assert render([fine]).splitlines()[-1] == "everything is there"
+    assert render([fine]).splitlines()[-1] == "nothing is missing"
     assert render([fine, broken]).splitlines()[-1].startswith("1 missing; `make setup`")
     assert "MISSING  disk" in render([fine, broken])

@@ -1,4 +1,4 @@
-"""Set-up installs only what is missing, tells everything that it cannot have in one message, and never trusts a half-done step."""
+"""Set-up installs only what is missing, reports all failures in one message, and never trusts an incomplete step."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.setup import install as provision
-from stallbench.setup import packages, toxiproxy_program
+from stallbench.setup import install, packages, toxiproxy_program
 from stallbench.setup.install import Step
 from stallbench.setup.packages import InstallError
 from stallbench.setup.toxiproxy_program import install_toxiproxy
@@ -26,9 +25,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
-    for module in (provision, packages, toxiproxy_program):
+    for module in (install, packages, toxiproxy_program):
         monkeypatch.setattr(module, "CACHE", folder)
-    monkeypatch.setattr(provision, "_prepare_spark", lambda: None)
+    monkeypatch.setattr(install, "_prepare_spark", lambda: None)
     return folder
 
 
@@ -41,34 +40,34 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return commands
 
 
-def a_step(name: str, install: Callable[[], None], *, there: bool = False) -> Step:
+def a_step(name: str, action: Callable[[], None], *, there: bool = False) -> Step:
     installed = [there]
 
     def installing() -> None:
-        install()
+        action()
         installed[0] = True
 
-    return Step(name=name, is_there=lambda: installed[0], install=installing, command=f"install {name} by hand")
+    return Step(name=name, is_installed=lambda: installed[0], install=installing, command=f"install {name} by hand")
 
 
 def refuse(why: str) -> Callable[[], None]:
-    def install() -> None:
+    def fail() -> None:
         raise InstallError(why)
 
-    return install
+    return fail
 
 
 def test_what_is_there_is_left_alone(cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(provision, "steps", lambda: [a_step("Java", refuse("never called"), there=True)])
-    provision.main()
-    assert re.fullmatch(r"set-up: everything is there \(\d+\.\d s\)\n", capsys.readouterr().out)
+    monkeypatch.setattr(install, "installation_steps", lambda: [a_step("Java", refuse("never called"), there=True)])
+    install.main()
+    assert re.fullmatch(r"set-up: everything is installed \(\d+\.\d s\)\n", capsys.readouterr().out)
 
 
 def test_what_is_missing_is_installed_with_a_line_each(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(provision, "steps", lambda: [a_step("Java", lambda: None)])
-    provision.main()
+    monkeypatch.setattr(install, "installation_steps", lambda: [a_step("Java", lambda: None)])
+    install.main()
     assert capsys.readouterr().out.splitlines()[:2] == ["set-up: Java ...", "set-up: Java: installed in 0 s"]
 
 
@@ -76,12 +75,12 @@ def test_all_that_cannot_be_had_is_told_in_one_message(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parts = [a_step("PostgreSQL", refuse("no root")), a_step("Java", lambda: None), a_step("Toxiproxy", refuse("no go"))]
-    monkeypatch.setattr(provision, "steps", lambda: parts)
+    monkeypatch.setattr(install, "installation_steps", lambda: parts)
     with pytest.raises(SystemExit) as ended:
-        provision.main()
+        install.main()
     assert ended.value.code == 3
     assert capsys.readouterr().err.splitlines() == [
-        "set-up: these are missing; beside each is the command that installs it:",
+        "set-up: these components are missing; below each is the command that installs it:",
         "  PostgreSQL: no root",
         "    install PostgreSQL by hand",
         "  Toxiproxy: no go",
@@ -95,9 +94,9 @@ def test_a_full_disk_is_told_without_a_traceback(
     def fill_up() -> None:
         raise OSError(28, "No space left on device", "/some/file")
 
-    monkeypatch.setattr(provision, "steps", lambda: [a_step("Java", fill_up)])
+    monkeypatch.setattr(install, "installation_steps", lambda: [a_step("Java", fill_up)])
     with pytest.raises(SystemExit) as ended:
-        provision.main()
+        install.main()
     assert ended.value.code == 3
     assert "Java: /some/file: No space left on device" in capsys.readouterr().err
 
@@ -105,10 +104,10 @@ def test_a_full_disk_is_told_without_a_traceback(
 def test_a_part_that_is_not_found_after_its_installation_is_missing(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lost = Step(name="Java", is_there=lambda: False, install=lambda: None, command="by hand")
-    monkeypatch.setattr(provision, "steps", lambda: [lost])
+    lost = Step(name="Java", is_installed=lambda: False, install=lambda: None, command="by hand")
+    monkeypatch.setattr(install, "installation_steps", lambda: [lost])
     with pytest.raises(SystemExit):
-        provision.main()
+        install.main()
     assert "Java: installed, but not found afterwards" in capsys.readouterr().err
 
 
@@ -118,15 +117,15 @@ def test_an_interrupted_set_up_ends_with_130(
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(provision, "steps", lambda: [a_step("Java", interrupt)])
+    monkeypatch.setattr(install, "installation_steps", lambda: [a_step("Java", interrupt)])
     with pytest.raises(SystemExit) as ended:
-        provision.main()
+        install.main()
     assert ended.value.code == 130
     assert "interrupted" in capsys.readouterr().err
 
 
 def test_every_real_part_names_the_command_that_installs_it() -> None:
-    steps = provision.steps()
+    steps = install.installation_steps()
     assert all("install" in step.command for step in steps)
     assert [step.name for step in steps if step.is_needed] == ["Python packages", "PostgreSQL", "Java", "Toxiproxy"]
     assert [step.name for step in steps if not step.is_needed] == ["MariaDB", "Redis", "Beanstalkd", "pgbouncer", "Prometheus"]
@@ -138,18 +137,18 @@ def test_the_environment_is_made_anew_when_a_lock_changes(tmp_path: Path, monkey
         file.parent.mkdir(exist_ok=True)
         file.write_text(content)
         file.chmod(0o755)
-    monkeypatch.setattr(provision, "ENVIRONMENT", tmp_path)
-    monkeypatch.setattr(provision, "_STAMP", tmp_path / "locked")
-    monkeypatch.setattr(provision, "LOCKS", tmp_path)
-    monkeypatch.setattr(provision, "PROJECT", tmp_path)
-    assert not provision.is_environment_there(), "no stamp: an installation that did not end"
-    (tmp_path / "locked").write_text(provision._fingerprint())
-    assert provision.is_environment_there()
+    monkeypatch.setattr(install, "ENVIRONMENT", tmp_path)
+    monkeypatch.setattr(install, "_STAMP", tmp_path / "locked")
+    monkeypatch.setattr(install, "LOCKS", tmp_path)
+    monkeypatch.setattr(install, "PROJECT", tmp_path)
+    assert not install.is_environment_complete(), "no stamp: an installation that did not end"
+    (tmp_path / "locked").write_text(install._fingerprint())
+    assert install.is_environment_complete()
     (tmp_path / "python.lock").write_text("a==2")
-    assert not provision.is_environment_there()
+    assert not install.is_environment_complete()
     (tmp_path / "python.lock").write_text("a==1")
     (tmp_path / "bin/python").unlink()
-    assert not provision.is_environment_there(), "the interpreter is gone"
+    assert not install.is_environment_complete(), "the interpreter is gone"
 
 
 def test_postgresql_comes_without_a_cluster_of_its_own(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +196,7 @@ def test_toxiproxy_with_a_wrong_checksum_is_refused_and_not_kept(cache: Path, mo
     serve(b"something else", monkeypatch)
     monkeypatch.setattr(toxiproxy_program, "_build_with_own_go", lambda _: refuse("no go")())
     monkeypatch.setattr(toxiproxy_program, "_build_with_packaged_go", lambda _: refuse("no package")())
-    with pytest.raises(InstallError, match=r"not the checksum that it should have; no go; no package"):
+    with pytest.raises(InstallError, match=r"not have the expected checksum; no go; no package"):
         install_toxiproxy()
     assert list((cache / "bin").iterdir()) == []
 
@@ -205,7 +204,7 @@ def test_toxiproxy_with_a_wrong_checksum_is_refused_and_not_kept(cache: Path, mo
 @pytest.mark.parametrize("argument", ["--add-modules=jdk.incubator.vector", "--add-modules=java.sql", "a b", ""])
 def test_the_packaged_java_is_not_asked_for_the_module_that_it_lacks(tmp_path: Path, argument: str) -> None:
     wrapper, packaged = tmp_path / "java", tmp_path / "java-packaged"
-    wrapper.write_text(provision._JAVA_WRAPPER)
+    wrapper.write_text(install._JAVA_WRAPPER)
     packaged.write_text('#!/bin/sh\nfor argument; do printf "[%s]" "$argument"; done\n')
     for program in (wrapper, packaged):
         program.chmod(0o755)
