@@ -1,4 +1,4 @@
-"""Prometheus and Grafana, who look on while a run goes on. Whatever is wrong with them, the run goes on without them."""
+"""Prometheus and Grafana, which observe a run. If they fail, the run continues without them."""
 
 from __future__ import annotations
 

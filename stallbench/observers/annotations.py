@@ -1,6 +1,6 @@
-"""Writes phases, longrunners and faults into a Grafana as annotations, at the times at which they really begin and end.
+"""Writes phases, longrunners and faults into a Grafana as annotations, at the times at which they actually begin and end.
 
-From a thread of its own: a Grafana that is slow, refuses or is down must not hold the run up.
+A thread of its own does that: a Grafana that is slow, refuses or is down must not delay the run.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ from stallbench.exposition.intervals import Interval
 from stallbench.observers.grafana import GrafanaAddress, GrafanaRefusedError
 
 TAG = "stallbench"
-_LAST_WORDS_S = 15.0
+_LAST_WRITES_S = 15.0
 
 
 class Annotations:
-    """Those of one run: one a stretch, added when it begins, and made a region when it ends."""
+    """The annotations of one run: one for each interval, added when it begins, and extended to its end when it ends."""
 
     def __init__(self, address: GrafanaAddress, labels: Mapping[str, str], say: Callable[[str], None]) -> None:
-        """Start the thread; nothing is written yet. ``labels``: those of the run. ``say``: tells the user."""
+        """Start the thread; nothing is written yet. ``labels``: those of the run. ``say``: shows the user a message."""
         self._address = address
         self._tags = [TAG, *(labels[name] for name in ("run", "scenario", "variant"))]
         self._say = say
         self._known: dict[tuple[str, str], Interval] = {}
         self._to_write: queue.SimpleQueue[Interval | None] = queue.SimpleQueue()
-        self._trouble: str | None = None
-        self._has_told = False
+        self._problem: str | None = None
+        self._has_reported = False
         self._thread = threading.Thread(target=self._write_all, name="annotations", daemon=True)
         self._thread.start()
 
     def observe(self, intervals: Sequence[Interval]) -> None:
-        """Take all that have begun, and leave to the thread what is new or has ended."""
+        """Pass what has begun or ended since the last call on to the thread. ``intervals``: all that have begun."""
         for interval in intervals:
             key = (interval.what, interval.name)
             if self._known.get(key) != interval:
                 self._known[key] = interval
                 self._to_write.put(interval)
-        self._describe_trouble()
+        self._report_problem()
 
     def end(self) -> None:
-        """Wait until the last are written, but not for long; asked again, it does nothing."""
+        """Wait a short time until the last annotations are written. A second call does nothing."""
         self._to_write.put(None)
-        self._thread.join(_LAST_WORDS_S)
-        if self._thread.is_alive() and self._trouble is None:
-            self._trouble = f"Grafana at {self._address.url} has not taken the last annotations within {_LAST_WORDS_S:.0f} s"
-        self._describe_trouble()
+        self._thread.join(_LAST_WRITES_S)
+        if self._thread.is_alive() and self._problem is None:
+            self._problem = f"Grafana at {self._address.url} did not accept the last annotations within {_LAST_WRITES_S:.0f} s"
+        self._report_problem()
 
-    def _describe_trouble(self) -> None:
-        if self._trouble is not None and not self._has_told:
-            self._has_told = True
-            self._say(f"--annotate: the run goes on without annotations: {self._trouble}")
+    def _report_problem(self) -> None:
+        if self._problem is not None and not self._has_reported:
+            self._has_reported = True
+            self._say(f"--annotate: the run continues without annotations: {self._problem}")
 
     def _write_all(self) -> None:
         api = self._address.connect()
@@ -61,7 +61,7 @@ class Annotations:
             try:
                 self._write(api, ids, interval)
             except GrafanaRefusedError as error:
-                self._trouble = str(error)
+                self._problem = str(error)
                 return
 
     def _write(self, api: Any, ids: dict[tuple[str, str], int], interval: Interval) -> None:
@@ -73,10 +73,12 @@ class Annotations:
             "text": interval.text,
         }
         if key in ids:
-            # All of it: what is left out of a partial update is emptied by this client.
+            # All fields: this client empties a field that a partial update leaves out.
             self._address.ask("change annotations", lambda: api.annotations.update_annotation(ids[key], **content))
         else:
             answer = self._address.ask("add annotations", lambda: api.annotations.add_annotation(**content))
             if not isinstance(answer, dict) or not isinstance(answer.get("id"), int):
-                raise GrafanaRefusedError(f"what answers at {self._address.url} is no Grafana: an annotation got no id")
+                raise GrafanaRefusedError(
+                    f"what answers at {self._address.url} is not Grafana: it returned no id for an annotation"
+                )
             ids[key] = answer["id"]

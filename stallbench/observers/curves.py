@@ -1,4 +1,4 @@
-"""A page for Prometheus to serve that leads to its own graphs of the four curves of a collapse."""
+"""A page that Prometheus serves; it redirects to Prometheus's graphs of the four curves that show a degradation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CURVES = (
     "max(stallbench_queue_depth)",
     "max by (server) (stallbench_oldest_transaction_seconds)",
 )
-"""Claim time, dead rows, jobs that wait, oldest transaction: as the dashboard *Run* has them, for one run alone."""
+"""Claim time, dead tuples, depth, oldest transaction: as on the dashboard *Run*, but for one run only."""
 
 
 def curves_page() -> str:

@@ -1,4 +1,4 @@
-"""A Grafana of the user's: where it is, how the bench may speak to it, and what its refusals mean."""
+"""The user's Grafana: its address, the token for it, and what its refusals mean."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from stallbench.errors import BadInputError, StallbenchError
 TOKEN_VARIABLE = "STALLBENCH_GRAFANA_TOKEN"  # noqa: S105 - a name, not a secret
 _TIMEOUT_S = 5.0
 _FORBIDDEN, _SERVER_ERRORS = 403, 500
-_HOW_TO_GET_A_TOKEN = "make one under Administration > Users and access > Service accounts"  # noqa: S105 - a sentence
+_HOW_TO_GET_A_TOKEN = "create one under Administration > Users and access > Service accounts"  # noqa: S105 - a sentence
 Answer = TypeVar("Answer")
 
 
 class GrafanaRefusedError(StallbenchError):
-    """Grafana is not there, or does not do what it was asked for; the message says which, and what would help."""
+    """Grafana cannot be reached or refuses a request; the message says which, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrafanaAddress:
-    """Where a Grafana is, and the token by which it lets the bench in."""
+    """The address of a Grafana, and the token for it."""
 
     url: str
     token: SecretStr
 
     def connect(self) -> Any:  # the client's methods have no types
-        """Return a client; nothing is asked yet."""
+        """Return a client; sends no request."""
         return GrafanaApi.from_url(self.url, credential=self.token.get_secret_value(), timeout=_TIMEOUT_S)
 
     def ask(self, purpose: str, call: Callable[[], Answer]) -> Answer:
-        """Return what ``call`` returns; ``purpose`` goes behind "may not" or "could not".
+        """Return what ``call`` returns. ``purpose`` follows "may not" or "could not" in a message.
 
-        Raises `GrafanaRefusedError`, which never holds the token.
+        Raises `GrafanaRefusedError`, which never contains the token.
         """
         try:
             return call()
@@ -53,7 +53,7 @@ class GrafanaAddress:
         except OSError as error:
             raise GrafanaRefusedError(f"no Grafana can be reached at {self.url}: {_reason(error)}") from error
         except ValueError as error:
-            raise GrafanaRefusedError(f"what answers at {self.url} is no Grafana: it could not {purpose}") from error
+            raise GrafanaRefusedError(f"what answers at {self.url} is not Grafana: it could not {purpose}") from error
 
     def _describe(self, purpose: str, error: GrafanaException) -> str:
         if error.status_code == _FORBIDDEN:
@@ -63,8 +63,8 @@ class GrafanaAddress:
             )
         if error.status_code == 0:
             return f"no Grafana can be reached at {self.url}: {_reason(error)}"
-        whose = "is in trouble" if error.status_code >= _SERVER_ERRORS else "refused"
-        return f"Grafana at {self.url} {whose} and could not {purpose}: {_reason(error)}"
+        verb = "failed" if error.status_code >= _SERVER_ERRORS else "refused"
+        return f"Grafana at {self.url} {verb} and could not {purpose}: {_reason(error)}"
 
 
 def read_grafana(url: str, token: str | None, option: str) -> GrafanaAddress:
@@ -74,9 +74,7 @@ def read_grafana(url: str, token: str | None, option: str) -> GrafanaAddress:
     """
     parts = require_http(url, option, "http://127.0.0.1:3000")
     if parts.username or parts.password:
-        raise BadInputError(
-            f"{option}: leave user and password out of the address; a token by {TOKEN_VARIABLE} lets the bench in"
-        )
+        raise BadInputError(f"{option}: remove user and password from the address; put a token into {TOKEN_VARIABLE} instead")
     found = token or os.environ.get(TOKEN_VARIABLE, "")
     if not found:
         raise BadInputError(f"{option} {url}: the token is missing; {_HOW_TO_GET_A_TOKEN} and put it into {TOKEN_VARIABLE}")
@@ -84,7 +82,7 @@ def read_grafana(url: str, token: str | None, option: str) -> GrafanaAddress:
 
 
 def require_http(url: str, option: str, example: str) -> SplitResult:
-    """Return the parts of an address that ``option`` gave; raises `BadInputError` if it cannot be one of HTTP."""
+    """Return the parts of an address that ``option`` gave; raises `BadInputError` if it is not a valid HTTP address."""
     try:
         parts = urlsplit(url)
         if parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0):
@@ -95,7 +93,7 @@ def require_http(url: str, option: str, example: str) -> SplitResult:
 
 
 def _reason(error: Exception) -> str:
-    """Return the most telling part of an error that other libraries have wrapped."""
+    """Return the most specific part of an error that other libraries have wrapped."""
     text = (str(error).strip() or type(error).__name__).splitlines()[-1]
     found = re.search(r"\[Errno -?\d+\] ([^'\")]+)", text) or re.search(r"object at 0x\w+>: ([^\"]+)", text)
     return found[1] if found else text

@@ -1,4 +1,4 @@
-"""Everybody who looks on, as the run sees them: begun with it, told what happens, and sent away when it ends."""
+"""The observers of a run: started with it, updated while it is active, and stopped at its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OWN_NAME = "bench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverOptions:
-    """Who is to look on; nobody if nothing is given."""
+    """Which observers a run has; none by default."""
 
     exposure: Exposure | None = None
     """Where the run's processes answer Prometheus."""
@@ -34,7 +34,7 @@ class ObserverOptions:
 
 
 def read_observer_options(*, expose: str | None, watch: bool, watch_port: int | None, annotate: str | None) -> ObserverOptions:
-    """Check what the command line says of onlookers; raises `BadInputError`. With a Prometheus beside it, a run is exposed to it."""
+    """Check the command line's options for observers; raises `BadInputError`. ``--watch`` alone implies ``--expose`` on loopback."""
     if watch and watch_port is None:
         watch_port = DEFAULT_PORT
     if expose is None and watch_port is not None:
@@ -47,12 +47,12 @@ def read_observer_options(*, expose: str | None, watch: bool, watch_port: int | 
 
 
 class Observers:
-    """Those of one run."""
+    """The observers of one run."""
 
     def __init__(
         self, observer_options: ObserverOptions, folder: RunFolder, labels: Mapping[str, str], say: Callable[[str], None]
     ) -> None:
-        """Make the file of the run's targets; nothing is started. ``labels``: those of all series. ``say``: tells the user."""
+        """Write the file of the run's targets; nothing is started. ``labels``: those of all series. ``say``: shows the user a message."""
         labels = {**labels, "run": folder.path.name}
         self._observer_options = observer_options
         self._folder = folder
@@ -62,15 +62,15 @@ class Observers:
         self._targets = Targets(folder.path, labels, observer_options.exposure.host) if observer_options.exposure else None
         self._annotations = Annotations(observer_options.grafana, labels, say) if observer_options.grafana else None
 
-    def begin(self, processes: Supervisor, scratch: Path) -> None:
-        """Let them come. Who cannot come is told to the user, once, and does without."""
+    def start(self, processes: Supervisor, scratch: Path) -> None:
+        """Start them. If one cannot be started, the user sees one message and the run continues without it."""
         if self._observer_options.exposure is None:
             return
         self._ports = {_OWN_NAME: serve(self._observer_options.exposure, self._figures)["metrics_port"]}
         if self._observer_options.prometheus_port is not None:
-            self._begin_prometheus(processes, scratch, self._observer_options.prometheus_port)
+            self._start_prometheus(processes, scratch, self._observer_options.prometheus_port)
 
-    def _begin_prometheus(self, processes: Supervisor, scratch: Path, port: int) -> None:
+    def _start_prometheus(self, processes: Supervisor, scratch: Path, port: int) -> None:
         prometheus = None
         try:
             prometheus = PrometheusServer(
@@ -79,22 +79,24 @@ class Observers:
             prometheus.wait_ready()
         except NotCarriedOutError as error:
             if prometheus:
-                prometheus.give_up()
-            self._say(f"--watch: the run goes on without Prometheus: {error}")
+                prometheus.stop()
+            self._say(f"--watch: the run continues without Prometheus: {error}")
         else:
-            self._say(f"watch it by Prometheus until it ends: {prometheus.address}, the four curves: {prometheus.address}/user/")
+            self._say(
+                f"Prometheus observes the run until it ends: {prometheus.address}, the four curves: {prometheus.address}/user/"
+            )
 
-    def look(self, intervals: Sequence[Interval], ports: Mapping[str, int], others: Mapping[str, str]) -> None:
-        """Tell them what goes on, and who answers where: ``ports`` of the run's own processes, ``host:port`` of ``others``."""
+    def update(self, intervals: Sequence[Interval], ports: Mapping[str, int], external: Mapping[str, str]) -> None:
+        """Pass on what is active, and where processes answer Prometheus: ``ports`` of the bench's, ``host:port`` of ``external`` ones."""
         self._figures.observe(intervals)
         if self._annotations:
             self._annotations.observe(intervals)
         if self._targets:
             self._targets.say_phase(next((s.name for s in intervals if s.what == "phase" and s.end_ns is None), ""))
-            self._targets.say_processes({**self._ports, **ports}, others)
+            self._targets.say_processes({**self._ports, **ports}, external)
 
-    def end(self, intervals: Sequence[Interval]) -> None:
-        """Send them away; asked again, it does nothing."""
+    def stop(self, intervals: Sequence[Interval]) -> None:
+        """Stop them. A second call does nothing."""
         if self._targets:
             self._targets.end()
         if self._annotations:

@@ -85,7 +85,7 @@ def measure_capacity(scenario: Scenario, say: Callable[[str], None], runs: Path,
 def _look(run: Run) -> float:
     run.carry_out()
     if run.died:
-        raise NotCarriedOutError(f"{', '.join(run.died)} ended uninvited")
+        raise NotCarriedOutError(f"{', '.join(run.died)} exited unexpectedly")
     return read_capacity(run.folder, run.scenario.workers.count)
 
 

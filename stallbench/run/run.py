@@ -92,7 +92,7 @@ class Run:
         Raises `NotCarriedOutError` when something that the result depends on could not be had: a server, a longrunner's
         proof, the whole of the load. What was recorded until then is kept.
         """
-        self._observers.begin(self._processes, self._scratch)
+        self._observers.start(self._processes, self._scratch)
         self._start_servers()
         self._install_queue()
         self._start_collectors()
@@ -104,7 +104,7 @@ class Run:
 
     @property
     def died(self) -> list[str]:
-        """Names of the processes that have ended uninvited."""
+        """Names of the processes that exited unexpectedly."""
         return sorted(self._died)
 
     @property
@@ -274,7 +274,7 @@ class Run:
             time.sleep(max(0.0, pause_s))
 
     def _show_observers(self) -> None:
-        self._observers.look(self._intervals(), self._processes.exposed(), self._external_processes.exposed())
+        self._observers.update(self._intervals(), self._processes.exposed(), self._external_processes.exposed())
 
     def _list_injections(self) -> list[dict[str, Any]]:
         return [record.model_dump(mode="json") for record in self.injections.records()]
@@ -283,13 +283,15 @@ class Run:
         return read_intervals(self.record["phases"], self._injections.records() if self._injections else [])
 
     def _check_processes(self) -> None:
-        """Take note of what ended uninvited; end the run when the load, or what it runs on, is no longer whole."""
+        """Record what exited unexpectedly; end the run when the load, or what it runs on, is no longer whole."""
         self.cluster.check()
         for process in self._processes.exited_unexpectedly():
             if process.name not in self._died:
                 self._died.add(process.name)
                 expected = self._injections is not None and self._injections.may_be_ended(process.name)
-                end = f"{process.name} ended {'early, as it may' if expected else 'uninvited'} ({_how_it_ended(process)})"
+                end = (
+                    f"{process.name} {'ended early, as it may' if expected else 'exited unexpectedly'} ({_how_it_ended(process)})"
+                )
                 self.record.note(f"{end}; see logs/{process.log.name}.")
                 self.view.say(end)
         for role in ("producer", "worker", "scheduler"):
@@ -332,7 +334,7 @@ class Run:
         if self._injections is not None:
             self._injections.undo_all()
         self._processes.stop_all()
-        self._observers.end(self._intervals())
+        self._observers.stop(self._intervals())
         for sentence in self._journal.clean_up():
             self.record.note(f"{sentence[0].upper()}{sentence[1:]}")
             self.view.say(sentence)

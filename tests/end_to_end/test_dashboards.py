@@ -128,16 +128,16 @@ def test_every_query_returns_data_of_a_run_that_is_watched(bench: Bench, engine:
         for script in re.findall(r'<script src="([^"]+)"', page.text):
             assert requests.get(f"{prometheus.address}{script}", timeout=30).ok, script
         if engine == "postgres":
-            # One that dies is told of, and the run goes on without it.
+            # One that ends is reported, and the run continues without it.
             process.kill()
             until_s = time.monotonic() + 120
-            while not any("prometheus ended uninvited (SIGKILL)" in note for note in bench.record()["notes"]):
+            while not any("prometheus exited unexpectedly (SIGKILL)" in note for note in bench.record()["notes"]):
                 assert time.monotonic() < until_s
                 time.sleep(0.1)
             assert run.poll() is None
         run.send_signal(signal.SIGKILL if engine == "mariadb" else signal.SIGINT)
         out, _ = run.communicate(timeout=120)
-        assert f"watch it by Prometheus until it ends: {prometheus.address}" in out
+        assert f"Prometheus observes the run until it ends: {prometheus.address}" in out
         assert_nothing_is_left(bench, run.pid, within_s=90)
         with pytest.raises(requests.ConnectionError):
             prometheus.ask(queries[0])

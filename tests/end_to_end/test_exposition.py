@@ -59,7 +59,7 @@ def test_every_process_answers_prometheus_and_phases_reach_grafana(bench: Bench)
             out, err = run.communicate(timeout=120)
     assert run.returncode == 130, out + err
     assert not list((bench.runs / "targets").iterdir())
-    assert f"--watch: the run goes on without Prometheus: port {port} on 127.0.0.1 is in use; choose another" in out
+    assert f"--watch: the run continues without Prometheus: port {port} on 127.0.0.1 is in use; choose another" in out
     intervals = {one["text"]: one for one in grafana.annotations.values()}
     record = bench.record()
     assert set(intervals) == {

@@ -64,7 +64,7 @@ def test_external_processes_work_in_the_run_and_end_with_it_and_a_killed_one_is_
         process.communicate(timeout=120)
         assert process.returncode == 0
     findings = {finding["check"]: finding for finding in bench.verdict()["findings"]}
-    assert findings["processes"]["reason"] == f"ended uninvited: {registration.stem} (its end was not seen)"
+    assert findings["processes"]["reason"] == f"exited unexpectedly: {registration.stem} (its end was not seen)"
     assert findings["conservation"]["result"] == findings["clocks"]["result"] == "pass"
 
     joined = external_processes(bench.record())

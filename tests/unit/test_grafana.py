@@ -44,10 +44,10 @@ def test_pushing_twice_is_as_pushing_once(stand_in: GrafanaStandIn, monkeypatch:
         assert result.exit_code == 0, result.output
         assert TOKEN not in result.output
         printed.append(result.output)
-    assert "folder Stallbench: made" in printed[0]
-    assert "data source Stallbench's Prometheus: made, for http://127.0.0.1:9090" in printed[0]
-    assert "folder Stallbench: is there" in printed[1]
-    assert "is there, for http://127.0.0.1:9090" in printed[1]
+    assert "folder Stallbench: created" in printed[0]
+    assert "data source Stallbench's Prometheus: created, for http://127.0.0.1:9090" in printed[0]
+    assert "folder Stallbench: already exists" in printed[1]
+    assert "already exists, for http://127.0.0.1:9090" in printed[1]
     assert "changed, to http://127.0.0.1:9091" in printed[2]
     assert {uid: kept["dashboard"] for uid, kept in stand_in.dashboards.items()} == {
         board["uid"]: board for board in read_dashboards()
@@ -72,7 +72,7 @@ def test_a_token_may_also_be_typed(stand_in: GrafanaStandIn) -> None:
         ("http://127.0.0.1:3000", "the token is missing"),
         ("http://127.0.0.1:grafana", 'expected an address like "http://127.0.0.1:3000"'),
         ("127.0.0.1:3000", 'expected an address like "http://127.0.0.1:3000"'),
-        ("http://admin:secret@127.0.0.1:3000", "leave user and password out"),
+        ("http://admin:secret@127.0.0.1:3000", "remove user and password"),
     ],
 )
 def test_what_cannot_be_meant_is_told_before_anything_is_asked(url: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_what_cannot_be_meant_is_told_before_anything_is_asked(url: str, says: s
 REFUSALS = [
     ((401, "Invalid API key"), "does not accept the token (401)"),
     ((403, "You'll need additional permissions"), "(403); give its service account the role Editor"),
-    ((500, "database is locked"), "is in trouble and could not"),
+    ((500, "database is locked"), "failed and could not"),
     ((404, "Not found"), "refused and could not"),
 ]
 
@@ -107,7 +107,7 @@ def refusal_of(stand_in: GrafanaStandIn, token: str = TOKEN) -> str:
     annotations.end()
     annotations.end()
     (sentence,) = said
-    assert sentence.startswith("--annotate: the run goes on without annotations: ")
+    assert sentence.startswith("--annotate: the run continues without annotations: ")
     for told in (str(raised.value), sentence):
         assert stand_in.url in told
         assert "\n" not in told
@@ -124,7 +124,7 @@ def test_a_grafana_that_refuses_gets_one_message(stand_in: GrafanaStandIn, refus
 def test_a_wrong_token_a_grafana_that_is_down_and_one_that_is_none(stand_in: GrafanaStandIn) -> None:
     assert "does not accept the token" in refusal_of(stand_in, "glsa_another")
     stand_in.is_other_page = True
-    assert "is no Grafana" in refusal_of(stand_in)
+    assert "is not Grafana" in refusal_of(stand_in)
     stand_in.url = f"http://127.0.0.1:{find_free_port()}"
     assert refusal_of(stand_in) == f"no Grafana can be reached at {stand_in.url}: Connection refused"
 

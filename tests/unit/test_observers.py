@@ -1,4 +1,4 @@
-"""Who cannot look on is told of once, and the run goes on."""
+"""An observer that cannot be started gets one message, and the run continues."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from stallbench.servers.ports import find_free_port
 LABELS = {"scenario": "longtx", "variant": "control", "queue": "que", "engine": "postgres"}
 
 
-def begin(tmp_path: Path, port: int) -> tuple[list[str], Supervisor]:
-    """Begin a run of which nothing is there but its onlookers; returns what the user was told."""
+def start_observers(tmp_path: Path, port: int) -> tuple[list[str], Supervisor]:
+    """Start the observers of a run that has nothing else; returns the messages to the user."""
     folder = RunFolder(tmp_path / "runs" / "a-run")
     folder.logs.mkdir(parents=True)
     (tmp_path / "scratch").mkdir()
@@ -24,18 +24,18 @@ def begin(tmp_path: Path, port: int) -> tuple[list[str], Supervisor]:
     observer_options = read_observer_options(expose=None, watch=True, watch_port=port, annotate=None)
     observers = Observers(observer_options, folder, LABELS, said.append)
     processes = Supervisor("a-token")
-    observers.begin(processes, tmp_path / "scratch")
-    observers.look([], processes.exposed(), {})
-    observers.end([])
-    observers.end([])
+    observers.start(processes, tmp_path / "scratch")
+    observers.update([], processes.exposed(), {})
+    observers.stop([])
+    observers.stop([])
     return said, processes
 
 
 def test_without_prometheus_there_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STALLBENCH_PROMETHEUS_BIN", "/nowhere")
-    (sentence,), processes = begin(tmp_path, find_free_port())
+    (sentence,), processes = start_observers(tmp_path, find_free_port())
     assert sentence.startswith(
-        "--watch: the run goes on without Prometheus: Prometheus was not found; install it by `make setup`"
+        "--watch: the run continues without Prometheus: Prometheus was not found; install it by `make setup`"
     )
     assert not processes.records()
 
@@ -43,12 +43,12 @@ def test_without_prometheus_there_is_one_message(tmp_path: Path, monkeypatch: py
 def test_with_its_port_taken_there_is_one_message(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        (sentence,), processes = begin(tmp_path, port)
+        (sentence,), processes = start_observers(tmp_path, port)
     assert f"port {port} on 127.0.0.1 is in use; choose another: --watch-port {port + 1}" in sentence
     assert not processes.records()
 
 
-def test_one_that_breaks_off_at_its_start_gets_one_message_and_is_no_fault_of_the_run(
+def test_one_that_ends_at_its_start_gets_one_message_and_its_end_is_not_unexpected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "prometheus"
@@ -57,8 +57,8 @@ def test_one_that_breaks_off_at_its_start_gets_one_message_and_is_no_fault_of_th
     )
     program.chmod(0o755)
     monkeypatch.setenv("STALLBENCH_PROMETHEUS_BIN", str(tmp_path))
-    (sentence,), processes = begin(tmp_path, find_free_port())
-    assert "--watch: the run goes on without Prometheus: Prometheus did not start" in sentence
+    (sentence,), processes = start_observers(tmp_path, find_free_port())
+    assert "--watch: the run continues without Prometheus: Prometheus did not start" in sentence
     assert "no space left" in sentence
     (record,) = processes.records()
     assert record.intended == "killed"
