@@ -1,4 +1,4 @@
-"""What is drawn behind every curve of a run: its phases, and what was wrong in them."""
+"""The annotations behind every curve of a run: its phases, and the active injections."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dashboards.variables import OF_RUN, SOURCE
 
 
 class PrometheusAnnotations(model.AnnotationQuery):
-    """Stretches in which a query of Prometheus is above 0.
+    """Intervals in which a Prometheus query is above 0.
 
-    The schema leaves an annotation query open for what its data source adds; the toolkit writes none of that.
+    The schema leaves the data source's own fields of an annotation query open, and the toolkit does not write them.
     """
 
     def __init__(self, name: str, expr: str, title: str, text: str, colour: str) -> None:
@@ -38,16 +38,16 @@ class PrometheusAnnotations(model.AnnotationQuery):
 
 
 def annotation_queries() -> list[model.AnnotationQuery]:
-    """Return those of one run: by Prometheus, and, switched off, those that ``stallbench run --annotate`` writes."""
+    """Return the annotations of one run: from Prometheus, and, switched off, those that ``stallbench run --annotate`` writes."""
     return [
         PrometheusAnnotations(
             "Phases", f"max by (name, kind) (stallbench_phase{{{OF_RUN}}})", "{{name}}", "phase {{name}}, {{kind}}", "blue"
         ),
         PrometheusAnnotations(
             "Faults",
-            f"max by (name, kind, on) (stallbench_fault_in_force{{{OF_RUN}}})",
+            f"max by (name, kind, on) (stallbench_injection_active{{{OF_RUN}}})",
             "{{name}}",
-            "{{kind}} on {{on}} is in force",
+            "{{kind}} on {{on}} is active",
             "red",
         ),
         model.AnnotationQuery(

@@ -24,7 +24,7 @@ def board(
     variables: list[build.QueryVariable | build.DatasourceVariable],
     rows: list[Row],
 ) -> model.Dashboard:
-    """Return a dashboard of ``rows``, which shows what has been since ``since`` (as Grafana writes times) and links to the others."""
+    """Return a dashboard of ``rows``, with a time range from ``since`` (in Grafana's notation) and links to the others."""
     frame = (
         build.Dashboard(title)
         .uid(uid)
@@ -58,5 +58,5 @@ def board(
 
 
 def as_json(dashboard: model.Dashboard) -> str:
-    """Return a dashboard as it stands in its file: the same code gives the same text."""
+    """Return a dashboard as its file contains it; the text depends on the code only."""
     return json.dumps(dashboard, cls=JSONEncoder, indent=1, sort_keys=True) + "\n"

@@ -6,18 +6,19 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from dashboards.board import COMPARE_UID, board
 from dashboards.panels import COUNT, JOBS_PER_SECOND, RATIO, SECONDS, Limits, Query, Row, curve, matrix
+from dashboards.series import series
 from dashboards.variables import OF_RUNS, datasource, engine, runs, scenario, variant
 
 _RANGE, _RATE = "[$__range]", "[$__rate_interval]"
-_LATE = " Prometheus learns of a new phase up to 5 s late: short phases are blurred."
+_LATE = " Prometheus sees a new phase up to 5 s late, so short phases are blurred."
 
 
 def _increase(name: str) -> str:
-    return f"sum by (run, phase) (increase(stallbench_{name}{{{OF_RUNS}}}{_RANGE}))"
+    return f"sum by (run, phase) (increase({name}{{{OF_RUNS}}}{_RANGE}))"
 
 
 def _most(name: str) -> str:
-    return f"max by (run, phase) (max_over_time(stallbench_{name}{{{OF_RUNS}}}{_RANGE}))"
+    return f"max by (run, phase) (max_over_time({name}{{{OF_RUNS}}}{_RANGE}))"
 
 
 def compare() -> model.Dashboard:
@@ -25,8 +26,8 @@ def compare() -> model.Dashboard:
     return board(
         "Stallbench: Compare",
         COMPARE_UID,
-        "Runs of one scenario side by side. It needs a Prometheus that has seen all of them. Whether a difference is real, and not "
-        "noise, only `stallbench compare` says.",
+        "Runs of one scenario side by side. It needs a Prometheus that has scraped all of them. Only `stallbench compare` tells whether a difference is "
+        "significant.",
         since="now-1h",
         variables=[
             datasource(),
@@ -46,43 +47,43 @@ def compare() -> model.Dashboard:
                         SECONDS,
                         Query(
                             "histogram_quantile(0.95, sum by (run, phase, le) "
-                            f"(increase(stallbench_claim_seconds_bucket{{{OF_RUNS}}}{_RANGE})))"
+                            f"(increase({series('claim_ms')}_bucket{{{OF_RUNS}}}{_RANGE})))"
                         ),
                         limits=Limits(look=0.01, bad=0.1),
                     ),
                     matrix(
-                        "Completed, of what was enqueued",
-                        "Below 100 % the queue fell behind in this phase; above, it worked off what was left." + _LATE,
+                        "Completed jobs, share of the enqueued",
+                        "Below 100 % the queue fell behind in this phase; above, its backlog drained." + _LATE,
                         RATIO,
-                        Query(f"{_increase('jobs_completed_total')} / {_increase('jobs_enqueued_total')}"),
+                        Query(f"{_increase(series('completed') + '_total')} / {_increase(series('enqueued') + '_total')}"),
                         limits=Limits(look=0.98, bad=0.9),
                     ),
                     matrix(
                         "Most jobs that waited",
-                        "The longest that the queue became in each phase." + _LATE,
+                        "The greatest depth of the queue in each phase." + _LATE,
                         COUNT,
-                        Query(_most("queue_depth")),
+                        Query(_most(series("depth"))),
                     ),
                     matrix(
                         "Most dead rows",
-                        "Dead tuples of a table, or InnoDB's history list. A mitigation may keep claims quick and dead rows many: then "
-                        "it hides what it does not mend." + _LATE,
+                        "Dead tuples of a table, or InnoDB's history list. A mitigation may keep claims fast while dead rows accumulate: then "
+                        "it hides the cause without removing it." + _LATE,
                         COUNT,
-                        Query(f"{_most('dead_tuples')} or {_most('history_list_length')}"),
+                        Query(f"{_most(series('dead_tuples'))} or {_most(series('history_list_length'))}"),
                     ),
                     matrix(
                         "Oldest transaction",
-                        "The oldest that any server had. It is the cause, and should be alike in runs that are compared." + _LATE,
+                        "The oldest on any server. It is the cause, and should be similar in runs that are compared." + _LATE,
                         SECONDS,
-                        Query(_most("oldest_transaction_seconds")),
+                        Query(_most(series("oldest_transaction_s"))),
                     ),
                     matrix(
                         "Errors, by kind",
-                        "All that each run had. A mitigation that trades waiting for errors shows here.",
+                        "All errors of each run. A mitigation that trades waiting for errors shows here.",
                         COUNT,
                         Query(
-                            "sum by (run, kind) (max by (run, kind, move, process, tried_again) "
-                            f"(max_over_time(stallbench_errors_total{{{OF_RUNS}}}{_RANGE})))"
+                            "sum by (run, kind) (max by (run, kind, operation, process, retried) "
+                            f"(max_over_time({series('errors')}_total{{{OF_RUNS}}}{_RANGE})))"
                         ),
                         columns="kind",
                     ),
@@ -97,25 +98,25 @@ def compare() -> model.Dashboard:
                         SECONDS,
                         Query(
                             "histogram_quantile(0.95, sum by (run, variant, le) "
-                            f"(rate(stallbench_claim_seconds_bucket{{{OF_RUNS}}}{_RATE})))",
+                            f"(rate({series('claim_ms')}_bucket{{{OF_RUNS}}}{_RATE})))",
                             "{{variant}}: {{run}}",
                         ),
                         limits=Limits(look=0.01, bad=0.1),
                     ),
                     curve(
                         "Completed",
-                        "Jobs a second. Compare runs of the same offered rate only.",
+                        "Jobs per second. Compare only runs with the same scheduled rate.",
                         JOBS_PER_SECOND,
                         Query(
-                            f"sum by (run, variant) (rate(stallbench_jobs_completed_total{{{OF_RUNS}}}{_RATE}))",
+                            f"sum by (run, variant) (rate({series('completed')}_total{{{OF_RUNS}}}{_RATE}))",
                             "{{variant}}: {{run}}",
                         ),
                     ),
                     curve(
                         "Jobs that wait",
-                        "Ready and not claimed. How steep it rises says how soon a queue is lost; whether it falls again, how it recovers.",
+                        "Ready jobs. The slope shows how soon a queue collapses; the decline shows how it recovers.",
                         COUNT,
-                        Query(f"max by (run, variant) (stallbench_queue_depth{{{OF_RUNS}}})", "{{variant}}: {{run}}"),
+                        Query(f"max by (run, variant) ({series('depth')}{{{OF_RUNS}}})", "{{variant}}: {{run}}"),
                         width=24,
                     ),
                 ],

@@ -1,4 +1,4 @@
-"""The kinds of panels: curves over time, one figure of now, and tables with a line for each run."""
+"""The kinds of panels: curves over time, a current value, and tables with a line for each run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Panel: TypeAlias = timeseries.Panel | stat.Panel | table.Panel
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query of Prometheus, and what its series are called."""
+    """One Prometheus query, and the legend of its series."""
 
     expr: str
     legend: str = ""
@@ -36,13 +36,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """From where on a value is worth a look, and from where on it is bad."""
+    """The value from which a figure needs attention, and the value from which it is bad."""
 
     look: float
     bad: float
 
     def steps(self) -> build.ThresholdsConfig:
-        """Return them as Grafana's steps; when ``bad`` is the lower one, low is bad."""
+        """Return Grafana's threshold steps. If ``bad`` is the lower one, low values are bad."""
         colours = ("green", "yellow", "red") if self.look < self.bad else ("red", "yellow", "green")
         low, high = sorted((self.look, self.bad))
         steps = [model.Threshold(value=value, color=colour) for value, colour in zip((None, low, high), colours, strict=True)]
@@ -59,7 +59,7 @@ def curve(
     width: int = 12,
     link: build.DashboardLink | None = None,
 ) -> timeseries.Panel:
-    """Return curves over time. ``means``: what it says, and what to do."""
+    """Return curves over time. ``means``: what the curves show, and what to do."""
     panel = (
         timeseries.Panel()
         .title(title)
@@ -97,7 +97,7 @@ def curve(
 def figure(
     title: str, means: str, unit: str, query: Query, *, limits: Limits | None = None, shows_name: bool = False
 ) -> stat.Panel:
-    """Return one figure of now; with ``shows_name`` the name of its series instead."""
+    """Return the current value, or with ``shows_name`` the name of its series."""
     panel = (
         stat.Panel()
         .title(title)

@@ -1,9 +1,11 @@
-"""What the user chooses at the top of a dashboard; each choice narrows those after it."""
+"""The variables at the top of a dashboard; each choice narrows the following ones."""
 
 from __future__ import annotations
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
+
+from dashboards.series import series
 
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 OF_RUN = 'scenario="$scenario",run="$run"'
@@ -36,7 +38,7 @@ def variant(given: str) -> build.QueryVariable:
 
 
 def one_run(given: str) -> build.QueryVariable:
-    """Which run: the newest, if nothing is chosen, for a run's name begins with its time."""
+    """Which run: the newest by default, because a run's name begins with its time."""
     return _variable("run", "Run", f"label_values(stallbench_phase{{{given}}}, run)").sort(model.VariableSort.ALPHABETICAL_DESC)
 
 
@@ -47,7 +49,7 @@ def runs(given: str) -> build.QueryVariable:
 
 def servers(given: str) -> build.QueryVariable:
     """Which servers of the run."""
-    made = _variable("server", "Server", f"label_values(stallbench_oldest_transaction_seconds{{{given}}}, server)")
+    made = _variable("server", "Server", f"label_values({series('oldest_transaction_s')}{{{given}}}, server)")
     return made.multi(True).include_all(True).all_value(".*")
 
 

@@ -77,7 +77,7 @@ class Measure:
     better: Better = "lower"
     """Which of two values a user prefers, all else being equal."""
     chart: str | None = None
-    """Title of the report's chart that draws it second by second."""
+    """Title of the report's chart that draws it second by second: one of `CHARTS`, or a new one, which comes after them."""
     prometheus_name: str = ""
     """Name of its series in base units (seconds, ratios), without the prefix ``stallbench_``; empty if it has none."""
     by_second: tuple[str, ...] = ()
@@ -95,6 +95,29 @@ class Measure:
         by_time = isinstance(self.source, FromEvents) or (isinstance(self.source, FromTable) and self.source.by_time)
         return by_time and "count" in self.statistics
 
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart of the report."""
+
+    title: str
+    is_logarithmic: bool = False
+    hides_zero: bool = False
+    """Whether it is left out of the page if all its values are 0."""
+
+
+CHARTS = (
+    Chart("Oldest transaction"),
+    Chart("Queue depth"),
+    Chart("Claim time"),
+    Chart("Dead tuples", hides_zero=True),
+    Chart("History list length", hides_zero=True),
+    Chart("Rolled back to break a deadlock", hides_zero=True),
+    Chart("Re-executions", hides_zero=True),
+    Chart("Throughput"),
+    Chart("Latency from the intended time", is_logarithmic=True),
+)
+"""In the order of the page."""
 
 _CLAIM = (Event.CLAIMED,)
 _ENQUEUE = (Event.ENQUEUED,)
@@ -130,6 +153,8 @@ MEASURES: dict[str, Measure] = {
                 prometheus_name="jobs_claimed"),
         Measure("failed", "jobs", FromEvents((Event.FAILED,)), COUNT, "failed", "executions that failed",
                 prometheus_name="jobs_failed"),
+        Measure("expired", "jobs", FromEvents((Event.EXPIRED,)), COUNT, "expired", "claims that expired before their job was completed",
+                prometheus_name="jobs_expired"),
         Measure("empty", "calls", FromEvents((Event.EMPTY,)), COUNT, "empty claims", "claims that found nothing",
                 prometheus_name="claims_empty"),
         Measure("lost_race", "calls", FromEvents((Event.LOST_RACE,)), COUNT, "lost races", "claims that a re-check took back",

@@ -5,24 +5,8 @@
   const { LEFT, draw, endOf } = stallbenchCharts;
   const end = endOf(data);
 
-  const CHARTS = [
-    { title: "Oldest transaction, s", series: [["oldest_transaction_s", "age", "violet"]] },
-    { title: "Queue depth, jobs", series: [["depth", "ready and not claimed", "orange"]] },
-    { title: "Claim time (lock time), ms", series: [["claim_ms_p95", "p95", "red"], ["claim_ms_p50", "p50", "blue"]] },
-    { title: "Dead tuples", series: [["dead_tuples", "in the queue's tables", "violet"]] },
-    { title: "History list length", series: [["history_list_length", "undo that purge may not remove", "violet"]] },
-    { title: "Rolled back to break a deadlock, calls/s", series: [["deadlocks_in_complete", "deletes", "red"], ["deadlocks_in_claim", "claims", "blue"]] },
-    { title: "Executed again, jobs/s", series: [["executions_again", "done before", "orange"]] },
-    { title: "Throughput, jobs/s", series: [["enqueued", "enqueued", "blue"], ["completed", "completed", "green"]] },
-    { title: "Latency from the intended time, ms", series: [["latency_ms_p95", "p95", "red"], ["latency_ms_p50", "p50", "blue"]], log: true },
-  ];
-
-  // What an engine does not have, or what never happened, takes no room.
-  const OPTIONAL = new Set(["dead_tuples", "history_list_length", "deadlocks_in_complete", "executions_again"]);
-  const has = ([name], test) => (data.columns[name] || []).some(test);
-  const isWorthShowing = ({ series }) => series.some((one) => has(one, OPTIONAL.has(series[0][0]) ? (value) => value > 0 : (value) => value !== null));
-  const withValues = ([name, label, hue]) => ({ label, hue, values: data.columns[name] });
-  draw(box, CHARTS.filter(isWorthShowing).map((chart) => ({ ...chart, series: chart.series.map(withValues) })), data);
+  const withValues = ({ column, label, hue }) => ({ label, hue, values: data.columns[column] });
+  draw(box, data.charts.map((chart) => ({ ...chart, series: chart.series.map(withValues) })), data);
 
   // Who held the horizon, on the same time axis.
   if (data.holders.length) {

@@ -12,7 +12,7 @@ from stallbench.errors import BadInputError
 
 
 class Exposure(BaseModel):
-    """The part of a process's document that lets it answer Prometheus."""
+    """The part of a process's document that makes it answer Prometheus."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -21,7 +21,7 @@ class Exposure(BaseModel):
 
 
 def require_address(address: str) -> Exposure:
-    """Return the exposure on an address of this machine; raises `BadInputError` if it is none."""
+    """Return the exposure on an address of this machine. Raises `BadInputError` if it is not one."""
     try:
         with socket.create_server((address, 0)):
             return Exposure(host=address)
@@ -32,7 +32,7 @@ def require_address(address: str) -> Exposure:
 
 
 def serve(exposure: Exposure | None, *figures: Collector) -> dict[str, int]:
-    """Answer Prometheus from a thread of its own for as long as the process lives; returns ``metrics_port``, or nothing if not asked to.
+    """Answer Prometheus from a separate thread until the process ends. Returns ``metrics_port``, or nothing if not exposed.
 
     Raises `OSError` if it cannot listen there.
     """

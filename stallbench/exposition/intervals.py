@@ -27,7 +27,7 @@ class Interval:
 
     @property
     def text(self) -> str:
-        """What stands beside a curve."""
+        """The text of an annotation."""
         if self.what == "phase":
             return f"phase {self.name}" + ("" if self.kind == "measured" else f" ({self.kind})")
         return f"{self.name} on {self.on}" if self.on else self.name

@@ -1,4 +1,4 @@
-"""What the run as a whole is in: its phase, and what is wrong in it; dashboards draw both behind every curve."""
+"""The current phase and the active injections of a run; dashboards draw both behind every curve."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from prometheus_client.registry import Collector
 from stallbench.exposition.intervals import Interval
 
 _SHOWN_S = 3.0
-"""How long a fault of a moment is told, so that no scrape misses it."""
+"""How long a momentary fault is exposed, so that no scrape misses it."""
 
 
 class RunFigures(Collector):
-    """Keeps the stretches of the run; the scrape reads from another thread."""
+    """Keeps the intervals of the run; the scrape reads from another thread."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without intervals."""
         self._intervals: Sequence[Interval] = ()
 
     def observe(self, intervals: Sequence[Interval]) -> None:
-        """Take all that have begun."""
+        """Take all intervals that have begun."""
         self._intervals = tuple(intervals)
 
     def collect(self) -> Iterable[Metric]:
-        """Return 1 for each that goes on."""
+        """Return 1 for each interval that has not ended."""
         # `phase` is a label of every series already, and later by as much as Prometheus needs to learn of it.
         phase = GaugeMetricFamily("stallbench_phase", "1 for the phase that the run is in.", labels=["name", "kind"])
         fault = GaugeMetricFamily(
-            "stallbench_fault_in_force", "1 for each fault and longrunner in force.", labels=["name", "kind", "on"]
+            "stallbench_injection_active", "1 for each active fault and longrunner.", labels=["name", "kind", "on"]
         )
         for interval in self._intervals:
             if interval.end_ns is not None and (interval.what == "phase" or time.time_ns() - interval.start_ns > _SHOWN_S * 1e9):

@@ -1,6 +1,6 @@
-"""Where Prometheus finds the processes of a run: a file of its file discovery, replaced whole whenever something changes.
+"""Where Prometheus finds the processes of a run: a file for its file discovery, replaced atomically at each change.
 
-The files of all runs are in one folder beside theirs, ``targets/``, for Prometheus takes patterns of files but not of folders.
+The files of all runs are in one folder, ``targets/``, because Prometheus accepts patterns of files but not of folders.
 
 The labels of a target say what all its series have in common: scenario, variant, queue, engine, and the phase that the run is in.
 """
@@ -18,7 +18,7 @@ _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, not bound
 
 
 def name_targets(run: Path) -> Path:
-    """Return where the targets of the run in a folder stand."""
+    """Return the path of the targets file of a run."""
     return run.parent / "targets" / f"{run.name}.json"
 
 
@@ -26,7 +26,7 @@ class Targets:
     """One run's file."""
 
     def __init__(self, run: Path, labels: Mapping[str, str], host: str) -> None:
-        """Make the file of the run whose folder ``run`` is.
+        """Create the file for the run in the folder ``run``.
 
         ``labels`` stay the same for the whole run. ``host``: the address that its own processes listen on.
         """
@@ -39,20 +39,20 @@ class Targets:
         self._write()
 
     def say_phase(self, name: str) -> None:
-        """Say which phase the run is in; empty between them."""
+        """Set the current phase; empty between phases."""
         if name != self._phase:
             self._phase = name
             self._write()
 
     def say_processes(self, ports: Mapping[str, int], others: Mapping[str, str]) -> None:
-        """Say who answers where, by name: ``ports`` of the run's own processes, ``host:port`` of ``others``."""
+        """Set the addresses by process name: ``ports`` of the run's own processes, ``host:port`` of ``others``."""
         addresses = {name: f"{self._host}:{port}" for name, port in ports.items()} | dict(others)
         if addresses != self._processes:
             self._processes = addresses
             self._write()
 
     def end(self) -> None:
-        """Say that nobody answers any more: there is no file then."""
+        """Remove the file, because no process answers any more."""
         self._path.unlink(missing_ok=True)
 
     def _write(self) -> None:

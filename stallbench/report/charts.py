@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from stallbench.measures import CHARTS, MEASURES, Chart, Measure
 from stallbench.verdicts import RunTables, Verdict
 
-_CHART_COLUMNS = (
-    "oldest_transaction_s",
-    "depth",
-    "claim_ms_p50",
-    "claim_ms_p95",
-    "dead_tuples",
-    "history_list_length",
-    "deadlocks_in_claim",
-    "deadlocks_in_complete",
-    "re_executions",
-    "enqueued",
-    "completed",
-    "latency_ms_p50",
-    "latency_ms_p95",
-)
+_DRAWN_QUANTILES = {"p95": "red", "p50": "blue"}
+"""Statistics of single values that a chart draws, and their colours."""
+_COLOURS = ("violet", "orange", "green", "blue")
 _MOST_POINTS = 5000
 _MOST_BARS = 12
 
@@ -68,16 +57,46 @@ def as_script_data(data: Mapping[str, Any]) -> str:
     return json.dumps(data).replace("<", "\\u003c")
 
 
+def list_charts(columns: Mapping[str, Sequence[float | None]]) -> list[dict[str, Any]]:
+    """Return the charts of the page in their order, as charts.js wants them: ``title``, ``log``, ``series``.
+
+    ``columns``: the values of each second by the column of the table ``windows``. A chart without values is left out.
+    """
+    charts = {chart.title: chart for chart in CHARTS}
+    charts |= {
+        measure.chart: Chart(measure.chart) for measure in MEASURES.values() if measure.chart and measure.chart not in charts
+    }
+    listed = []
+    for chart in charts.values():
+        measures = [measure for measure in MEASURES.values() if measure.chart == chart.title]
+        series = [one for measure in measures for one in _list_series(measure) if one["column"] in columns]
+        for one, colour in zip(series, _COLOURS, strict=False):
+            one.setdefault("hue", colour)
+        values = [value for one in series for value in columns[one["column"]] if value is not None]
+        if any(values) if chart.hides_zero else values:
+            unit = f"{measures[0].unit}/s" if measures[0].is_counted else measures[0].unit
+            listed.append({"title": f"{chart.title}, {unit}", "log": chart.is_logarithmic, "series": series})
+    return listed
+
+
+def _list_series(measure: Measure) -> list[dict[str, Any]]:
+    """Return what a chart draws of a measure: a line for each quantile, or one line."""
+    quantiles = [name for name in _DRAWN_QUANTILES if name in measure.by_second]
+    if quantiles:
+        return [{"column": f"{measure.name}_{name}", "label": name, "hue": _DRAWN_QUANTILES[name]} for name in quantiles]
+    return [{"column": measure.name, "label": measure.label}]
+
+
 def make_chart_data(run: RunTables, verdict: Verdict) -> str:
     """Return what the charts draw, as JSON that is safe inside a script element."""
     windows = cut_windows(run)
     step = 1 + len(windows) // _MOST_POINTS
-    columns = {
-        name: [None if pd.isna(v) else float(v) for v in windows[name].iloc[::step]] for name in _CHART_COLUMNS if name in windows
-    }
+    drawn = [one["column"] for measure in MEASURES.values() if measure.chart for one in _list_series(measure)]
+    columns = {name: [None if pd.isna(v) else float(v) for v in windows[name].iloc[::step]] for name in drawn if name in windows}
     data = {
         "t_s": [int(t) for t in windows["t_s"].iloc[::step]],
         "columns": columns,
+        "charts": list_charts(columns),
         "phases": list_phases(run.record),
         "bands": list_injections(run),
         "holders": [

@@ -109,7 +109,7 @@ def ask_every_process(bench: Bench) -> None:
     assert value(holding, "stallbench_longrunner_holding", kind="idle_writer", server="primary") == 1
     of_the_run = scrape(found["bench"])
     assert value(of_the_run, "stallbench_phase", name="longtx") == 1
-    assert value(of_the_run, "stallbench_fault_in_force", name="idle_writer-1", kind="idle_writer", on="primary") == 1
+    assert value(of_the_run, "stallbench_injection_active", name="idle_writer-1", kind="idle_writer", on="primary") == 1
     for families in (worker, collectors, holding, of_the_run):
         assert all(family.startswith("stallbench_") for family in families)
         assert all(family.documentation for family in families.values())

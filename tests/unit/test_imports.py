@@ -89,7 +89,7 @@ ROOT_PACKAGES = {
     },
     "schedulers": LIBRARY_OF_PROCESSES,
     "longrunners": LIBRARY_OF_PROCESSES,
-    "dashboards": set[str](),
+    "dashboards": {"stallbench.measures"},
 }
 
 
