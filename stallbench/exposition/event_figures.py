@@ -33,9 +33,7 @@ def _list_measures(value: str | None) -> dict[Event, Measure]:
     }
 
 
-_COUNTED: dict[Event, Measure] = {
-    event: measure for event, measure in _list_measures(None).items() if event is not Event.ERROR
-}
+_COUNTED: dict[Event, Measure] = {event: measure for event, measure in _list_measures(None).items() if event is not Event.ERROR}
 _TIMED = _list_measures("duration")
 _ERRORS = MEASURES["errors"]
 
