@@ -77,7 +77,7 @@ class Measure:
     better: Better = "lower"
     """Which of two values a user prefers, all else being equal."""
     chart: str | None = None
-    """Title of the report's chart that draws it second by second: one of `CHARTS`, or a new one, which comes after them."""
+    """Title of the report's chart that draws it by the second: one of `CHARTS`, or a new one after them."""
     prometheus_name: str = ""
     """Name of its series in base units (seconds, ratios), without the prefix ``stallbench_``; empty if it has none."""
     by_second: tuple[str, ...] = ()
@@ -102,26 +102,19 @@ class Chart:
 
     title: str
     is_logarithmic: bool = False
-    hides_zero: bool = False
-    """Whether it is left out of the page if all its values are 0."""
+    hides_zero: bool = False  # it is left out of the page if all its values are 0
 
 
+_HIDDEN_AT_ZERO = ("Dead tuples", "History list length", "Rolled back to break a deadlock", "Re-executions")
 CHARTS = (
-    Chart("Oldest transaction"),
-    Chart("Queue depth"),
-    Chart("Claim time"),
-    Chart("Dead tuples", hides_zero=True),
-    Chart("History list length", hides_zero=True),
-    Chart("Rolled back to break a deadlock", hides_zero=True),
-    Chart("Re-executions", hides_zero=True),
+    *(Chart(title) for title in ("Oldest transaction", "Queue depth", "Claim time")),
+    *(Chart(title, hides_zero=True) for title in _HIDDEN_AT_ZERO),
     Chart("Throughput"),
     Chart("Latency from the intended time", is_logarithmic=True),
 )
 """In the order of the page."""
 
-_CLAIM = (Event.CLAIMED,)
-_ENQUEUE = (Event.ENQUEUED,)
-_COMPLETE = (Event.COMPLETED,)
+_CLAIM, _ENQUEUE, _COMPLETE = (Event.CLAIMED,), (Event.ENQUEUED,), (Event.COMPLETED,)
 _CLAIM_CALLS = (Event.CLAIMED, Event.EMPTY, Event.LOST_RACE)
 _RAISED = (Event.ERROR, Event.RETRIED)
 _QUANTILES = ("p50", "p95", "p99")
