@@ -198,7 +198,7 @@ MEASURES: dict[str, Measure] = {
         Measure("history_list_length", "transactions", FromSamples("server"), SERIES_PER_JOB, "history list length",
                 "transactions whose old row versions InnoDB has not purged", chart="History list length",
                 prometheus_name="history_list_length", in_report=("max",)),
-        Measure("replica_history_list_length", "transactions", FromSamples("server"), SERIES, "history list length, replica",
+        Measure("replica_history_list_length", "transactions", FromSamples("server"), SERIES_PER_JOB, "history list length, replica",
                 "the same, on the replica that has the longest", prometheus_name="history_list_length", in_report=("max",)),
         Measure("live_tuples", "tuples", FromSamples("table", combine="sum"), SERIES, "live tuples",
                 "live tuples of the queue's tables", prometheus_name="live_tuples"),
