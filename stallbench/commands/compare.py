@@ -1,4 +1,4 @@
-"""Runs variants of a scenario by turns."""
+"""Compares interleaved variants of a scenario."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def compare(
     ] = False,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Run variants of a scenario by turns and say which is better, by how much, and whether that is real.
+    """Run interleaved variants of a scenario and report which is better, by how much, and whether that is significant.
 
     Exit codes: 0 every run passes, 1 one fails (or could not be decided), 2 bad input, 3 a run could not be carried out, 130 interrupted
     (what was done until then is compared).

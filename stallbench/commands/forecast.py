@@ -1,4 +1,4 @@
-"""Says when a queue falls behind."""
+"""Forecasts when a queue saturates."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def forecast(
     as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as JSON.")] = False,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Say when a queue falls behind while a transaction holds the horizon, from the cost of dead tuples in one short run.
+    """Forecast when a queue saturates while a transaction holds the horizon, from the cost of dead tuples in one short run.
 
-    Exit codes: 0 there is a forecast (also: it never falls behind), 2 bad input, or a run that cannot say.
+    Exit codes: 0 there is a forecast (also: it never saturates), 2 bad input, or a run from which nothing can be fitted.
 
     Examples:
         stallbench forecast latest

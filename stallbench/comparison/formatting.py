@@ -60,7 +60,7 @@ def format_spread(standing: Standing) -> str:
 
 
 def format_difference(difference: Difference | None) -> str:
-    """Return the mean difference with its interval, or that there are not enough rounds for one."""
+    """Return the mean difference with its confidence interval, or that there are not enough rounds for one."""
     if difference is None:
         return ""
     if difference.low is None or difference.high is None:
@@ -94,7 +94,7 @@ def describe_adjustment(results: Results) -> str:
     plural = "s" if results.comparisons > 1 else ""
     return (
         f"A difference is significant if its p-value, adjusted with Holm over {results.comparisons} comparison{plural}, is below "
-        f"{1 - LEVEL:.2g}. Each interval is of one difference alone, without the adjustment."
+        f"{1 - LEVEL:.2g}. Each confidence interval is of one difference alone, without the adjustment."
     )
 
 

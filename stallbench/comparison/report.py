@@ -119,7 +119,7 @@ def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
             yield f"Run {run.number} ({run.variant}, round {run.round}) was not carried out: {run.reason}."
     fewest = min(len(standing.values) for standing in results.ranked.standings.values())
     if fewest < FEWEST_ROUNDS:
-        yield f"Not enough rounds for an interval: each variant needs at least {FEWEST_ROUNDS}, and one has {fewest}."
+        yield f"Not enough rounds for confidence intervals: each variant needs at least {FEWEST_ROUNDS}, and one has {fewest}."
     elif results.assessments and not results.has_assessments:
         yield f"No variant is assessed: {next(iter(results.assessments.values())).reason}."
     for name, reason in results.unsafe.items():

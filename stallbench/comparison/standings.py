@@ -58,7 +58,7 @@ class Compared:
     def is_costlier(self, name: str, reference: str) -> bool:
         """Whether a variant is worse than the reference, and on average by `NEGLIGIBLE_SHARE` or more.
 
-        The variant's own interval decides, without the adjustment: the adjustment must not hide a cost.
+        The variant's own confidence interval decides, without the adjustment: the adjustment must not hide a cost.
         """
         difference = self.standings[name].difference
         if difference is None or not difference.is_significant_alone or is_better(self.subject, difference):

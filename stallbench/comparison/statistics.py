@@ -1,7 +1,7 @@
 """How much a figure varies from round to round, and whether two variants differ significantly in it.
 
 Runs are compared in pairs: each run with the reference's run of the same round, so that whatever affected both of them cancels out. The
-interval of the mean difference is, at each end, the wider of two: the one of `scipy.stats.bootstrap`, and Student's t of the same
+confidence interval of the mean difference is, at each end, the wider of two: the one of `scipy.stats.bootstrap`, and Student's t of the same
 differences. The bootstrap alone is too narrow when there are few rounds, because it cannot leave the range of the measured values: it
 calls one in four pairs of equal variants different after three rounds and one in ten after ten, where it should call one in twenty
 (docs/compare.md has the figures). The p-value likewise is the greater of the two.
@@ -37,7 +37,7 @@ class Spread:
     rounds: int
     median: float
     low: float
-    """The smallest value; not a bound of an interval."""
+    """The smallest value; not a bound of a confidence interval."""
     high: float
     """The greatest value."""
 
@@ -49,10 +49,10 @@ class Difference:
     rounds: int
     mean: float
     low: float | None
-    """Bounds of the interval at `LEVEL`, of this difference alone; none with fewer rounds than `FEWEST_ROUNDS`."""
+    """Bounds of the confidence interval at `LEVEL`, of this difference alone; none with fewer rounds than `FEWEST_ROUNDS`."""
     high: float | None
     p: float | None
-    """Two-sided p-value of this difference alone; none without an interval."""
+    """Two-sided p-value of this difference alone; none without a confidence interval."""
     adjusted_p: float | None
     """The p-value adjusted for all differences that are examined together; equal to ``p`` until `adjust` is called."""
 
@@ -89,7 +89,7 @@ def find_difference(values: ByRound, reference: ByRound, *, seed: int) -> Differ
 
 
 def find_mean(differences: Sequence[float], *, seed: int) -> Difference:
-    """Return the mean of one or more ``differences``, its interval and its p-value."""
+    """Return the mean of one or more ``differences``, its confidence interval and its p-value."""
     mean = statistics.fmean(differences)
     if len(differences) < FEWEST_ROUNDS:
         return Difference(rounds=len(differences), mean=mean, low=None, high=None, p=None, adjusted_p=None)
@@ -120,20 +120,20 @@ def adjust_with_holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
 
 
 def is_significant(low: float | None, high: float | None, adjusted_p: float | None) -> bool | None:
-    """Whether an interval leaves out zero and its adjusted p-value is below 1 - `LEVEL`; none if there is no interval."""
+    """Whether a confidence interval leaves out zero and its adjusted p-value is below 1 - `LEVEL`; none if there is none."""
     alone = leaves_out_zero(low, high)
     return None if alone is None or adjusted_p is None else alone and adjusted_p < 1 - LEVEL
 
 
 def leaves_out_zero(low: float | None, high: float | None) -> bool | None:
-    """Whether an interval leaves out zero; none if there is no interval."""
+    """Whether a confidence interval leaves out zero; none if there is none."""
     if low is None or high is None:
         return None
     return low > 0 or high < 0
 
 
 def _test(differences: Sequence[float], seed: int) -> tuple[float, float, float]:
-    """Return the bounds of the interval of the mean, and the p-value of a mean of zero."""
+    """Return the bounds of the confidence interval of the mean, and the p-value of a mean of zero."""
     sample = np.asarray(differences, dtype=float)
     error = float(stats.sem(sample))
     mean = float(sample.mean())

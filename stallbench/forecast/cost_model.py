@@ -2,7 +2,7 @@
 
 The Theil-Sen estimator fits two lines. One is the median claim time over the dead tuples, which users see. The other is the time of a worker per
 job outside the job's work, over the dead tuples read, which capacity depends on: it includes slow claims, lost races and completions. The
-intervals come from a moving-block bootstrap, because neighbouring seconds resemble each other.
+confidence intervals come from a moving-block bootstrap, because neighbouring seconds resemble each other.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Fit:
 
     @property
     def depends_on_dead_tuples(self) -> bool:
-        """Whether a claim takes significantly longer with them: its interval is above zero.
+        """Whether a claim takes significantly longer with them: its confidence interval is above zero.
 
-        The loss of capacity scatters more. That its interval includes zero proves nothing once claims are known to be slower.
+        The loss of capacity scatters more. That its confidence interval includes zero proves nothing once claims are known to be slower.
         """
         return self.dead_tuple_s_interval[0] > 0
 

@@ -23,7 +23,7 @@ _WIDE_RESIDUAL = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure and its interval, from the scatter of the run's seconds; infinite if it is never reached."""
+    """A figure and its confidence interval, from the scatter of the run's seconds; infinite if it is never reached."""
 
     value: float
     low: float
@@ -47,7 +47,7 @@ class Forecast:
     """Seconds from when the horizon is held; none if the queue never saturates. The same holds for the other estimates below."""
     dead_at_saturation: Estimate | None
     worst_time_to_saturation_s: float
-    """The same if a dead tuple cost as much as the upper bound of the interval; infinite if never."""
+    """The same if a dead tuple cost as much as the upper bound of the confidence interval; infinite if never."""
     observed_time_to_saturation_s: float | None
     """When the run itself saturated under its own load; none if it did not."""
     slow_claims_after_s: Estimate | None

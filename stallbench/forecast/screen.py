@@ -17,7 +17,7 @@ _WIDTH = 120
 
 
 def print_forecast(forecast: Forecast, console: Console | None = None) -> None:
-    """Print the answer, the figures with their intervals, the assumptions and the warnings."""
+    """Print the answer, the figures with their confidence intervals, the assumptions and the warnings."""
     console = console or Console(highlight=False, width=_WIDTH)
     load = forecast.load
     console.print(

@@ -4,8 +4,8 @@ The slope is Theil and Sen's: the median of the slopes between all pairs of cycl
 hardly changes it, where it would tilt a line of least squares. Only cycles of the same segment are paired: those on the same servers and of
 the same process. So a restart, after which a figure begins at another level, is no drift.
 
-Memory and table sizes resemble those of the previous cycle. Sen's own interval, which `scipy.stats.theilslopes` returns, treats each cycle as
-independent and would be too narrow. So the variance of Kendall's S, from which the interval follows, is increased by the first-order
+Memory and table sizes resemble those of the previous cycle. Sen's own confidence interval, which `scipy.stats.theilslopes` returns, treats each cycle as
+independent and would be too narrow. So the variance of Kendall's S, from which it follows, is increased by the first-order
 autocorrelation of the residuals (Hamed and Rao 1998), and Student's quantile replaces the normal one, with as many degrees of freedom as
 independent cycles, minus two. A bootstrap of blocks is too narrow as well; docs/soak.md has the figures.
 
@@ -26,7 +26,7 @@ from stallbench.comparison.statistics import adjust_with_holm, is_significant, l
 
 LEVEL = 0.95
 FEWEST_CYCLES = 8
-"""For an interval; with fewer, chance alone often puts all of them in order."""
+"""For a confidence interval; with fewer, chance alone often puts all of them in order."""
 _MOST_CYCLES = 240
 """With more, neighbouring cycles are merged by their median, because the number of pairs grows with the square."""
 _STRONGEST = 0.95
@@ -45,10 +45,10 @@ class Drift:
     """The median of all cycles."""
     slope: float
     low: float | None
-    """Bounds of the interval at `LEVEL`, of this figure alone; none with fewer cycles than `FEWEST_CYCLES`."""
+    """Bounds of the confidence interval at `LEVEL`, of this figure alone; none with fewer cycles than `FEWEST_CYCLES`."""
     high: float | None
     p: float | None
-    """Two-sided p-value of this figure alone; none without an interval."""
+    """Two-sided p-value of this figure alone; none without a confidence interval."""
     adjusted_p: float | None
     """The p-value adjusted for all figures of the soak; equal to ``p`` until `adjust_drifts` is called."""
 
@@ -124,7 +124,7 @@ def _slopes(pieces: Sequence[tuple[Floats, Floats]]) -> Floats:
 
 
 def _test(pieces: Sequence[tuple[Floats, Floats]], slope: float) -> tuple[float, float, float]:
-    """Return the bounds of Sen's widened interval and the p-value of Kendall's S, which is summed over the pieces (Hirsch and Slack 1984)."""
+    """Return the bounds of Sen's widened confidence interval and the p-value of Kendall's S, which is summed over the pieces (Hirsch and Slack 1984)."""
     left = [_without(t, y, slope) for t, y in pieces]
     if not any(residuals.any() for residuals in left):
         return slope, slope, 1.0 if slope == 0 else 0.0

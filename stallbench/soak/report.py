@@ -77,7 +77,7 @@ def find_notes(record: SoakRecord, *, is_running: bool = False) -> Iterator[str]
         yield f"The soak is not complete: {reason}. The figures are of the cycles done so far; --resume continues it."
     yield from record.notes
     if len(record.completed) < FEWEST_CYCLES:
-        yield f"Not enough cycles for intervals: at least {FEWEST_CYCLES} are needed, and there are {len(record.completed)}."
+        yield f"Not enough cycles for confidence intervals: at least {FEWEST_CYCLES} are needed, and there are {len(record.completed)}."
 
 
 def format_drift(name: str, drift: Drift) -> dict[str, Any]:

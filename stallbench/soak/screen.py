@@ -79,7 +79,7 @@ def print_soak(record: SoakRecord, drifts: Mapping[str, Drift | None], report: s
 def _make_table(significant: list[tuple[str, Drift]]) -> Table:
     table = Table(title="significant drift", title_justify="left")
     table.add_column("figure", overflow="fold")
-    for header in ("median", "per hour", f"{LEVEL * 100:.0f} % interval", "of the median"):
+    for header in ("median", "per hour", f"{LEVEL * 100:.0f} % confidence interval", "of the median"):
         table.add_column(header, justify="right")
     for name, drift in significant:
         row = format_drift(name, drift)
