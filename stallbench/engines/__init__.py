@@ -1,6 +1,6 @@
-"""The engines that a queue can live on: what a scenario may ask of each (`traits`), and how to connect to it (one file each).
+"""The engines that a queue can use: what a scenario may ask of each (`traits`), and how to connect to it (one file each).
 
-A driver is loaded when its engine is used, so that a worker on PostgreSQL does not wait for the libraries of the others.
+A driver is loaded when its engine is used, so that a worker on PostgreSQL does not load the libraries of other engines.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["ENGINES", "Driver", "Engine", "EngineTraits", "driver_of", "loaded_e
 
 
 def driver_of(engine: str) -> Driver:
-    """Return the driver of an engine that `stallbench.engines` names."""
+    """Return the driver of one of the `ENGINES`."""
     driver: Driver = importlib.import_module(f"{__name__}.{engine}").DRIVER
     return driver
 
 
 def loaded_errors() -> tuple[type[Exception], ...]:
-    """Return what the libraries of the drivers in use raise, for an ``except`` that does not know the engine."""
+    """Return the errors of all loaded drivers, for an ``except`` that does not know the engine."""
     modules = [module for name, module in sys.modules.items() if name.startswith(f"{__name__}.")]
     return tuple(error for module in modules if hasattr(module, "DRIVER") for error in module.DRIVER.errors)

@@ -1,4 +1,4 @@
-"""Aerospike, through its own client, an extra: ``requirements/aerospike.lock``. Never run against a server yet (docs/stores-on-aerospike.md)."""
+"""Aerospike, through its own client, which ``requirements/aerospike.lock`` installs. Not yet tried on a real server (docs/stores-on-aerospike.md)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ try:
     from aerospike import exception
 
     _ERRORS: tuple[type[Exception], ...] = (exception.AerospikeError,)
-except ImportError:  # an extra: `AerospikeStarter.find_obstacle` says what to install
+except ImportError:  # optional: `AerospikeStarter` says what to install
     _ERRORS = (ImportError,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AerospikeConnection:
-    """A client, and where on its cluster the bench may write."""
+    """A client, and the namespace and sets in which the bench may write."""
 
     client: Any
     namespace: str
     prefix: str
-    """What the names of the bench's sets begin with."""
+    """Prefix of the names of the bench's sets."""
 
     def close(self) -> None:
         """Close the client's connections."""
@@ -32,24 +32,24 @@ class AerospikeConnection:
 
 
 class AerospikeDriver(Driver):
-    """One client a process. An endpoint's database is ``NAMESPACE/PREFIX``."""
+    """One client for each process. The database of an endpoint is ``NAMESPACE/PREFIX``."""
 
     errors = _ERRORS
 
     def connect(self, endpoint: Endpoint, name: str) -> AerospikeConnection:
-        """Connect; a call that fails is not tried again behind the queue's back."""
+        """Connect; the client does not retry failed calls without the queue."""
         return self._connect(endpoint, timeout_s=0)
 
     def connect_for_sampling(self, endpoint: Endpoint, name: str) -> AerospikeConnection:
-        """Connect with a time limit on every answer."""
+        """Connect with a time limit for every answer."""
         return self._connect(endpoint, timeout_s=SAMPLING_TIMEOUT_S)
 
     def is_closed(self, connection: AerospikeConnection) -> bool:
-        """Whether the client has given its cluster up."""
+        """Whether the client is disconnected from its cluster."""
         return not connection.client.is_connected()
 
     def console(self, endpoint: Endpoint) -> str:
-        """Return a call of aql."""
+        """Return a command with aql."""
         return f"aql -h {endpoint.host} -p {endpoint.port}"
 
     def code(self, error: Exception) -> str:
@@ -57,7 +57,7 @@ class AerospikeDriver(Driver):
         return str(getattr(error, "code", None) or super().code(error))
 
     def describe(self, error: Exception) -> str:
-        """Return the message without its place in the client's source."""
+        """Return the message without its position in the client's source."""
         return str(getattr(error, "msg", None) or super().describe(error))
 
     def _connect(self, endpoint: Endpoint, timeout_s: float) -> AerospikeConnection:

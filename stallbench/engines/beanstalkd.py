@@ -12,57 +12,57 @@ import greenstalk
 from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
 from stallbench.records.endpoint import Endpoint
 
-_SENT_AHEAD = 200
-"""Commands that are sent before the first answer is read; their answers together fit any socket's buffer, so that neither end waits."""
+_PIPELINED = 200
+"""Commands that are sent before the first answer is read. Their answers fit into any socket's buffer, so that neither side blocks."""
 _WORDS = {error: status.decode() for status, error in greenstalk.ERROR_RESPONSES.items()}
 
 AnswerT = TypeVar("AnswerT")
 
 
 class ConnectionLostError(Exception):
-    """The connection could not be made, broke off or came to its time limit; the client has closed it."""
+    """The connection could not be opened, was lost, or reached its time limit; the client has closed it."""
 
 
 class BeanstalkdClient(greenstalk.Client[str]):
-    """greenstalk's client, with every way in which a connection breaks told alike, and with many commands sent at once.
+    """greenstalk's client, with one error for every way in which a connection is lost, and with pipelined commands.
 
-    greenstalk lets the socket's own errors through, among which a caller could not tell a full disk from a lost server, and an answer that
-    breaks off in its middle fails an assertion.
+    greenstalk passes the socket's `OSError` on, which a caller cannot distinguish from that of a full disk. An answer that ends in the
+    middle fails one of its assertions.
     """
 
     def __init__(self, connected: socket.socket) -> None:
-        """Speak through a socket that is connected."""
-        with self._told_as_lost():
+        """Use a connected socket."""
+        with self._as_connection_lost():
             super().__init__(connected)
 
     def put_all(self, bodies: Sequence[str], ttr_s: int) -> list[int]:
         """Insert jobs of the default priority and return their ids.
 
-        Raises the first error with which the server refused one; the others are inserted all the same, for Beanstalkd has no transactions.
+        Raises the first error by which the server refused a job. The other jobs are inserted all the same: Beanstalkd has no transactions.
         """
         buffers = [body.encode() for body in bodies]
         commands = [b"put %d 0 %d %d\r\n%b\r\n" % (greenstalk.DEFAULT_PRIORITY, ttr_s, len(buf), buf) for buf in buffers]
-        answers = list(self._send_ahead(commands, lambda: int(self._read_answer(b"INSERTED")[0])))
+        answers = list(self._pipeline(commands, lambda: int(self._read_answer(b"INSERTED")[0])))
         refused = next((answer for answer in answers if isinstance(answer, greenstalk.Error)), None)
         if refused is not None:
             raise refused
         return [answer for answer in answers if isinstance(answer, int)]
 
     def stats_of(self, ids: Sequence[int]) -> Iterator[greenstalk.StatsJob]:
-        """Go through the jobs of ``ids`` that there still are."""
-        for answer in self._send_ahead([b"stats-job %d\r\n" % job_id for job_id in ids], self._read_stats):
+        """Yield the statistics of those jobs of ``ids`` that still exist."""
+        for answer in self._pipeline([b"stats-job %d\r\n" % job_id for job_id in ids], self._read_stats):
             if not isinstance(answer, greenstalk.Error):
                 yield answer
             elif not isinstance(answer, greenstalk.NotFoundError):
                 raise answer
 
-    def _send_ahead(self, commands: Sequence[bytes], read: Callable[[], AnswerT]) -> Iterator[AnswerT | greenstalk.Error]:
-        """Send ``commands`` and yield what ``read`` makes of each one's answer, or the error with which the server refused it."""
-        for begin in range(0, len(commands), _SENT_AHEAD):
-            sent = commands[begin : begin + _SENT_AHEAD]
-            with self._told_as_lost():
+    def _pipeline(self, commands: Sequence[bytes], read: Callable[[], AnswerT]) -> Iterator[AnswerT | greenstalk.Error]:
+        """Send ``commands`` and yield the result of ``read`` for each answer, or the error by which the server refused the command."""
+        for begin in range(0, len(commands), _PIPELINED):
+            sent = commands[begin : begin + _PIPELINED]
+            with self._as_connection_lost():
                 self._sock.sendall(b"".join(sent))
-            # All are read before any is handed over: whoever breaks off leaves no answer behind, to be taken for another's.
+            # Read all answers before yielding one: a caller that stops early leaves no answer to be mistaken for another's.
             yield from [self._read_or_refused(read) for _ in sent]
 
     def _read_or_refused(self, read: Callable[[], AnswerT]) -> AnswerT | greenstalk.Error:
@@ -72,7 +72,7 @@ class BeanstalkdClient(greenstalk.Client[str]):
             return refused
 
     def _read_answer(self, expected: bytes) -> list[bytes]:
-        with self._told_as_lost():
+        with self._as_connection_lost():
             return greenstalk._parse_response(self._reader.readline(), expected)
 
     def _read_stats(self) -> greenstalk.StatsJob:
@@ -81,26 +81,26 @@ class BeanstalkdClient(greenstalk.Client[str]):
         return stats
 
     def _send_cmd(self, cmd: bytes, expected: bytes) -> list[bytes]:
-        with self._told_as_lost():
+        with self._as_connection_lost():
             return super()._send_cmd(cmd, expected)
 
     def _read_chunk(self, size: int) -> bytes:
-        with self._told_as_lost():
+        with self._as_connection_lost():
             return super()._read_chunk(size)
 
     @contextmanager
-    def _told_as_lost(self) -> Iterator[None]:
-        """Make one error of all that a broken socket leads to: its own, an answer without its end, a file that was closed meanwhile."""
+    def _as_connection_lost(self) -> Iterator[None]:
+        """Turn all errors of a broken socket into one: its own, that of a truncated answer, and that of a closed file."""
         try:
             yield
         except (OSError, AssertionError, ValueError) as error:
             with suppress(OSError):
                 self.close()
-            raise ConnectionLostError(str(error) or "the connection broke off in the middle of an answer") from error
+            raise ConnectionLostError(str(error) or "the connection was lost in the middle of an answer") from error
 
 
 class BeanstalkdDriver(Driver):
-    """The protocol knows neither passwords nor the names of clients."""
+    """The protocol has neither passwords nor names of clients."""
 
     errors = (greenstalk.Error, ConnectionLostError)
 
@@ -109,11 +109,11 @@ class BeanstalkdDriver(Driver):
         return self._connect(endpoint, None)
 
     def connect_for_sampling(self, endpoint: Endpoint, name: str) -> BeanstalkdClient:
-        """Connect with a time limit on every answer."""
+        """Connect with a time limit for every answer."""
         return self._connect(endpoint, SAMPLING_TIMEOUT_S)
 
     def is_closed(self, connection: BeanstalkdClient) -> bool:
-        """Whether its socket is closed, which the client sees to when it breaks."""
+        """Whether its socket is closed; the client closes it when the connection is lost."""
         return connection._sock.fileno() == -1
 
     def abort(self, connection: BeanstalkdClient) -> None:
@@ -122,11 +122,11 @@ class BeanstalkdDriver(Driver):
             connection._sock.shutdown(socket.SHUT_RDWR)
 
     def console(self, endpoint: Endpoint) -> str:
-        """Return a call of telnet, which is all that its protocol needs."""
+        """Return a command with telnet, which is sufficient for its protocol."""
         return f"telnet {endpoint.host} {endpoint.port}"
 
     def describe(self, error: Exception) -> str:
-        """Return the server's own word for it, if it is the server who refused."""
+        """Return the server's own word for the error, if the server refused the command."""
         word = _WORDS.get(type(error))
         return f"the server answered {word}" if word else super().describe(error)
 

@@ -1,4 +1,4 @@
-"""What the bench needs of every engine's client library."""
+"""What the bench needs from every engine's client library."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import Any, ClassVar
 from stallbench.records.endpoint import Endpoint
 
 CONNECT_TIMEOUT_S = 10
-"""How long a connection may take to be opened."""
+"""Time limit for opening a connection."""
 SAMPLING_TIMEOUT_S = 5.0
-"""How long a statement of a connection that only watches may take."""
+"""Time limit for a statement on a connection that only samples."""
 
 
 class Driver(ABC):
-    """Opens, watches and closes connections to one engine, and reads its errors."""
+    """Opens, checks and closes connections to one engine, and describes its errors."""
 
     errors: ClassVar[tuple[type[Exception], ...]]
-    """Everything that its library raises when the server refuses or is gone."""
+    """The errors that its library raises when the server refuses a request or is gone."""
     yields_to_greenlets: ClassVar[bool] = True
-    """Whether greenlets of the same thread (gevent's) have their turn while one waits for the server: its library waits in Python."""
+    """Whether other greenlets of the same thread (gevent) run while one waits for the server: only if its library waits in Python."""
 
     @abstractmethod
     def connect(self, endpoint: Endpoint, name: str) -> Any:
-        """Open a connection in autocommit, known to the server by ``name`` where it can be told.
+        """Open a connection in autocommit. The server knows it by ``name``, if the engine has names of connections.
 
         Raises one of `errors` when the server cannot be reached within `CONNECT_TIMEOUT_S`.
         """
 
     def connect_for_sampling(self, endpoint: Endpoint, name: str) -> Any:
-        """Open a connection that only looks: its statements end after `SAMPLING_TIMEOUT_S` and weigh as little as they can."""
+        """Open a connection that only samples: its statements end after `SAMPLING_TIMEOUT_S` and cost as little as possible."""
         return self.connect(endpoint, name)
 
     @abstractmethod
     def is_closed(self, connection: Any) -> bool:
-        """Whether the connection is known to be gone."""
+        """Whether the connection is known to be closed."""
 
     def close(self, connection: Any) -> None:
         """Close the connection, whatever state it is in; never raises one of `errors`."""
@@ -44,22 +44,22 @@ class Driver(ABC):
             connection.close()
 
     def abort(self, connection: Any) -> None:
-        """Break off whatever another thread waits for on the connection: its call then fails, as if the server had gone."""
+        """Interrupt the call of another thread on the connection: it fails as if the server were gone."""
         self.close(connection)
 
     @abstractmethod
     def console(self, endpoint: Endpoint) -> str:
-        """Return the command by which a user looks at the server; a password goes by the environment."""
+        """Return the shell command that opens a console on the server, with the password in an environment variable."""
 
     def read_clock(self, connection: Any) -> int | None:
-        """Return the server's wall clock in ns since 1970; none if it does not tell."""
+        """Return the server's wall clock in ns since 1970; none if the engine does not report it."""
         return None
 
-    def settle(self, connection: Any, tables: Sequence[str]) -> None:  # noqa: B027 - most engines see to it themselves, or never do
-        """Bring tables that were just filled to the state in which the server itself has them a minute later."""
+    def settle(self, connection: Any, tables: Sequence[str]) -> None:  # noqa: B027 - most engines do this themselves, or never
+        """Bring tables that were just filled into the state that the server's own maintenance would reach a minute later."""
 
     def code(self, error: Exception) -> str:
-        """Return what the engine calls the kind of the error: an SQLSTATE, an error number, else the name of its class."""
+        """Return the error's code: an SQLSTATE, an error number, or else the name of its class."""
         return type(error).__name__
 
     def describe(self, error: Exception) -> str:

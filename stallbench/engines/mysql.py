@@ -12,12 +12,11 @@ from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Dri
 from stallbench.records.endpoint import Endpoint
 
 ANY_USER = ""
-"""User of an endpoint whose server lets everybody in who has the password; each process then takes its own name for the user's, which
-is the only name of it that InnoDB's reports show."""
-
+"""User of an endpoint whose server accepts any user name with the password. Each process then logs in with its own name, which is
+the only name of a process that InnoDB's reports show."""
 
 LONGEST_USER = 32
-"""Characters of a user's name in MySQL; MariaDB takes more."""
+"""Longest user name in MySQL, in characters; MariaDB allows more."""
 
 
 class MySQLDriver(Driver):
@@ -30,7 +29,7 @@ class MySQLDriver(Driver):
         return self._connect(endpoint, name)
 
     def connect_for_sampling(self, endpoint: Endpoint, name: str) -> pymysql.Connection:
-        """Connect with a time limit on every answer, and without waiting for anybody's locks."""
+        """Connect with a time limit for every answer, and with a short one for locks."""
         connection = self._connect(endpoint, name, read_timeout=SAMPLING_TIMEOUT_S)
         try:
             with connection.cursor() as cursor:
@@ -45,7 +44,7 @@ class MySQLDriver(Driver):
         return not connection.open
 
     def read_clock(self, connection: pymysql.Connection) -> int:
-        """To the microsecond."""
+        """Return it with a resolution of 1 µs."""
         with connection.cursor() as cursor:
             cursor.execute("SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)")
             row = cursor.fetchone()
@@ -58,7 +57,7 @@ class MySQLDriver(Driver):
             connection._sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
 
     def console(self, endpoint: Endpoint) -> str:
-        """Return a call of MariaDB's or MySQL's client, under any name."""
+        """Return a command with MariaDB's or MySQL's client."""
         password = endpoint.password.get_secret_value()
         return f"MYSQL_PWD={password} mysql -h {endpoint.host} -P {endpoint.port} -u {endpoint.user or 'me'} {endpoint.database}"
 
@@ -68,7 +67,7 @@ class MySQLDriver(Driver):
         return str(number) if isinstance(number, int) and number else type(error).__name__
 
     def describe(self, error: Exception) -> str:
-        """Return the words without the number."""
+        """Return the message without the error number."""
         return " ".join(str(error.args[1]).split()) if len(error.args) > 1 else super().describe(error)
 
     def _connect(self, endpoint: Endpoint, name: str, read_timeout: float | None = None) -> pymysql.Connection:
@@ -90,9 +89,9 @@ DRIVER = MySQLDriver()
 
 
 def read_replica_status(cursor: Any) -> dict[str, Any]:
-    """Return ``SHOW REPLICA STATUS`` by names in small letters, with ``replica`` for ``slave`` and ``source`` for ``master``.
+    """Return ``SHOW REPLICA STATUS`` by names in lower case, with ``replica`` for ``slave`` and ``source`` for ``master``.
 
-    Empty if the server follows nobody.
+    Empty if the server is not a replica.
     """
     cursor.execute("SHOW REPLICA STATUS")
     row = cursor.fetchone()

@@ -17,7 +17,7 @@ from stallbench.records.endpoint import Endpoint
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-_TO_WATCH = f"""
+_FOR_SAMPLING = f"""
 SET statement_timeout = '{SAMPLING_TIMEOUT_S:.0f}s';
 SET lock_timeout = '100ms';
 SET idle_session_timeout = 0;
@@ -30,7 +30,7 @@ SET jit = off
 def connect(endpoint: Endpoint, name: str) -> Connection:
     """Connect in autocommit, known to the server as the application ``stallbench:<name>``.
 
-    JSON columns are handed over as text: a queue's payload is not the bench's to parse. Raises `psycopg.OperationalError` when
+    JSON columns are returned as text, because the bench does not parse a queue's payload. Raises `psycopg.OperationalError` when
     the server cannot be reached within `CONNECT_TIMEOUT_S`.
     """
     connection = psycopg.connect(
@@ -60,50 +60,50 @@ class PostgresDriver(Driver):
         return connect(endpoint, name)
 
     def connect_for_sampling(self, endpoint: Endpoint, name: str) -> Connection:
-        """Connect for reading only: no statement is spread over processors or compiled, for the servers need both themselves."""
+        """Connect for reading only, without parallel workers and JIT, so that the server's processors stay free for the queue."""
         connection = connect(endpoint, name)
         try:
-            connection.execute(_TO_WATCH)
-            connection.prepare_threshold = 0  # every statement is sent again and again: prepare it the first time
+            connection.execute(_FOR_SAMPLING)
+            connection.prepare_threshold = 0  # every statement is repeated: prepare it the first time
         except BaseException:
             connection.close()
             raise
         return connection
 
     def is_closed(self, connection: Connection) -> bool:
-        """Whether psycopg says so."""
+        """Whether psycopg reports it as closed."""
         return connection.closed
 
     def read_clock(self, connection: Connection) -> int:
-        """Of the moment, not of the transaction; to the microsecond."""
+        """Return the time of the call, not of the transaction, with a resolution of 1 µs."""
         row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8").fetchone()
         assert row is not None
         return int(row[0]) * 1000
 
     def settle(self, connection: Connection, tables: Sequence[str]) -> None:
-        """Vacuum and analyse them, as autovacuum does with its next look at a table that has grown."""
+        """Vacuum and analyse them, as autovacuum does in its next iteration."""
         names = sql.SQL(", ").join(sql.Identifier(table) for table in tables)
         connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(names))
 
     def abort(self, connection: Connection) -> None:
         """Shut its socket down."""
         with (
-            suppress(OSError, psycopg.Error),  # closed in the meantime, which is all that is wanted
+            suppress(OSError, psycopg.Error),  # closed in the meantime, which is the goal
             socket.socket(fileno=os.dup(connection.pgconn.socket)) as copy,
         ):
             copy.shutdown(socket.SHUT_RDWR)
 
     def console(self, endpoint: Endpoint) -> str:
-        """Return a call of psql."""
+        """Return a command with psql."""
         password = endpoint.password.get_secret_value()
         return f"PGPASSWORD={password} psql -h {endpoint.host} -p {endpoint.port} -U {endpoint.user} {endpoint.database}"
 
     def code(self, error: Exception) -> str:
-        """Return the SQLSTATE, if the server gave one."""
+        """Return the SQLSTATE, if the server sent one."""
         return getattr(error, "sqlstate", None) or type(error).__name__
 
     def describe(self, error: Exception) -> str:
-        """Return the server's own words, if it gave any."""
+        """Return the server's own message, if it sent one."""
         words = error.diag.message_primary if isinstance(error, psycopg.Error) else None
         return words or super().describe(error)
 

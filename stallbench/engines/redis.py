@@ -11,29 +11,29 @@ from stallbench.records.endpoint import Endpoint
 
 
 class RedisDriver(Driver):
-    """One connection for each client, held open; a broken call is not tried again behind the queue's back."""
+    """One persistent connection for each client; the library does not retry failed calls without the queue."""
 
     errors = (redis.RedisError,)
 
     def connect(self, endpoint: Endpoint, name: str) -> redis.Redis:
-        """Connect and ask for a sign of life; raises `redis.ConnectionError` when the server cannot be reached."""
+        """Connect and send PING; raises `redis.ConnectionError` if the server cannot be reached."""
         return self._connect(endpoint, name, None)
 
     def connect_for_sampling(self, endpoint: Endpoint, name: str) -> redis.Redis:
-        """Connect with a time limit on every answer."""
+        """Connect with a time limit for every answer."""
         return self._connect(endpoint, name, SAMPLING_TIMEOUT_S)
 
     def is_closed(self, connection: redis.Redis) -> bool:
-        """Whether the client has let its connection go."""
+        """Whether the client has closed its connection."""
         return connection.connection is None
 
     def read_clock(self, connection: redis.Redis) -> int:
-        """By TIME, to the microsecond."""
+        """Return it by TIME, with a resolution of 1 µs."""
         seconds, microseconds = connection.time()
         return (int(seconds) * 1_000_000 + int(microseconds)) * 1000
 
     def console(self, endpoint: Endpoint) -> str:
-        """Return a call of redis-cli."""
+        """Return a command with redis-cli."""
         return f"REDISCLI_AUTH={endpoint.password.get_secret_value()} redis-cli -h {endpoint.host} -p {endpoint.port}"
 
     def _connect(self, endpoint: Endpoint, name: str, timeout_s: float | None) -> redis.Redis:

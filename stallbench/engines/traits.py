@@ -1,4 +1,4 @@
-"""The engines that a queue can live on, and what a scenario may ask of each."""
+"""The engines that a queue can use, and what a scenario may ask of each."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ Engine = Literal["postgres", "mariadb", "mysql", "sqlite", "redis", "beanstalkd"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineTraits:
-    """What is known of an engine before a server runs."""
+    """What is known about an engine before a server runs."""
 
     title: str
-    """How it writes its name."""
+    """Its name as its vendor writes it."""
     has_replicas: bool = False
     counts_deadlocks: bool = False
     has_settings: bool = True
     connection_limit: tuple[str, int] | None = None
-    """The setting that limits connections, and its default; none if there is no limit that a run would reach."""
+    """The setting that limits connections, and its default; none if a run cannot reach the limit."""
     own_settings: Mapping[str, str | None] = field(default_factory=dict)
-    """Settings without which the bench loses its server or cannot read its log, and what a scenario sets instead, if anything."""
+    """Settings that only the bench may change, because it needs them to reach the server or read its log, and the scenario key to use instead, if any."""
 
 
-def _none_of(*names: str) -> dict[str, str | None]:
+def _without_key(*names: str) -> dict[str, str | None]:
     return dict.fromkeys(names)
 
 
-_OF_MYSQL = {
+_OWN_SETTINGS_OF_MYSQL = {
     "port": "database.port",
-    **_none_of(
+    **_without_key(
         "basedir",
         "bind_address",
         "datadir",
@@ -55,7 +55,7 @@ ENGINES: Mapping[Engine, EngineTraits] = {
             "port": "database.port",
             "hot_standby_feedback": "database.hot_standby_feedback",
             "primary_slot_name": "database.replication_slot",
-            **_none_of(
+            **_without_key(
                 "cluster_name",
                 "config_file",
                 "data_directory",
@@ -78,15 +78,22 @@ ENGINES: Mapping[Engine, EngineTraits] = {
         has_replicas=True,
         counts_deadlocks=True,
         connection_limit=("max_connections", 151),
-        own_settings=_OF_MYSQL,
+        own_settings=_OWN_SETTINGS_OF_MYSQL,
     ),
     "mysql": EngineTraits(
-        title="MySQL", has_replicas=True, counts_deadlocks=True, connection_limit=("max_connections", 151), own_settings=_OF_MYSQL
+        title="MySQL",
+        has_replicas=True,
+        counts_deadlocks=True,
+        connection_limit=("max_connections", 151),
+        own_settings=_OWN_SETTINGS_OF_MYSQL,
     ),
     "sqlite": EngineTraits(title="SQLite", has_settings=False),
     "redis": EngineTraits(
         title="Redis",
-        own_settings={"port": "database.port", **_none_of("bind", "daemonize", "dir", "logfile", "requirepass", "unixsocket")},
+        own_settings={
+            "port": "database.port",
+            **_without_key("bind", "daemonize", "dir", "logfile", "requirepass", "unixsocket"),
+        },
     ),
     "beanstalkd": EngineTraits(title="Beanstalkd", has_settings=False),
     "aerospike": EngineTraits(title="Aerospike", has_settings=False),

@@ -1,4 +1,4 @@
-"""Every engine that a scenario may name can be reached: a driver, and what there is to say about it."""
+"""Every engine that a scenario may name has a driver, traits and a starter."""
 
 from __future__ import annotations
 
