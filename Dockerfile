@@ -1,14 +1,14 @@
-# stallbench itself: the scenario, its producers, workers and longrunners, and the pipeline. Servers are images of their own.
+# stallbench itself: the scenario, its producers, workers and longrunners, and the pipeline. The servers have their own images.
 FROM python:3.11-slim-bookworm AS packages
 RUN python -m venv /opt/venv
 COPY requirements /tmp/requirements
-# One lock more, if any: aerospike.
+# Name of one additional lock file, if any: aerospike.
 ARG EXTRA=
 RUN /opt/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes \
     --requirement /tmp/requirements/python.lock ${EXTRA:+--requirement /tmp/requirements/$EXTRA.lock}
 
 FROM python:3.11-slim-bookworm
-# Java is Spark's; procps is how its start script finds out whether it already runs.
+# Spark needs Java; its start script needs procps to check whether Spark already runs.
 RUN mkdir -p /usr/share/man/man1 \
  && apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless procps \

@@ -1,4 +1,4 @@
 #!/bin/sh
-# Run once by the primary's image, when it makes its data: replicas may come from anywhere in the project's own network.
+# The primary's image runs this once, when it creates its data: allows replicas from anywhere in the project's own network.
 set -eu
 echo "host replication all all scram-sha-256" >>"$PGDATA/pg_hba.conf"

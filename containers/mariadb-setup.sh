@@ -1,6 +1,6 @@
 #!/bin/sh
-# Lets every process of the bench in under its own name, which is the only name that InnoDB's deadlock reports show, and lets the
-# replica follow the primary through Toxiproxy. Done again, it changes nothing.
+# Allows every process of the bench to log in with its own name, the only name that InnoDB's deadlock reports show, and makes the
+# replica follow the primary through Toxiproxy. A second call changes nothing.
 set -eu
 for server in mariadb-primary mariadb-replica; do
   mariadb --host="$server" --user=root <<SQL

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Copies the primary through Toxiproxy, once, and then streams from it; its arguments are the command that serves it.
+# Takes a base backup of the primary through Toxiproxy, once, and then starts the replica by the command in its arguments.
 set -eu
 if [ "$(id -u)" = 0 ]; then
   mkdir -p "$PGDATA" /var/run/postgresql

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes up a password, if none was made before, and lets the bench's user write into ./runs, if Docker made that folder.
+# Generates a password if there is none, and gives ./runs to the bench's user if Docker created that folder.
 set -eu
 if [ ! -s /secrets/password ]; then
   python -c 'import secrets; print(secrets.token_urlsafe(18))' >/secrets/password

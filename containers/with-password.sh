@@ -1,7 +1,7 @@
 #!/bin/sh
 # with-password.sh COMMAND..: runs a command with the password of this project's servers in its environment.
 #
-# The password is STALLBENCH_PASSWORD's, or else the one that the service `prepare` has made up; it stands in no file of the repository.
+# The password is the value of STALLBENCH_PASSWORD, or else the one that the service `prepare` has generated. No file of the repository contains it.
 set -eu
 STALLBENCH_PASSWORD=${STALLBENCH_PASSWORD:-$(cat /secrets/password)}
 export STALLBENCH_PASSWORD
