@@ -162,6 +162,22 @@ OF_OTHER_ENGINES = [
         "expected one of fcfs, id_store, laravel_redis, token_store",
     ),
     (
+        'engine = "sqlite"\nreplicas = 1\n\n[queue]\nkind = "laravel"',
+        "database.replicas is 1, but SQLite has no replicas; expected 0",
+    ),
+    (
+        'engine = "mariadb"\nversion = 17\n\n[queue]\nkind = "laravel"',
+        "database.version is for PostgreSQL, but the engine is MariaDB; leave it out",
+    ),
+    (
+        'engine = "mysql"\nreplicas = 1\nsynchronous = true\n\n[queue]\nkind = "laravel"',
+        "database.synchronous is for PostgreSQL and MariaDB, but the engine is MySQL; leave it out",
+    ),
+    (
+        'engine = "sqlite"\nsettings = { cache_size = 1 }\n\n[queue]\nkind = "laravel"',
+        "database.settings is given, but SQLite has no settings that a scenario can change; leave it out",
+    ),
+    (
         'engine = "beanstalkd"\n\n[queue]\nkind = "beanstalkd"\ntube = "a b"',
         f'queue.tube is "a b"; expected {NAME}',
     ),
@@ -376,6 +392,22 @@ TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *FAULTS, *MA
 def test_an_issue_is_reported_in_one_line(written: str, instead: str, lines: str | list[str], tmp_path: Path) -> None:
     assert SMALL.count(written) == 1, "each case changes one place of the small scenario"
     assert find_lines(tmp_path, SMALL.replace(written, instead)) == ([lines] if isinstance(lines, str) else lines)
+
+
+def test_an_unknown_key_does_not_hide_what_is_wrong_with_the_whole_table(tmp_path: Path) -> None:
+    assert find_lines(tmp_path, SMALL.replace("rate = 500", "raet = 500")) == [
+        "producers.raet: unknown key; allowed are kind, count, rate, capacity_share, backlog, payload_bytes, max_batch, users,"
+        ' max_failure_ratio; did you mean "rate"?',
+        "producers.rate is missing; write it like rate = 500, or as a share, like capacity_share = 0.65",
+    ]
+
+
+def test_a_fault_that_nothing_in_the_scenario_can_have_is_reported(tmp_path: Path) -> None:
+    written, instead, _ = with_fault('{ kind = "kill", on = "workers" }')
+    text = SMALL.replace(written, instead).replace("count = 2", "count = 0").replace("rate = 500", "rate = 0")
+    assert find_lines(tmp_path, text) == [
+        f'{FAULT}.on is "workers"; expected a worker or producer or scheduler, but the scenario has none'
+    ]
 
 
 def test_an_unknown_kind_of_fault_is_reported_with_the_known_ones(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_alone_it_follows_the_phases_and_bursts_of_a_scenario(tmp_path: Path) ->
         ("max_failure_ratio = 0.1", 'producers.max_failure_ratio is for Locust; it needs producers.kind = "locust"'),
         (
             'kind = "locust"\nmax_batch = 2',
-            "producers.max_batch is given, but a user of Locust enqueues one job a request; leave it out",
+            "producers.max_batch is given, but a user of Locust enqueues one job per request; leave it out",
         ),
         (
             'kind = "locust"\nusers = 200',

@@ -201,12 +201,12 @@ def test_shares_of_their_own_are_measured_anew_when_the_command_is_repeated(tmp_
         (
             "count = 2",
             "count = 0",
-            "producers.capacity_share is of what the workers can do, but workers.count is 0; expected a rate",
+            "producers.capacity_share is a share of what the workers can do, but workers.count is 0; expected a rate instead",
         ),
         (
             'duration = "1s"',
             'duration = "1s"\nuntil = "drained"',
-            'phases[0].until is "drained", but producers.capacity_share is 0.65, and the queue is never empty for long; expected rate = 0, or "caught_up"',
+            'phases[0].until is "drained", but producers.capacity_share is 0.65, so the queue is never empty for long; expected "caught_up", or rate = 0',
         ),
     ],
 )
