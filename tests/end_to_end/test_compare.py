@@ -51,7 +51,7 @@ def test_two_variants_in_one_round(bench: Bench) -> None:
     assert comparison(bench)[1]["results"] == content["results"]
 
 
-def test_an_interrupt_is_compared_with_what_was_done(bench: Bench) -> None:
+def test_after_an_interrupt_the_completed_runs_are_compared(bench: Bench) -> None:
     running = bench.start("compare", "longtx", "--variants", "control,skip_locked", "--repeat", "2", *short(*INTERRUPTED))
     bench.wait_for_phase("baseline")
     time.sleep(0.5)
@@ -65,7 +65,7 @@ def test_an_interrupt_is_compared_with_what_was_done(bench: Bench) -> None:
     assert not marked_with_folder(bench.folder())
 
 
-def test_bad_input_is_told_before_a_server_is_started(bench: Bench) -> None:
+def test_bad_input_is_refused_before_a_server_is_started(bench: Bench) -> None:
     ended = bench.run("compare", "longtx", "--variants", "control,skip_lockd")
     assert ended.returncode == 2
     assert 'there is no variant "skip_lockd"' in ended.stderr

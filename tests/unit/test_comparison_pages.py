@@ -88,7 +88,7 @@ def test_the_record_has_the_results(concluded: ComparisonFolder) -> None:
     assert "wal_bytes.rate in baseline" not in [each["subject"] for each in results["compared"]]
 
 
-def test_the_page_holds_all_that_it_needs(concluded: ComparisonFolder) -> None:
+def test_the_page_is_self_contained(concluded: ComparisonFolder) -> None:
     page = (concluded.path / "report.html").read_text()
     assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", page)
     assert "uPlot" in page
@@ -116,7 +116,7 @@ def test_the_summary_is_tables_for_a_pull_request(concluded: ComparisonFolder) -
     assert lines[-1] == "`stallbench compare made-up --variants control,cure,half,twice --repeat 3 --seed 1`"
 
 
-def test_made_again_it_is_the_same(concluded: ComparisonFolder) -> None:
+def test_results_and_pages_are_reproducible(concluded: ComparisonFolder) -> None:
     before = {path.name: path.read_bytes() for path in concluded.path.iterdir()}
     conclude_comparison(concluded)
     assert {path.name: path.read_bytes() for path in concluded.path.iterdir()} == before
@@ -133,7 +133,7 @@ def test_what_the_record_has_of_a_run_whose_folder_is_gone_stays(tmp_path: Path)
     assert read_chart_data(folder)["t_s"] == []
 
 
-def test_a_run_that_was_not_carried_out_is_told_and_the_others_are_compared(tmp_path: Path) -> None:
+def test_a_run_that_was_not_carried_out_is_named_and_the_others_are_compared(tmp_path: Path) -> None:
     folder, _ = make_made_up_record({"control": [8.0, 8.1, 8.2, 8.1], "cure": [1.0, None, 1.1, 1.0]}, tmp_path)
     shown = show(folder)
     number = next(run["number"] for run in read_json(folder)["runs"] if run["status"] == "failed")
@@ -151,7 +151,7 @@ def test_an_interrupted_comparison_says_so(tmp_path: Path) -> None:
     assert folder.read().exit_code == 130
 
 
-def test_too_few_rounds_are_told_instead_of_an_interval(tmp_path: Path) -> None:
+def test_too_few_rounds_have_a_note_instead_of_a_confidence_interval(tmp_path: Path) -> None:
     folder, _ = make_made_up_record({"control": [8.0, 8.1], "cure": [1.0, 1.0]}, tmp_path)
     shown = show(folder)
     assert "(not enough rounds)" in shown
@@ -186,7 +186,7 @@ PUBLISHED = {
 }
 
 
-def test_published_figures_stand_beside_ours_with_their_ranks(tmp_path: Path) -> None:
+def test_published_figures_are_shown_beside_ours_with_their_ranks(tmp_path: Path) -> None:
     measured = {"control": [90.0, 91, 92], "skip_locked_with_a_long_name": [80.0, 81, 82]}
     folder, _ = make_made_up_record(measured, tmp_path, comparison=PUBLISHED)
     shown = " ".join(show(folder).split())
@@ -206,7 +206,7 @@ def test_many_variants_with_long_names_fit_the_terminal(tmp_path: Path) -> None:
     assert max(len(line) for line in show(folder).splitlines()) <= 120
 
 
-def test_names_from_outside_cannot_break_out_of_the_page(tmp_path: Path) -> None:
+def test_text_of_a_scenario_cannot_inject_script_into_the_page(tmp_path: Path) -> None:
     folder, _ = make_made_up_record(
         {"control": [1.0], "a": [None]},
         tmp_path,
@@ -236,7 +236,7 @@ def test_a_comparison_is_found_by_name_and_is_no_run(concluded: ComparisonFolder
         find_run_folder(concluded.path.name, concluded.runs)
 
 
-def test_a_record_that_is_none_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_an_invalid_record_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "comparison.json").write_text('{"format": 2}')
     with pytest.raises(BadInputError, match=r"comparison\.json: not a comparison's record: id: Field required"):
         ComparisonFolder(tmp_path).read()

@@ -100,7 +100,7 @@ def test_a_run_carries_its_seed_and_the_changes_so_that_it_can_be_repeated(tmp_p
         ("", '--variants "": there is no variant ""; there are control, skip_locked, reader'),
     ],
 )
-def test_names_that_cannot_be_meant(variants: str, line: str, tmp_path: Path) -> None:
+def test_invalid_names_are_refused(variants: str, line: str, tmp_path: Path) -> None:
     with pytest.raises(BadInputError) as raised:
         make_plan(str(write(tmp_path, VARIED)), variants=variants, rounds=1, seed=1)
     assert str(raised.value) == line
@@ -117,7 +117,7 @@ def test_an_issue_in_any_variant_is_reported_before_the_first_run(tmp_path: Path
         make_plan(str(write(tmp_path, VARIED.replace("count = 3", "count = -1"))), variants=None, rounds=1, seed=1)
 
 
-def test_without_a_word_of_the_scenario_what_a_disturbance_does_to_a_job_is_ranked() -> None:
+def test_by_default_the_latency_in_the_disturbed_phase_is_ranked() -> None:
     disturbed = [
         {"name": "baseline", "duration": "20s"},
         {"name": "longtx", "duration": "40s", "longrunners": [{"kind": "idle_writer", "on": "primary"}]},
@@ -127,7 +127,7 @@ def test_without_a_word_of_the_scenario_what_a_disturbance_does_to_a_job_is_rank
     assert (ranked.key, ranked.better, ranked.role) == ("latency_ms.p95 in longtx", "lower", "ranked")
 
 
-def test_what_is_ranked_is_what_the_scenario_says_else_what_it_first_expects_something_of() -> None:
+def test_the_ranked_metric_is_that_of_the_section_else_of_the_first_expectation() -> None:
     said = {"metric": "completed.rate", "phase": "longtx", "better": "higher"}
     ranked = choose_subjects([make_scenario(comparison=said)])[0]
     assert (ranked.key, ranked.better, ranked.role) == ("completed.rate in longtx", "higher", "ranked")
@@ -136,7 +136,7 @@ def test_what_is_ranked_is_what_the_scenario_says_else_what_it_first_expects_som
     assert choose_subjects([make_scenario(expect=[])])[0].key == "latency_ms.p95"
 
 
-def test_what_any_variant_expects_is_compared_once_and_costs_after_it() -> None:
+def test_metrics_of_all_expectations_are_compared_once_and_costs_after_them() -> None:
     more = [
         {"metric": "depth.max", "phase": "longtx", "at_most": 9},
         {"metric": "depth.last", "phase": "recovered", "at_most": 1},

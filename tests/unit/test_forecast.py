@@ -35,7 +35,7 @@ def test_the_cost_model_is_recovered(tmp_path: Path) -> None:
     assert found.fit.residual < 0.02
 
 
-def test_noise_changes_it_little_and_the_interval_says_how_much(tmp_path: Path) -> None:
+def test_noise_changes_the_forecast_little_and_the_confidence_interval_contains_the_truth(tmp_path: Path) -> None:
     make_declining_run(tmp_path, make_seconds(noise=0.15))
     found = forecast_run(tmp_path, rate=None, workers=None, work=None)
     low, high = found.fit.dead_tuple_s_interval

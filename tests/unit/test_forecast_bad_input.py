@@ -49,7 +49,7 @@ BAD_LOADS = {
 
 
 @pytest.mark.parametrize(("options", "expected"), BAD_LOADS.values(), ids=BAD_LOADS)
-def test_a_load_that_cannot_be(forecast: Any, tmp_path: Path, options: tuple[str, ...], expected: str) -> None:
+def test_an_impossible_load_is_refused(forecast: Any, tmp_path: Path, options: tuple[str, ...], expected: str) -> None:
     make_declining_run(tmp_path)
     code, out, err = forecast(str(tmp_path), *options)
     assert (code, out) == (2, "")
@@ -124,7 +124,7 @@ def test_the_sample_of_a_run_is_too_short_and_says_so(forecast: Any) -> None:
     assert "idle_writer-1 held the horizon, but dead tuples were sampled in only 7 seconds of it" in err
 
 
-def test_what_is_printed_begins_with_the_answer(forecast: Any, tmp_path: Path) -> None:
+def test_the_output_begins_with_the_answer(forecast: Any, tmp_path: Path) -> None:
     make_declining_run(tmp_path)
     code, out, err = forecast(str(tmp_path), "--rate", "50", "--workers", "8", "--work", "10ms")
     assert (code, err) == (0, "")
@@ -134,7 +134,7 @@ def test_what_is_printed_begins_with_the_answer(forecast: Any, tmp_path: Path) -
     assert "Assumptions:" in out
 
 
-def test_what_is_printed_of_a_queue_that_keeps_up(forecast: Any, tmp_path: Path) -> None:
+def test_the_output_for_a_queue_that_keeps_up(forecast: Any, tmp_path: Path) -> None:
     make_declining_run(tmp_path, make_seconds(dead_tuple_s=0.0, noise=0.1))
     code, out, err = forecast(str(tmp_path))
     assert (code, err) == (0, "")

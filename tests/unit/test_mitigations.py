@@ -81,7 +81,7 @@ def test_each_mitigation_has_its_outcome_and_other_variants_have_no_row(tmp_path
     assert "| a book | 1 |" in rows["cure"]
 
 
-def test_a_delay_is_told_in_seconds(tmp_path: Path) -> None:
+def test_a_delay_is_given_in_seconds(tmp_path: Path) -> None:
     measure(tmp_path / "runs", MEASURED)
     assert "**delays** by 19 s (" in table_of(tmp_path)["relief"]
 
@@ -153,7 +153,7 @@ def test_a_page_without_markers_is_refused_with_the_missing_lines(tmp_path: Path
         write_tables(tmp_path / "runs", page=page)
 
 
-def test_the_page_has_a_place_for_every_scenario_with_mitigations() -> None:
+def test_the_page_has_markers_for_every_scenario_with_mitigations() -> None:
     text = PAGE.read_text()
     for name, path in find_scenarios().items():
         has_mitigations = any(read_scenario(name, variant=variant).mitigation for variant in read_variants(path))

@@ -21,7 +21,7 @@ def make_pages(folder: Path, record: dict[str, Any] | None = None, tables: dict[
     return make_report(run, judge(run)).read_text()
 
 
-def test_the_page_holds_all_that_it_needs(tmp_path: Path) -> None:
+def test_the_page_is_self_contained(tmp_path: Path) -> None:
     page = make_pages(tmp_path)
     assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", page)
     assert "uPlot" in page
@@ -37,7 +37,7 @@ def test_the_charts_get_every_second_of_the_run(tmp_path: Path) -> None:
     assert [phase["name"] for phase in data["phases"]] == ["baseline", "longtx", "recovered"]
 
 
-def test_names_from_outside_cannot_break_out_of_the_page(tmp_path: Path) -> None:
+def test_text_of_a_scenario_cannot_inject_script_into_the_page(tmp_path: Path) -> None:
     errors = pd.DataFrame([["longtx", "</script><script>alert(1)</script>", "error", "x", "claim", 1]], columns=EMPTY["errors"])
     record = make_record(notes=["<b>note</b>"])
     page = make_pages(tmp_path, record, {"errors": errors})

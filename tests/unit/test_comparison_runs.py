@@ -1,4 +1,4 @@
-"""How the runs of a comparison follow each other, whatever becomes of each: with runs that take no time and start nothing."""
+"""How a comparison carries out its runs, and what happens when one fails: with fake runs that start nothing."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_runs_follow_the_plan_each_with_its_folder_and_its_seed(fake: FakeRuns, 
     assert "run 1 of 9: " in said[1]
 
 
-def test_the_newest_is_a_run_and_not_the_comparison(fake: FakeRuns, tmp_path: Path) -> None:
+def test_latest_points_to_a_run_and_not_to_the_comparison(fake: FakeRuns, tmp_path: Path) -> None:
     record, _ = carry_out(make_made_up_plan(["control", "cure"], rounds=1), tmp_path)
     assert (tmp_path / "latest").resolve().name == record.runs[-1].folder
     assert record.id.endswith("-compare-made-up")
@@ -115,7 +115,7 @@ def test_a_run_that_cannot_be_carried_out_does_not_stop_the_others(
 
 
 @pytest.mark.parametrize("at", ["before_run", "before_tables"])
-def test_an_interrupt_ends_it_with_what_was_done_until_then(fake: FakeRuns, at: str, tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_comparison_with_the_completed_runs(fake: FakeRuns, at: str, tmp_path: Path) -> None:
     setattr(fake, at, raise_at(4, KeyboardInterrupt()))
     record, _ = carry_out(make_made_up_plan(["control", "cure"], rounds=3), tmp_path)
     assert [run.status for run in record.runs] == ["completed"] * 3 + ["aborted"] + ["planned"] * 2
@@ -123,7 +123,7 @@ def test_an_interrupt_ends_it_with_what_was_done_until_then(fake: FakeRuns, at: 
     assert len(list(tmp_path.glob("*-compare-made-up/report.html"))) == 1
 
 
-def test_a_place_for_runs_that_is_a_file_is_told_as_one(fake: FakeRuns, tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_for_runs_is_refused(fake: FakeRuns, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(NotCarriedOutError, match="choose another place with --runs DIR"):
         carry_out(make_made_up_plan(["control", "cure"], rounds=1), tmp_path / "runs")
