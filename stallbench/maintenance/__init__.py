@@ -1,7 +1,7 @@
-"""What looks after a server while the load goes on, as cron or a daemon does in production; one kind a file.
+"""Maintenance of a server while the load runs, as cron or a daemon does it in production; one kind a file.
 
-Each kind is a mitigation: something that is proposed against what the scenarios show. Dropping a file in is all it takes to add one.
-``python -m stallbench.maintenance`` is the process that does it.
+Each kind is a mitigation of a problem that the scenarios show. To add a kind, add a file with a subclass of `Task`: it is found by itself.
+``python -m stallbench.maintenance`` is the process that runs a task.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Builds the indexes of the queue's tables anew on a schedule, while the queue goes on.
+"""Rebuilds the indexes of the queue's tables on a schedule, while the queue works.
 
-A new index has only the rows that its own snapshot sees: what is dead by then is left out, also where vacuum may not remove it.
+A new index contains only rows that its own snapshot sees: rows that are dead by then are left out, also if vacuum must not remove them.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ WHERE NOT indisvalid AND indrelid = ANY (%s::regclass[]) AND indexrelid::regclas
 class Reindex(Task[TaskOptions]):
     """``REINDEX TABLE CONCURRENTLY`` of each table of the queue.
 
-    It waits for every transaction of its database that has an older snapshot: one that reads, under REPEATABLE READ or in a long statement,
-    holds it up until it ends, and only one that has written and idles does not.
+    It waits for every transaction of its database that has an older snapshot. A transaction that reads, under REPEATABLE READ or in a long statement,
+    delays it until the transaction ends; an idle transaction that has only written does not.
     """
 
     kind = "reindex"
-    summary = "builds the indexes of the queue's tables anew (REINDEX CONCURRENTLY)"
-    source = "PostgreSQL's documentation of routine reindexing; pg_cron or a job of one's own"
+    summary = "rebuilds the indexes of the queue's tables (REINDEX CONCURRENTLY)"
+    source = "PostgreSQL's documentation of routine reindexing; pg_cron or a cron job"
     engines = frozenset({"postgres"})
 
     def iterate(self, connection: Any) -> Iterator[str]:
-        """Rebuild them all, after removing what an attempt that was broken off has left."""
+        """Rebuild them all, after removing what a cancelled attempt has left."""
         tables = list(self.document.tables)
         for (index,) in connection.execute(_INVALID, (tables,)).fetchall():
             connection.execute(f"DROP INDEX CONCURRENTLY {index}")
-            yield f"removed {index}, which was not finished"
+            yield f"removed {index}, which a cancelled attempt had left"
         for table in tables:
             connection.execute(f"REINDEX TABLE CONCURRENTLY {table}")
             yield f"reindexed {table}"

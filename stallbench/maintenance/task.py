@@ -27,35 +27,37 @@ class TaskDocument(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(description="names the process in the records and to the server")
+    name: str = Field(description="identifies the process in the records and on the server")
     kind: str
     endpoint: Endpoint
     options: dict[str, object] = {}
-    tables: tuple[str, ...] = Field(default=(), description="the queue's")
-    expose: Exposure | None = Field(default=None, description="taken as every process takes it; there is nothing to expose")
+    tables: tuple[str, ...] = Field(default=(), description="the queue's tables")
+    expose: Exposure | None = Field(
+        default=None, description="accepted because every process is given it; maintenance exposes nothing"
+    )
 
 
 OptionsT = TypeVar("OptionsT", bound=TaskOptions)
 
 
 class Task(ABC, Generic[OptionsT]):
-    """Something that is done every so often on one server, on a connection of its own past the proxy."""
+    """A task that is repeated on one server, on a connection of its own that does not go through the proxy."""
 
     kind: ClassVar[str]
     """Its name in scenarios."""
     summary: ClassVar[str]
     """One sentence on what it does."""
     source: ClassVar[str]
-    """Who proposes it."""
+    """Where it is recommended."""
     engines: ClassVar[frozenset[Engine]]
     roles: ClassVar[tuple[str, ...]] = ("primary",)
-    """Roles of the servers that it can be done on: ``primary``, ``replica``."""
+    """Roles of the servers on which it can run: ``primary``, ``replica``."""
     on_external: ClassVar[Literal["always", "never"]] = "always"
-    """Whether it may be done on servers that the bench did not start."""
+    """Whether it may run on servers that the bench did not start."""
     options_type: ClassVar[type[TaskOptions]] = TaskOptions
 
     def __init__(self, document: TaskDocument, options: OptionsT) -> None:
-        """Prepare; nothing is done."""
+        """Prepare; nothing runs yet."""
         self.document = document
         self.options = options
 

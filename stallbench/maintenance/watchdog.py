@@ -1,4 +1,4 @@
-"""Ends transactions that have been open for too long, whatever they do: what the server's own time-outs do, for those who cannot set them."""
+"""Ends transactions that have been open for too long, as the server's own time-outs would, for users who cannot set these."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from stallbench.maintenance.task import Task, TaskOptions
 from stallbench.scenario.duration import Duration
 
-# Its own kind of process is spared: a REINDEX, say, may take as long as it must.
+# Other maintenance is not ended: a REINDEX, for example, may take as long as it needs.
 _OF_POSTGRES = """
 SELECT pid, application_name, coalesce(state, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8
 FROM pg_stat_activity
@@ -31,7 +31,7 @@ _END_ON_INNODB = "KILL %s"
 class WatchdogOptions(TaskOptions):
     """Options of `Watchdog`."""
 
-    every_s: Duration = Field(default=1.0, alias="every", gt=0, le=3600, description="pause between two looks")
+    every_s: Duration = Field(default=1.0, alias="every", gt=0, le=3600, description="pause between two iterations")
     older_than_s: Duration = Field(
         default=10.0, alias="older_than", gt=0, le=86_400, description="how long a transaction may be open"
     )
@@ -40,24 +40,24 @@ class WatchdogOptions(TaskOptions):
 class Watchdog(Task[WatchdogOptions]):
     """Ends the session of each transaction that is older than a limit.
 
-    It cannot end what holds the horizon without a session: a prepared transaction, a replication slot, on a primary a replica's feedback; for
-    the last of these it belongs on the replica.
+    It cannot end a holder of the horizon that has no session: a prepared transaction, a replication slot, or, on a primary, a replica's feedback. Against
+    a replica's feedback, run it on the replica.
     """
 
     kind = "watchdog"
     summary = "ends the session of each transaction that is older than a limit"
-    source = "usual practice: pg_terminate_backend from cron, or pt-kill; the only way where others own the server's settings"
+    source = "usual practice: pg_terminate_backend from cron, or pt-kill; the only way if another team owns the server's settings"
     engines = frozenset({"postgres", "mariadb", "mysql"})
     roles = ("primary", "replica")
     on_external = "never"
     options_type = WatchdogOptions
 
     def iterate(self, connection: Any) -> Iterator[str]:
-        """Look once, and end what is too old."""
+        """End every session whose transaction is too old."""
         is_postgres = self.document.endpoint.engine == "postgres"
-        look, end = (_OF_POSTGRES, _END_ON_POSTGRES) if is_postgres else (_OF_INNODB, _END_ON_INNODB)
+        find, end = (_OF_POSTGRES, _END_ON_POSTGRES) if is_postgres else (_OF_INNODB, _END_ON_INNODB)
         with connection.cursor() as cursor:
-            cursor.execute(look, (self.options.older_than_s,))
+            cursor.execute(find, (self.options.older_than_s,))
             for pid, name, state, age_s in cursor.fetchall():
                 cursor.execute(end, (pid,))
                 yield f"ended session {pid} ({name}, {state}), its transaction {age_s:.1f} s old"

@@ -1,4 +1,4 @@
-"""Connections that the server ends, and connections that it no longer has to give, on real servers."""
+"""Connections that the server ends, and connections that it refuses because there are too many, on real servers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def has_room_for_one_whose_place_was(engine: str, endpoint: Endpoint, names: str
 
 
 @ENGINES
-def test_connections_are_ended_at_a_rate_and_clients_come_back(tmp_path: Path, engine: str, queue: str) -> None:
+def test_connections_are_ended_at_a_rate_and_clients_reconnect(tmp_path: Path, engine: str, queue: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue=queue, work="20ms") as run:
         run.wait_until_jobs_complete(5)
         began_ns = time.time_ns()
@@ -68,7 +68,7 @@ def test_connections_are_ended_at_a_rate_and_clients_come_back(tmp_path: Path, e
         assert not run.processes.exited_unexpectedly()
 
 
-def test_where_nobody_is_connected_nobody_can_be_ended(tmp_path: Path) -> None:
+def test_without_a_connected_client_it_cannot_be_verified(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.load.stop()
         with driver_of("postgres").connect(run.cluster.server("primary").direct, "test") as watch:
@@ -78,9 +78,7 @@ def test_where_nobody_is_connected_nobody_can_be_ended(tmp_path: Path) -> None:
 
 
 @ENGINES
-def test_who_comes_when_all_connections_are_taken_is_refused_until_they_are_given_back(
-    tmp_path: Path, engine: str, queue: str
-) -> None:
+def test_new_clients_are_refused_until_the_idle_connections_are_closed(tmp_path: Path, engine: str, queue: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue=queue, settings="{ max_connections = 25 }") as run:
         run.wait_until_jobs_complete(5)
         direct = run.cluster.server("primary").direct
@@ -102,7 +100,7 @@ def test_who_comes_when_all_connections_are_taken_is_refused_until_they_are_give
         driver_of(engine).close(driver_of(engine).connect(direct, "test"))
 
 
-def test_a_number_of_idle_connections_leaves_the_others(tmp_path: Path) -> None:
+def test_a_limited_number_of_idle_connections_leaves_connections_for_clients(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         record = run.inject("idle_connections", count=5)
         assert record.evidence == {"connections": 5, "refusal": None}
@@ -111,7 +109,7 @@ def test_a_number_of_idle_connections_leaves_the_others(tmp_path: Path) -> None:
 
 
 @ENGINES
-def test_others_that_are_limited_leave_room_for_clients_that_come_back(tmp_path: Path, engine: str, queue: str) -> None:
+def test_a_connection_limit_of_the_other_role_lets_clients_reconnect(tmp_path: Path, engine: str, queue: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue=queue, settings="{ max_connections = 30 }") as run:
         run.wait_until_jobs_complete(5)
         record = run.inject("idle_connections", limit=8)

@@ -1,4 +1,4 @@
-"""Statements on the jobs table that need it for themselves, under a load: who waits for whom, and that nothing is left."""
+"""Statements that lock the jobs table, under load: which sessions wait, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_queue_waits_behind_the_statement_until_the_reader_ends(run: FaultyR
     see_that_nothing_is_left(run)
 
 
-def test_with_a_lock_timeout_it_gives_way_and_tries_again(run: FaultyRun) -> None:
+def test_with_a_lock_timeout_it_gives_up_and_tries_again(run: FaultyRun) -> None:
     run.inject("alter_table", reader_for="6s", lock_timeout="1s", retry_after="1s")
     run.wait_until(lambda: is_over(run), "the column", within_s=60)
     record = run.faults()[-1]
@@ -95,7 +95,7 @@ def test_with_a_lock_timeout_it_gives_way_and_tries_again(run: FaultyRun) -> Non
     see_that_nothing_is_left(run)
 
 
-def test_its_end_breaks_it_off(run: FaultyRun) -> None:
+def test_its_end_cancels_the_statement(run: FaultyRun) -> None:
     run.inject("alter_table", reader_for="1h")
     record = run.end_faults()
     assert record.evidence["done"] is False

@@ -1,4 +1,4 @@
-"""A full disk under PostgreSQL's WAL, and under the queue's tables: what the server and its clients make of it, and what is left."""
+"""A full disk under PostgreSQL's WAL, and under the queue's tables: its effect on the server and its clients, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _disk_can_be_had(tmp_path: Path) -> None:
         processes.stop_all()
 
 
-def test_a_server_that_cannot_write_its_wal_ends_and_comes_back_when_there_is_room(tmp_path: Path) -> None:
+def test_a_server_that_cannot_write_its_wal_stops_and_returns_when_there_is_space(tmp_path: Path) -> None:
     with faulty_run(tmp_path, database='small_disk = "wal"') as run:
         run.wait_until_jobs_complete()
         first = run.process("primary")
@@ -84,7 +84,7 @@ def test_a_full_table_space_refuses_new_rows_and_nothing_else(tmp_path: Path) ->
         run.wait_until_jobs_complete()
 
 
-def test_a_full_disk_that_nobody_needs_anything_of_does_not_count(tmp_path: Path) -> None:
+def test_a_full_disk_without_a_failed_write_is_a_lapse(tmp_path: Path) -> None:
     with faulty_run(tmp_path, workers=0, database='small_disk = "tables"') as run:
         run.processes.stop(run.load.running("producer"), PATIENCE_S)
         run.inject("full_disk")
@@ -93,7 +93,7 @@ def test_a_full_disk_that_nobody_needs_anything_of_does_not_count(tmp_path: Path
         assert "did not try to write more" in ended.why_ended
 
 
-def test_a_server_without_a_small_disk_cannot_have_a_full_one(tmp_path: Path) -> None:
+def test_it_requires_a_small_disk(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run, pytest.raises(NotCarriedOutError, match=r"database\.small_disk"):
         run.inject("full_disk")
 

@@ -1,4 +1,4 @@
-"""A replica takes the primary's place under a load: what was acknowledged and not replicated is gone, or done again, and nothing else."""
+"""A replica is promoted under load: only jobs that were acknowledged but not replicated are lost or re-executed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def find_lost(run: FaultyRun) -> set[int]:
 
 @pytest.mark.parametrize("synchronous", [False, True], ids=["asynchronous", "synchronous"])
 @pytest.mark.parametrize("engine", ON)
-def test_clients_find_the_promoted_replica_by_the_address_that_they_know(tmp_path: Path, engine: str, synchronous: bool) -> None:
+def test_clients_reach_the_promoted_replica_at_the_primary_s_address(tmp_path: Path, engine: str, synchronous: bool) -> None:
     queue, settings = ON[engine]
     with ExitStack() as stack:
         try:
@@ -90,7 +90,7 @@ def test_clients_find_the_promoted_replica_by_the_address_that_they_know(tmp_pat
             assert again
 
 
-def test_the_collectors_watch_the_promoted_one_and_there_is_nobody_else_to_promote(tmp_path: Path) -> None:
+def test_the_collectors_sample_the_promoted_replica_and_no_other_is_left_to_promote(tmp_path: Path) -> None:
     with faulty_run(tmp_path, replicas=1) as run:
         sampling = Sampling(run.cluster, run.queue, interval_s=0.2, processes=run.processes, folder=run.folder)
         sampling.start()
@@ -107,7 +107,7 @@ def test_the_collectors_watch_the_promoted_one_and_there_is_nobody_else_to_promo
             assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
 
 
-def test_its_end_without_a_promotion_is_no_failover(tmp_path: Path) -> None:
+def test_an_end_before_the_promotion_is_a_lapse(tmp_path: Path) -> None:
     with faulty_run(tmp_path, replicas=1) as run:
         run.inject("promote", "replica-1", detect_after="1h")
         record = run.end_faults()

@@ -1,4 +1,4 @@
-"""Killed workers and producers: who dies, who takes their place, and that no job is lost by it."""
+"""Killed workers and producers: which are killed, what replaces them, and that no job is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_one_worker_is_killed_and_another_takes_its_place(tmp_path: Path) -> Non
         run.end_faults()
 
 
-def test_workers_are_killed_again_and_again(tmp_path: Path) -> None:
+def test_workers_are_killed_repeatedly(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.wait_until_jobs_complete(5)
         record = run.inject("kill", "workers", every="200ms", replace_after="0s")
@@ -30,7 +30,7 @@ def test_workers_are_killed_again_and_again(tmp_path: Path) -> None:
         assert len(run.load.running("worker")) == 2
 
 
-def test_a_killed_worker_may_stay_dead(tmp_path: Path) -> None:
+def test_a_killed_worker_need_not_be_replaced(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.wait_until_jobs_complete(5)
         run.inject("kill", "workers", replaced=False)

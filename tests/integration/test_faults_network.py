@@ -67,7 +67,7 @@ def test_toxicity_affects_a_share_of_the_connections(run: FaultyRun) -> None:
     run.end_faults()
 
 
-def test_down_refuses_clients_and_they_come_back(run: FaultyRun) -> None:
+def test_down_refuses_clients_and_they_reconnect(run: FaultyRun) -> None:
     began_ns = time.time_ns()
     run.inject("down")
     workers = {process.name for process in run.load.running("worker")}
@@ -81,7 +81,7 @@ def test_down_refuses_clients_and_they_come_back(run: FaultyRun) -> None:
     run.wait_until_jobs_complete()
 
 
-def test_a_fault_that_somebody_took_away_is_no_longer_in_force(run: FaultyRun) -> None:
+def test_a_toxic_that_was_removed_is_a_lapse(run: FaultyRun) -> None:
     record = run.inject("latency")
     run.cluster.toxiproxy.remove_toxic("primary", record.name)
     record = run.end_faults()

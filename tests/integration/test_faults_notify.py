@@ -1,4 +1,4 @@
-"""Enqueues that notify, on a real server: that they do, that they commit one after the other, and that nothing of it is left."""
+"""Enqueues that send notifications, on a real server: that they commit one after the other, and that nothing is left."""
 
 from __future__ import annotations
 

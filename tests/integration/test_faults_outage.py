@@ -1,4 +1,4 @@
-"""Servers that go away and come back, under a load: what clients see, that nothing is lost, and that it is the same server."""
+"""Servers that are killed or restarted under load: what clients see, that nothing is lost, and that it is the same server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def is_over(run: FaultyRun) -> bool:
     return run.faults()[-1].verified_gone_ns is not None
 
 
-def test_a_server_that_is_down_cannot_be_taken_down_and_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_server_that_is_down_cannot_be_taken_down_again(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.inject("crash", down_for="1h")
         run.wait_until(lambda: not answers(run.cluster.server("primary").direct), "its end")
@@ -52,7 +52,7 @@ def test_a_server_that_is_down_cannot_be_taken_down_and_is_not_waited_for(tmp_pa
 
 @pytest.mark.parametrize("engine", ON)
 @pytest.mark.parametrize("kind", ["crash", "restart"])
-def test_clients_come_back_to_the_same_server_and_nothing_is_lost(tmp_path: Path, engine: str, kind: str) -> None:
+def test_clients_reconnect_to_the_same_server_and_nothing_is_lost(tmp_path: Path, engine: str, kind: str) -> None:
     queue, settings = ON[engine]
     with ExitStack() as stack:
         try:
@@ -72,20 +72,20 @@ def test_clients_come_back_to_the_same_server_and_nothing_is_lost(tmp_path: Path
         assert record.evidence["exit_code"] == (-9 if kind == "crash" else 0)
         assert record.evidence["down_s"] >= 0.5
         assert server.control.process is not before
-        run.wait_until(lambda: run.events(Event.ERROR, began_ns), "a client that saw it")
+        run.wait_until(lambda: run.events(Event.ERROR, began_ns), "an error of a client")
         run.wait_until_jobs_complete()
         assert find_lost(run) == set()
         run.cluster.check()
 
 
-def test_a_replica_can_go_away_and_follows_again(tmp_path: Path) -> None:
+def test_a_replica_can_crash_and_replicates_again(tmp_path: Path) -> None:
     with faulty_run(tmp_path, replicas=1) as run:
         run.inject("crash", "replica-1", down_for="0s")
         run.wait_until(lambda: is_over(run), "its return")
         assert not run.events(Event.ERROR)
 
 
-def test_its_end_brings_it_back_before_its_time(tmp_path: Path) -> None:
+def test_its_end_starts_the_server_at_once(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.inject("crash", down_for="1h")
         run.go_on_for(0.3)
@@ -96,7 +96,7 @@ def test_its_end_brings_it_back_before_its_time(tmp_path: Path) -> None:
         run.wait_until_jobs_complete()
 
 
-def test_a_server_that_dies_once_more_while_it_starts_is_an_accident(tmp_path: Path) -> None:
+def test_a_server_that_is_killed_while_it_starts_ends_the_run(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.inject("crash", down_for="0s")
         control = run.cluster.server("primary").control

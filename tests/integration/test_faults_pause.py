@@ -1,4 +1,4 @@
-"""Paused workers: they stand, they go on, and a job whose reservation has expired meanwhile is worked twice, on real servers."""
+"""Suspended workers on real servers: they are resumed, and a job whose reservation has expired meanwhile is executed twice."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pause_with_a_job_in_hand(run: FaultyRun) -> str:
     return job_id
 
 
-def test_all_stand_until_they_go_on(tmp_path: Path) -> None:
+def test_all_are_suspended_until_they_are_resumed(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.wait_until_jobs_complete(5)
         record = run.inject("pause", "workers")
@@ -69,7 +69,7 @@ def test_all_stand_until_they_go_on(tmp_path: Path) -> None:
         assert not run.processes.exited_unexpectedly()
 
 
-def test_one_of_them_is_drawn(tmp_path: Path) -> None:
+def test_a_count_draws_some_of_them(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         record = run.inject("pause", "workers", count=1)
         assert len(record.evidence["paused"]) == 1
@@ -77,7 +77,7 @@ def test_one_of_them_is_drawn(tmp_path: Path) -> None:
         run.end_faults()
 
 
-def test_whoever_wakes_a_paused_process_ends_the_fault(tmp_path: Path) -> None:
+def test_a_process_that_was_resumed_is_a_lapse(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.inject("pause", "worker-1")
         psutil.Process(run.process("worker-1").pid).resume()
@@ -87,7 +87,7 @@ def test_whoever_wakes_a_paused_process_ends_the_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["postgres", "mariadb"])
-def test_laravel_completes_a_job_twice_when_a_worker_comes_back_after_its_reservation(tmp_path: Path, engine: str) -> None:
+def test_laravel_completes_a_job_twice_when_a_worker_is_resumed_after_its_reservation(tmp_path: Path, engine: str) -> None:
     with faulty_run(
         tmp_path, engine=engine, queue="laravel", work="200ms", queue_options=f"retry_after = {RETRY_AFTER_S}"
     ) as run:
@@ -97,7 +97,7 @@ def test_laravel_completes_a_job_twice_when_a_worker_comes_back_after_its_reserv
         )
 
 
-def test_beanstalkd_tells_a_worker_that_comes_back_that_its_job_is_gone(tmp_path: Path) -> None:
+def test_beanstalkd_refuses_the_completion_of_a_worker_that_is_resumed_too_late(tmp_path: Path) -> None:
     with faulty_run(tmp_path, engine="beanstalkd", queue="beanstalkd", work="200ms", queue_options="ttr = 1") as run:
         run.wait_until_jobs_complete(3)
         # It forgets about half of the deadlines that pass while a connection is silent.

@@ -1,4 +1,4 @@
-"""pgbouncer between the clients and a real PostgreSQL: what goes through it, what breaks on it, and that it is gone again."""
+"""pgbouncer between the clients and a real PostgreSQL: what works, what fails, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wait_until_all_are_back(run: FaultyRun, since_ns: int) -> None:
     run.wait_until(are_back, "a move of each client after it lost its connection")
 
 
-def test_transactions_without_prepared_statements_go_through_and_share_few_connections(tmp_path: Path) -> None:
+def test_transactions_without_prepared_statements_share_few_connections(tmp_path: Path) -> None:
     with faulty_run(tmp_path, workers=4, prepared_statements=False) as run:
         run.wait_until_jobs_complete(5)
         struck_ns = time.time_ns()
@@ -73,7 +73,7 @@ def test_statements_prepared_by_name_are_lost_or_found_by_others(tmp_path: Path)
         run.wait_until_jobs_complete(20)
 
 
-def test_by_the_session_everything_goes_through(tmp_path: Path) -> None:
+def test_in_session_mode_everything_works(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="que") as run:
         struck_ns = time.time_ns()
         run.inject("pooler", mode="session", pool_size=10)
@@ -84,7 +84,7 @@ def test_by_the_session_everything_goes_through(tmp_path: Path) -> None:
         run.end_faults()
 
 
-def test_advisory_locks_of_a_session_stay_behind_on_a_connection_that_is_lent_to_others(tmp_path: Path) -> None:
+def test_session_advisory_locks_remain_on_a_server_connection_that_other_clients_use(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="que", workers=4, prepared_statements=False) as run:
         run.wait_until_jobs_complete(5)
         run.inject("pooler", pool_size=3)

@@ -1,4 +1,4 @@
-"""Jobs that kill their workers, fail or last too long, workers with a wrong clock, and bursts, on real servers."""
+"""Jobs that kill their workers, fail or take too long, workers with a wrong clock, and bursts, on real servers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def poison_job(run: FaultyRun) -> str:
     return str(job_id)
 
 
-def test_a_poison_job_kills_one_worker_after_the_other_until_it_is_mended(tmp_path: Path) -> None:
+def test_a_poison_job_kills_one_worker_after_the_other_until_the_fault_ends(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.wait_until_jobs_complete(5)
         record = run.inject("poison_jobs", "workers", replace_after="0s")
@@ -46,11 +46,11 @@ def test_a_poison_job_kills_one_worker_after_the_other_until_it_is_mended(tmp_pa
         assert not list(run.folder.job_faults.iterdir())
 
 
-def test_a_worker_that_dies_just_after_the_fault_has_ended_is_one_of_its_dead(tmp_path: Path) -> None:
+def test_a_worker_that_announced_its_kill_before_the_fault_ended_counts_as_killed(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60") as run:
         run.wait_until_jobs_complete(5)
         record = run.inject("poison_jobs", "workers", replace_after="1m")
-        run.wait_until(lambda: record.evidence["killed"], "the only death, for the job stays reserved")
+        run.wait_until(lambda: record.evidence["killed"], "the only kill, because the job stays reserved")
         (alive,) = run.load.running("worker")
         (job_fault,) = run.folder.job_faults.glob("*.json")
         job_fault.with_name(f"{job_fault.stem}.{alive.name}.killed").touch()
@@ -62,11 +62,11 @@ def test_a_worker_that_dies_just_after_the_fault_has_ended_is_one_of_its_dead(tm
         assert not list(run.folder.job_faults.iterdir())
 
 
-def test_whom_another_fault_kills_has_not_died_of_the_poison_job_and_is_replaced_once(tmp_path: Path) -> None:
+def test_a_worker_that_another_fault_kills_is_not_counted_and_is_replaced_once(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60", workers=3) as run:
         run.wait_until_jobs_complete(5)
         poison = run.inject("poison_jobs", "workers", replace_after="0s")
-        run.wait_until(lambda: poison.evidence["killed"], "the only death, for the job stays reserved")
+        run.wait_until(lambda: poison.evidence["killed"], "the only kill, because the job stays reserved")
         killed = run.inject("kill", "workers", replace_after="0s").evidence["killed"]
         run.wait_until_jobs_complete(5)
         run.end_faults()
@@ -80,7 +80,7 @@ def test_a_worker_that_something_else_kills_has_exited_unexpectedly(tmp_path: Pa
     with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60", workers=3) as run:
         run.wait_until_jobs_complete(5)
         poison = run.inject("poison_jobs", "workers", replace_after="1m")
-        run.wait_until(lambda: poison.evidence["killed"], "the only death, for the job stays reserved")
+        run.wait_until(lambda: poison.evidence["killed"], "the only kill, because the job stays reserved")
         victim = run.load.running("worker")[0]
         os.kill(victim.pid, signal.SIGKILL)
         run.wait_until(run.processes.exited_unexpectedly, "the uninvited end")
@@ -88,13 +88,13 @@ def test_a_worker_that_something_else_kills_has_exited_unexpectedly(tmp_path: Pa
         assert victim.name not in poison.evidence["killed"]
 
 
-def test_two_poison_jobs_of_two_faults_each_count_their_own_dead(tmp_path: Path) -> None:
+def test_two_poison_faults_each_count_their_own_kills(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="retry_after = 60", workers=3) as run:
         run.wait_until_jobs_complete(5)
         first = run.inject("poison_jobs", "workers", replace_after="0s")
-        run.wait_until(lambda: first.evidence["killed"], "a death of the first")
+        run.wait_until(lambda: first.evidence["killed"], "a kill by the first")
         second = run.inject("poison_jobs", "workers", replace_after="0s")
-        run.wait_until(lambda: second.evidence["killed"], "a death of the second")
+        run.wait_until(lambda: second.evidence["killed"], "a kill by the second")
         run.end_faults()
         assert len(first.evidence["killed"]) == len(second.evidence["killed"]) == 1
         assert len(run.load.running("worker")) == 3
@@ -102,11 +102,11 @@ def test_two_poison_jobs_of_two_faults_each_count_their_own_dead(tmp_path: Path)
 
 
 @BOTH
-def test_a_poison_job_is_put_aside_when_its_tries_are_used_up(tmp_path: Path, engine: str) -> None:
+def test_a_poison_job_is_put_aside_when_its_attempts_are_used_up(tmp_path: Path, engine: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue="laravel", queue_options="retry_after = 1\ntries = 2") as run:
         run.wait_until_jobs_complete(5)
         record = run.inject("poison_jobs", "workers", replace_after="0s")
-        run.wait_until(lambda: len(record.evidence["killed"]) == 2, "two deaths")
+        run.wait_until(lambda: len(record.evidence["killed"]) == 2, "two kills")
         job_id = poison_job(run)
         queue = run.queue
         with opened_queue(queue["kind"], queue["options"], run.cluster.server("primary").direct, "test") as opened:
@@ -127,7 +127,7 @@ def test_a_poison_job_is_put_aside_when_its_tries_are_used_up(tmp_path: Path, en
 
 
 @BOTH
-def test_jobs_that_fail_come_back_at_once(tmp_path: Path, engine: str) -> None:
+def test_failed_jobs_are_offered_again_at_once(tmp_path: Path, engine: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue="laravel") as run:
         run.wait_until_jobs_complete(5)
         name = run.inject("failing_jobs", "workers").name
@@ -146,7 +146,7 @@ def test_jobs_that_fail_come_back_at_once(tmp_path: Path, engine: str) -> None:
         )
 
 
-def test_jobs_that_fail_wait_for_the_delay(tmp_path: Path) -> None:
+def test_failed_jobs_wait_for_the_delay(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="delay = 3600") as run:
         run.inject("failing_jobs", "workers")
         run.wait_until(lambda: len(run.events(Event.FAILED)) >= 20, "twenty failures")
@@ -154,7 +154,7 @@ def test_jobs_that_fail_wait_for_the_delay(tmp_path: Path) -> None:
         assert max(Counter(row["job_id"] for row in run.events(Event.FAILED)).values()) == 1
 
 
-def test_jobs_that_fail_are_put_aside_after_their_tries(tmp_path: Path) -> None:
+def test_failed_jobs_are_put_aside_after_their_attempts(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="tries = 2") as run:
         run.inject("failing_jobs", "workers")
         run.wait_until(lambda: len(run.events(Event.FAILED)) >= 40, "forty failures")
@@ -163,7 +163,7 @@ def test_jobs_that_fail_are_put_aside_after_their_tries(tmp_path: Path) -> None:
 
 
 @BOTH
-def test_a_job_that_outlasts_its_reservation_is_worked_twice(tmp_path: Path, engine: str) -> None:
+def test_a_job_that_takes_longer_than_its_reservation_is_executed_twice(tmp_path: Path, engine: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue="laravel", workers=4, queue_options="retry_after = 1") as run:
         run.inject("long_jobs", "workers", takes="3s")
         run.wait_until(
@@ -174,7 +174,7 @@ def test_a_job_that_outlasts_its_reservation_is_worked_twice(tmp_path: Path, eng
 
 
 @BOTH
-def test_a_worker_whose_clock_is_ahead_takes_what_others_have_reserved(tmp_path: Path, engine: str) -> None:
+def test_a_worker_whose_clock_is_ahead_claims_jobs_that_others_have_reserved(tmp_path: Path, engine: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue="laravel", work="1s", queue_options="retry_after = 60") as run:
         run.wait_until_jobs_complete(2)
         began_ns = time.time_ns()
@@ -188,7 +188,7 @@ def test_a_worker_whose_clock_is_ahead_takes_what_others_have_reserved(tmp_path:
         assert record.active_to_end is True
 
 
-def test_a_clock_that_is_wrong_does_not_matter_to_who_does_not_look_at_it(tmp_path: Path) -> None:
+def test_a_wrong_clock_does_not_affect_a_queue_that_does_not_use_it(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         name = run.inject("clock_skew", "worker-1", behind="1h").name
         run.wait_until(lambda: run.load.workers_that_met(name), "the report of worker-1")
@@ -201,7 +201,7 @@ def test_a_clock_that_is_wrong_does_not_matter_to_who_does_not_look_at_it(tmp_pa
         assert max(Counter(row["job_id"] for row in run.events(Event.COMPLETED)).values()) == 1
 
 
-def test_what_nobody_met_was_not_in_force(tmp_path: Path) -> None:
+def test_a_job_fault_that_no_worker_met_is_a_lapse(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.load.stop()
         run.inject("failing_jobs", "workers")
@@ -210,7 +210,7 @@ def test_what_nobody_met_was_not_in_force(tmp_path: Path) -> None:
         assert record.why_ended == "no worker met it"
 
 
-def test_a_burst_brings_a_heap_and_a_higher_rate(tmp_path: Path) -> None:
+def test_a_burst_enqueues_jobs_at_once_and_at_a_higher_rate(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         record = run.inject("burst", "producers", rate=50, at_once=200)
         name = record.evidence["producer"]

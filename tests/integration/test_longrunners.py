@@ -1,4 +1,4 @@
-"""What every longrunner must do on real servers: hold, say so truthfully, let go, never stop silently, leave nothing behind."""
+"""What every longrunner must do on real servers: hold, report the truth, release, never stop silently, leave nothing behind."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def wait_until_nothing_is_left(held: HeldDatabase) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_keeps_vacuum_from_rows_deleted_later_until_it_is_asked_to_end(held: HeldDatabase, kind: str) -> None:
+def test_vacuum_cannot_remove_rows_deleted_later_until_it_is_asked_to_stop(held: HeldDatabase, kind: str) -> None:
     process, holder = held.start(document_of(held, kind))
     held.wait_until_held(holder)
     held.delete_jobs()
@@ -61,7 +61,7 @@ def test_it_keeps_vacuum_from_rows_deleted_later_until_it_is_asked_to_end(held: 
 
 
 @pytest.mark.parametrize("kind", IN_ONE_TRANSACTION)
-def test_it_says_so_within_a_second_when_its_session_is_terminated(held: HeldDatabase, kind: str) -> None:
+def test_it_reports_within_a_second_that_its_session_was_terminated(held: HeldDatabase, kind: str) -> None:
     document = document_of(held, kind)
 
     def terminate(holder: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ def test_it_says_so_within_a_second_when_its_session_is_terminated(held: HeldDat
     assert any(lose(held, document, terminate, why) < QUICK_S for _ in range(TRIES))
 
 
-def test_its_watching_does_not_reset_the_idle_time_that_the_server_limits(held: HeldDatabase) -> None:
+def test_checking_the_session_does_not_reset_its_idle_time(held: HeldDatabase) -> None:
     # A machine that stands still must not use it up between two statements of the longrunner.
     held.primary.execute(f"ALTER DATABASE {held.name} SET idle_in_transaction_session_timeout = '3s'")
     process, _ = held.start(held.document("idle_writer"))
@@ -140,7 +140,7 @@ def test_after_kill_9_the_same_document_removes_what_was_left(held: HeldDatabase
     assert held.release(document) == [], "there is nothing left to remove the second time"
 
 
-def test_a_prepared_transaction_is_watched_on_although_the_watching_session_is_terminated(held: HeldDatabase) -> None:
+def test_a_prepared_transaction_is_still_checked_after_the_checking_session_was_terminated(held: HeldDatabase) -> None:
     process, holder = held.start(held.document("prepared"))
     ended: set[int] = set()
 
@@ -160,7 +160,7 @@ def test_a_prepared_transaction_is_watched_on_although_the_watching_session_is_t
 
 
 @pytest.mark.parametrize("kind", ["prepared", "slot"])
-def test_what_another_of_the_same_name_holds_is_not_touched(held: HeldDatabase, kind: str) -> None:
+def test_an_object_of_another_longrunner_of_the_same_name_is_not_touched(held: HeldDatabase, kind: str) -> None:
     document = document_of(held, kind)
     first, holder = held.start(document)
     second = held.run(document)

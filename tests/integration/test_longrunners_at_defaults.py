@@ -62,7 +62,7 @@ def begin_on_the_replica(held: HeldDatabase, kind: str, waits_in: str, **options
     return process, holder
 
 
-def test_a_reader_on_a_replica_holds_nothing_on_the_primary_and_is_ended_by_the_replay(held: HeldDatabase) -> None:
+def test_a_reader_on_a_replica_holds_nothing_on_the_primary_and_replay_ends_it(held: HeldDatabase) -> None:
     process, holder = begin_on_the_replica(held, "replica_reader", "ClientRead")
     held.delete_jobs()
     assert held.find(holder) is None
@@ -72,7 +72,7 @@ def test_a_reader_on_a_replica_holds_nothing_on_the_primary_and_is_ended_by_the_
     assert process.exit_code == 3
 
 
-def test_overlapping_readers_on_a_replica_are_cancelled_by_the_replay_and_come_back(held: HeldDatabase) -> None:
+def test_replay_cancels_overlapping_readers_on_a_replica_and_they_repeat_their_queries(held: HeldDatabase) -> None:
     process, _ = begin_on_the_replica(held, "overlapping_readers", "PgSleep", readers=2, each="1h")
     held.delete_jobs()
     held.wait_until_vacuum_removes()

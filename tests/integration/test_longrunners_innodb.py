@@ -1,4 +1,4 @@
-"""Longrunners on a real MariaDB: what the server says of them, what they keep, how they end, and that nothing is left."""
+"""Longrunners on a real MariaDB: what the server reports, what they hold, how they end, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def held(servers: PrivateServers, empty_on: EmptyOn, tmp_path: Path) -> Iterator
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_server_names_it_until_it_is_asked_to_end(held: Held, kind: str) -> None:
+def test_the_server_names_it_until_it_is_asked_to_stop(held: Held, kind: str) -> None:
     process, thread = held.start(kind)
     # The server may still be at the end of a statement of which the longrunner has the result.
     transaction = wait_for(lambda: (found := held.find(thread)) and found.state == "sleep" and found, "its transaction, asleep")
@@ -111,7 +111,7 @@ def test_the_history_list_grows_while_it_is_open(held: Held, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_says_so_within_a_second_when_its_session_is_ended(held: Held, kind: str) -> None:
+def test_it_reports_within_a_second_that_its_session_was_ended(held: Held, kind: str) -> None:
     process, thread = held.start(kind)
     held.execute(f"KILL {thread}")
     wait_for(lambda: process.poll() is not None, "its end")

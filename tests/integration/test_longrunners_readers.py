@@ -1,4 +1,4 @@
-"""Readers that overlap: each query is short, one is always open, and one that is cancelled comes back."""
+"""Overlapping readers: each query is short, one is always open, and a cancelled query is repeated."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def begin_in_turn(held: HeldDatabase) -> bool:
     return at_first < 4 and began()[:3] == [2, 3, 4]
 
 
-def test_the_readers_begin_one_after_the_other(held: HeldDatabase) -> None:
+def test_the_readers_are_staggered(held: HeldDatabase) -> None:
     assert any(begin_in_turn(held) for _ in range(TRIES))
 
 
@@ -82,7 +82,7 @@ def test_the_readers_begin_one_after_the_other(held: HeldDatabase) -> None:
         ("pg_terminate_backend", "57P01: terminating connection due to administrator command"),
     ],
 )
-def test_a_reader_that_is_ended_by_the_server_says_so_and_comes_back(held: HeldDatabase, end: str, why: str) -> None:
+def test_a_reader_that_the_server_ends_reports_it_and_repeats_its_query(held: HeldDatabase, end: str, why: str) -> None:
     process, holder = held.start(held.document("overlapping_readers", readers=2, each="1h"))
     messages: list[dict[str, object]] = []
     wait_until_asleep(held, holder)
@@ -94,7 +94,7 @@ def test_a_reader_that_is_ended_by_the_server_says_so_and_comes_back(held: HeldD
     assert process.poll() is None
 
 
-def test_queries_survive_a_killed_client_until_they_are_released(held: HeldDatabase) -> None:
+def test_queries_survive_a_killed_client_until_they_are_cleaned_up(held: HeldDatabase) -> None:
     document = held.document("overlapping_readers", readers=2, each="1h")
     process, holder = held.start(document)
     wait_until_asleep(held, holder)
@@ -105,7 +105,7 @@ def test_queries_survive_a_killed_client_until_they_are_released(held: HeldDatab
     wait_for(lambda: not held.leftovers(), "the end of all that was left")
 
 
-def test_on_a_replica_they_hold_the_primary_through_its_feedback(held: HeldDatabase) -> None:
+def test_on_a_replica_they_hold_back_the_primary_through_feedback(held: HeldDatabase) -> None:
     process, holder = held.start(held.document("overlapping_readers", "replica-1", readers=2, each="1h"))
     found = held.wait_until_held(holder)
     assert (found.source, found.via) == ("replica-1", "feedback")

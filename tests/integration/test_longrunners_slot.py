@@ -1,4 +1,4 @@
-"""What a slot that was left behind holds: a physical one everything, a logical one only the catalogs."""
+"""What an unused slot holds back: a physical one all tables, a logical one only the catalogs."""
 
 from __future__ import annotations
 

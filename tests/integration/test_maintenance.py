@@ -1,4 +1,4 @@
-"""What looks after a server while the load goes on: it does what it should, says so, and leaves the others alone."""
+"""Maintenance on real servers: each kind does its task, reports it, and affects no other session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def connect(run: FaultyRun, name: str) -> Any:
     return driver_of(endpoint.engine).connect(endpoint, name)
 
 
-def test_every_kind_says_who_proposes_it() -> None:
+def test_every_kind_has_a_summary_a_source_and_described_options() -> None:
     assert list(find_maintenance_kinds()) == ["reindex", "watchdog"]
     for kind in find_maintenance_kinds().values():
         assert kind.summary
@@ -59,7 +59,7 @@ def test_the_watchdog_ends_an_old_transaction_and_nothing_else(tmp_path: Path, e
         run.wait_until_jobs_complete()
         run.wait_until(lambda: (run.maintenance().iterations or 0) > 1, "another iteration")
         record = run.end_maintenance()
-        # A worker that the machine lets stand still in its transaction for so long is ended as rightly.
+        # A worker that the machine delays for so long within its transaction is also ended, and rightly.
         assert min(ended().values()) >= 3
         assert record.errors == ()
         assert record.active_to_end is True
@@ -68,7 +68,7 @@ def test_the_watchdog_ends_an_old_transaction_and_nothing_else(tmp_path: Path, e
         driver.close(idle)
 
 
-def test_reindexing_takes_dead_rows_out_of_the_index_that_vacuum_may_not_remove(tmp_path: Path) -> None:
+def test_reindexing_removes_dead_rows_from_the_index_that_vacuum_must_not_remove(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="que") as run:
         holder, watch = connect(run, "holder"), connect(run, "watch")
         holder.execute("CREATE TABLE held (n integer)")
@@ -93,7 +93,7 @@ def test_reindexing_takes_dead_rows_out_of_the_index_that_vacuum_may_not_remove(
         watch.close()
 
 
-def test_it_says_what_failed_and_goes_on_after_the_server_was_gone(tmp_path: Path) -> None:
+def test_it_reports_an_error_and_continues_after_the_server_was_unavailable(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.start_maintenance(kind="reindex", every="100ms")
         run.wait_until(lambda: actions(run), "an iteration")

@@ -1,4 +1,4 @@
-"""What longrunners say of themselves and of a scenario's choices, before any server is there."""
+"""How longrunners are found and described, and how a scenario's choices are validated, without any server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_other_engines_have_fewer(engine: str, kinds: list[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_says_what_it_is_and_explains_each_option(kind: str) -> None:
+def test_a_kind_has_a_summary_a_source_and_described_options(kind: str) -> None:
     longrunner = find_longrunners()[kind]
     assert longrunner.summary and longrunner.source
     assert longrunner.roles and set(longrunner.roles) <= {"primary", "replica"}
@@ -103,7 +103,7 @@ BAD_CHOICES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("choice", "sentence"), BAD_CHOICES)
-def test_a_bad_choice_is_told_with_what_is_allowed(choice: dict[str, Any], sentence: str) -> None:
+def test_an_issue_names_what_is_allowed(choice: dict[str, Any], sentence: str) -> None:
     assert [describe_issue(fault) for fault in find_issues(Choice.model_validate(choice))] == [sentence]
 
 
@@ -115,7 +115,9 @@ def test_a_bad_choice_is_told_with_what_is_allowed(choice: dict[str, Any], sente
         ("slot", {"type": "physical"}, {}),
     ],
 )
-def test_a_choice_whose_settings_are_there_is_good(kind: str, options: dict[str, object], settings: dict[str, object]) -> None:
+def test_a_choice_with_the_required_settings_has_no_issue(
+    kind: str, options: dict[str, object], settings: dict[str, object]
+) -> None:
     assert find_issues(Choice(kind=kind, role="primary", options=options, settings=settings)) == []
 
 
@@ -143,7 +145,7 @@ def test_all_choices_of_a_scenario_are_checked_by_one_command() -> None:
         ),
     ],
 )
-def test_a_bad_document_ends_with_code_2_and_says_why(document: object, told: str) -> None:
+def test_a_bad_document_exits_with_code_2_and_says_why(document: object, told: str) -> None:
     ended = ask(document=document)
     assert ended.returncode == 2
     assert ended.stdout == ""
@@ -151,7 +153,7 @@ def test_a_bad_document_ends_with_code_2_and_says_why(document: object, told: st
     assert "Traceback" not in ended.stderr
 
 
-def test_a_server_that_is_not_there_ends_with_code_3_and_without_the_password() -> None:
+def test_an_unreachable_server_exits_with_code_3_and_without_the_password() -> None:
     ended = ask(document={"name": "idle_writer-1", "kind": "idle_writer", "endpoint": ENDPOINT})
     assert ended.returncode == 3
     assert ended.stderr.startswith("cannot go on: connection failed")
