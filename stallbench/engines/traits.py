@@ -17,6 +17,8 @@ class EngineTraits:
     """Its name as its vendor writes it."""
     has_replicas: bool = False
     counts_deadlocks: bool = False
+    old_versions: Literal["dead_tuples", "history_list_length"] | None = None
+    """The measure of the old row versions that it keeps as long as a transaction holds the horizon; none if it keeps none."""
     has_settings: bool = True
     connection_limit: tuple[str, int] | None = None
     """The setting that limits connections, and its default; none if a run cannot reach the limit."""
@@ -50,6 +52,7 @@ ENGINES: Mapping[Engine, EngineTraits] = {
         title="PostgreSQL",
         has_replicas=True,
         counts_deadlocks=True,
+        old_versions="dead_tuples",
         connection_limit=("max_connections", 100),
         own_settings={
             "port": "database.port",
@@ -77,6 +80,7 @@ ENGINES: Mapping[Engine, EngineTraits] = {
         title="MariaDB",
         has_replicas=True,
         counts_deadlocks=True,
+        old_versions="history_list_length",
         connection_limit=("max_connections", 151),
         own_settings=_OWN_SETTINGS_OF_MYSQL,
     ),
@@ -84,6 +88,7 @@ ENGINES: Mapping[Engine, EngineTraits] = {
         title="MySQL",
         has_replicas=True,
         counts_deadlocks=True,
+        old_versions="history_list_length",
         connection_limit=("max_connections", 151),
         own_settings=_OWN_SETTINGS_OF_MYSQL,
     ),

@@ -48,7 +48,7 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
     return open_template(template, autoescape=autoescape).render(
         run=run.record,
         verdict=verdict,
-        effect=verdict.attribution.effect,
+        trend=verdict.attribution.trend,
         phase_names=[phase["name"] for phase in run.record["phases"] if phase["start_ns"]],
         phase_rows=list_phase_rows(run),
         highlights=find_highlights(run),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from stallbench.engines import ENGINES
 from stallbench.injection.record import read_injections
 from stallbench.measures import MEASURES
 from stallbench.verdicts import RunTables
@@ -17,15 +18,15 @@ _PHASE_METRICS = (
     ("claim_ms.p95", "claim p95, ms"),
     ("claim_ms.p99", "claim p99, ms"),
     ("latency_ms.p95", "latency p95, ms"),
-    ("depth.last", "depth at its end"),
+    ("depth.last", "depth at the end"),
     ("dead_tuples.max", "dead tuples, most"),
     ("history_list_length.max", "history list length, longest"),
     ("replica_history_list_length.max", "history list length of the replica, longest"),
     ("deadlocks.count", "deadlocks"),
     ("deadlocks_in_claim.count", "deadlocks, claim rolled back"),
     ("deadlocks_in_complete.count", "deadlocks, delete rolled back"),
-    ("re_executions.count", "executions of jobs done before"),
-    ("row_lock_wait_ms.rate", "waiting for rows, ms a second"),
+    ("re_executions.count", "re-executions"),
+    ("row_lock_wait_ms.rate", "waiting for row locks, ms a second"),
     ("stalled_s.longest", "longest stall, s"),
     ("lost_race.count", "lost races"),
     ("lag_ms.p99", "schedule lag p99, ms"),
@@ -70,7 +71,7 @@ def find_highlights(run: RunTables) -> list[dict[str, Any]]:
     worst = max(measured, key=lambda name: claims[name])
     shown = (
         ("claim_ms.p95", "claim time p95", "ms"),
-        _garbage(run),
+        *_list_old_versions(run),
         ("depth.max", "queue depth", "jobs"),
     )
     if len(measured) == 1:
@@ -85,11 +86,10 @@ def find_highlights(run: RunTables) -> list[dict[str, Any]]:
     return highlights
 
 
-def _garbage(run: RunTables) -> tuple[str, str, str]:
-    """Return the metric of what the engine keeps of deleted rows, with its label and unit."""
-    if run.metric("history_list_length", "max", None) is not None:
-        return "history_list_length.max", "history list length", ""
-    return "dead_tuples.max", "dead tuples", ""
+def _list_old_versions(run: RunTables) -> list[tuple[str, str, str]]:
+    """Return the metric of the old row versions that the engine keeps, with its label and unit; empty if it keeps none."""
+    measure = ENGINES[run.record["scenario"]["database"]["engine"]].old_versions
+    return [(f"{measure}.max", MEASURES[measure].label, "")] if measure else []
 
 
 def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
@@ -97,9 +97,9 @@ def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
     shown = (
         ("completed.rate", "completed", "jobs/s"),
         ("deadlocks.count", "deadlocks", ""),
-        ("re_executions.count", "executed again", ""),
+        ("re_executions.count", "re-executions", ""),
         ("stalled_s.longest", "longest stall", "s"),
-        ("order_diff.max", "farthest from its turn", "places"),
+        ("order_diff.max", "farthest from the order", "positions"),
     )
     totals = []
     for metric, label, unit in shown:

@@ -1,4 +1,7 @@
-"""Who held the horizon, and did claim time follow? The sentence that somebody paged at night wants to read first."""
+"""Which transaction held the horizon, and did claim time rise with it? The paragraph that an engineer on call reads first.
+
+It states what the data show, not what caused it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from stallbench.engines import ENGINES
 from stallbench.injection.record import read_injections
 from stallbench.verdicts.diagnosis import describe_notify_waits, describe_starved_tables, describe_stuck_clients
 
@@ -18,27 +22,25 @@ if TYPE_CHECKING:
 
 _FEWEST_WINDOWS = 10
 _STAYED_S = 1.0
-"""Who held the horizon for less is a worker at its work."""
+"""A transaction that held the horizon for less is a worker's own."""
 _CONFIDENCE = 0.95
-_CAME_BACK = {
+_RECOVERED_TO = {
     "to_first_completion_s": "the next completion",
     "to_rate_s": "the baseline's rate",
     "to_empty_backlog_s": "an empty backlog",
 }
-_COST = {
-    "lost": "jobs were lost",
-    "duplicated": "jobs were done twice",
-    "re_executed": "executions were of jobs that had been executed before",
-    "errors": "calls raised",
-}
+_COUNTS = {"lost": "lost jobs", "duplicated": "duplicates", "re_executed": "re-executions", "errors": "errors"}
 """By column of ``recoveries``."""
-_GARBAGE = {"dead_tuples": "dead tuples", "history_list_length": "transactions in the history list"}
-"""By column of ``windows``."""
+_OLD_VERSIONS = {
+    "dead_tuples": ("dead tuples", "dead tuple"),
+    "history_list_length": ("history list length", "entry of the history list"),
+}
+"""The name of each measure of old row versions, and of one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HolderStay:
-    """Somebody's stay as a holder of the horizon."""
+    """How long one holder held the horizon."""
 
     name: str
     """The longrunner's name, else the application's, else the holder's own."""
@@ -52,30 +54,37 @@ class HolderStay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GarbageEffect:
-    """How claim time goes with what the engine keeps of deleted rows, over the seconds of all measured phases."""
+class ClaimTimeTrend:
+    """How claim time changes with the old row versions that the engine keeps, over the seconds of all measured phases."""
 
-    garbage: str
-    """What that is, in the plural: PostgreSQL's dead tuples, or transactions in InnoDB's history list."""
+    old_versions: str
+    """``dead tuples`` or ``history list length``."""
+    unit: str
+    """One of them."""
     windows: int
     spearman: float
     pearson: float
     slope_us: float
-    """Microseconds of median claim time for each of them, by the Theil-Sen estimator: a second in which the machine was
-    busy with something else moves it little, while it would pull a least-squares line."""
+    """Microseconds of median claim time per unit, by the Theil-Sen estimator: a second in which the machine was busy with
+    something else changes it little, while it would pull a least-squares line."""
     slope_low_us: float
     slope_high_us: float
     """Ends of the 95 % confidence interval."""
 
+    @property
+    def is_rising(self) -> bool:
+        """Whether the whole confidence interval of the slope is above zero."""
+        return self.slope_low_us > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribution:
-    """What the run says about cause and effect."""
+    """What held the horizon, what the faults cost, and how claim time changed."""
 
     sentence: str
     holders: tuple[HolderStay, ...]
     """Those that were the oldest for some time, by how long; then the others."""
-    effect: GarbageEffect | None
+    trend: ClaimTimeTrend | None
 
     def as_json(self) -> dict[str, Any]:
         """Return it for ``verdict.json``."""
@@ -83,21 +92,22 @@ class Attribution:
 
 
 def attribute(run: RunTables) -> Attribution:
-    """Read who held the horizon and how claim time followed it."""
+    """Return what held the horizon and how claim time changed with the old row versions."""
+    engine = ENGINES[run.record["scenario"]["database"]["engine"]]
     holders = _read_holders(run["holders"])
-    effect = _measure_effect(run["windows"], run.record)
-    told = [
+    trend = _measure_trend(run["windows"], run.record, engine.old_versions) if engine.old_versions else None
+    parts = [
         *_describe_faults(run),
         _describe_deadlocks(run),
         _describe_conflicts(run),
-        _describe_holders(holders),
+        _describe_holders(holders) if engine.old_versions else "",
         describe_stuck_clients(run),
         describe_starved_tables(run),
         describe_notify_waits(run),
-        _describe_effect(run, effect),
+        _describe_worst_phase(run),
+        _describe_trend(trend) if trend else "",
     ]
-    sentence = " ".join(part for part in told if part)
-    return Attribution(sentence=sentence, holders=holders, effect=effect)
+    return Attribution(sentence=" ".join(part for part in parts if part), holders=holders, trend=trend)
 
 
 def _read_holders(table: pd.DataFrame) -> tuple[HolderStay, ...]:
@@ -116,11 +126,11 @@ def _read_stay(row: dict[Any, Any]) -> HolderStay:
             if row["via"]:
                 about += f", holding the primary's horizon through {str(row['via']).replace('slot:', 'slot ')}"
         case "prepared":
-            about = f"prepared transaction {row['holder']} on {row['server']}, which no session shows"
+            about = f"prepared transaction {row['holder']} on {row['server']}, which belongs to no session"
         case "slot":
             about = f"replication slot {row['holder']} on {row['server']}, {row['state']}"
         case _:
-            about = f"feedback of {row['holder']}, behind which no backend was seen"
+            about = f"feedback of {row['holder']}; no backend was seen there"
     return HolderStay(
         name=str(name),
         description=about,
@@ -133,20 +143,23 @@ def _read_stay(row: dict[Any, Any]) -> HolderStay:
     )
 
 
-def _measure_effect(windows: pd.DataFrame, record: Mapping[str, Any]) -> GarbageEffect | None:
+def _measure_trend(windows: pd.DataFrame, record: Mapping[str, Any], old_versions: str) -> ClaimTimeTrend | None:
     """Correlate the seconds of measured phases; none if there are too few, or if one of the two never changes."""
+    if old_versions not in windows:
+        return None
     measured = [phase["name"] for phase in record["phases"] if phase["measured"]]
-    column = next((name for name in _GARBAGE if name in windows and windows[name].notna().any()), "dead_tuples")
-    rows = windows[windows["phase"].isin(measured)][[column, "claim_ms_p50"]].dropna()
+    rows = windows[windows["phase"].isin(measured)][[old_versions, "claim_ms_p50"]].dropna()
     if len(rows) < _FEWEST_WINDOWS or rows.nunique().min() < 2:
         return None
-    dead, claim_us = rows[column].to_numpy(float), rows["claim_ms_p50"].to_numpy(float) * 1e3
-    slope, _, low, high = stats.theilslopes(claim_us, dead, alpha=_CONFIDENCE)
-    return GarbageEffect(
-        garbage=_GARBAGE[column],
+    count, claim_us = rows[old_versions].to_numpy(float), rows["claim_ms_p50"].to_numpy(float) * 1e3
+    slope, _, low, high = stats.theilslopes(claim_us, count, alpha=_CONFIDENCE)
+    name, unit = _OLD_VERSIONS[old_versions]
+    return ClaimTimeTrend(
+        old_versions=name,
+        unit=unit,
         windows=len(rows),
-        spearman=float(stats.spearmanr(dead, claim_us).statistic),
-        pearson=float(np.corrcoef(dead, claim_us)[0, 1]),
+        spearman=float(stats.spearmanr(count, claim_us).statistic),
+        pearson=float(np.corrcoef(count, claim_us)[0, 1]),
         slope_us=float(slope),
         slope_low_us=float(low),
         slope_high_us=float(high),
@@ -154,84 +167,85 @@ def _measure_effect(windows: pd.DataFrame, record: Mapping[str, Any]) -> Garbage
 
 
 def _describe_faults(run: RunTables) -> list[str]:
-    """Say of each fault when it was, how the queue came back from it, and what it cost."""
+    """Describe of each fault when it was active, how the queue recovered after it, and what was counted until the next one."""
     on = {fault.name: fault.on for fault in read_injections(run.record, "fault")}
     if not on:
         return []
-    begins_s = run["injections"].set_index("name")["from_s"]
-    told = []
-    for row in run["recoveries"].to_dict("records"):
-        name, from_s, end_s = row["fault"], begins_s[row["fault"]], row["end_s"]
-        when = f"at {from_s:.0f} s" if end_s - from_s < _STAYED_S else f"from {from_s:.0f} s to {end_s:.0f} s"
-        back = [
-            f"{words} after {row[column]:.1f} s" if pd.notna(row[column]) else f"{words} not within this run"
-            for column, words in _CAME_BACK.items()
-        ]
-        cost = [f"{row[column]:,.0f} {words}" for column, words in _COST.items() if row[column]]
-        told.append(
-            f"{name} was in force on {on[name]} {when}; then came {', '.join(back)}{'; ' if cost else ''}{', '.join(cost)}."
-        )
-    return told
+    starts_s = run["injections"].set_index("name")["from_s"]
+    return [_describe_fault(row, on[row["fault"]], starts_s[row["fault"]]) for row in run["recoveries"].to_dict("records")]
+
+
+def _describe_fault(row: Mapping[Any, Any], on: str, start_s: float) -> str:
+    when = f"at {start_s:.0f} s" if row["end_s"] - start_s < _STAYED_S else f"from {start_s:.0f} s to {row['end_s']:.0f} s"
+    recovered = [
+        f"to {words} {f'{row[column]:.1f} s' if pd.notna(row[column]) else 'not within this run'}"
+        for column, words in _RECOVERED_TO.items()
+    ]
+    counts = [f"{row[column]:,.0f} {words}" for column, words in _COUNTS.items() if row[column]]
+    described = f"{row['fault']} was active on {on} {when}. Time from its end: {', '.join(recovered)}."
+    return described + (f" From its start to the next fault: {', '.join(counts)}." if counts else "")
 
 
 def _describe_conflicts(run: RunTables) -> str:
-    """Say how many queries replicas have cancelled; nothing if none."""
+    """Describe how many queries replicas cancelled; empty if none."""
     count = run.metric("conflicts", "count", None) or 0
-    return f"Recovery on replicas cancelled {int(count):,} queries that were in its way." if count else ""
+    return f"Recovery on the replicas cancelled {int(count):,} conflicting queries." if count else ""
 
 
 def _describe_deadlocks(run: RunTables) -> str:
-    """Say how many deadlocks there were, whose calls were rolled back, and what came of it; nothing if there were none."""
+    """Describe how many deadlocks there were and which operations were rolled back; empty if there were none."""
     count = run.metric("deadlocks", "count", None) or 0
     if not count:
         return ""
-    moves = {"claim": "claims", "complete": "completions", "enqueue": "enqueues"}
+    operations = {"claim": "claims", "complete": "completions", "enqueue": "enqueues"}
     rolled_back = [
-        f"{victims:,.0f} {name}" for move, name in moves.items() if (victims := run.metric(f"deadlocks_in_{move}", "count", None))
+        f"{victims:,.0f} {name}"
+        for operation, name in operations.items()
+        if (victims := run.metric(f"deadlocks_in_{operation}", "count", None))
     ]
-    again = run.metric("re_executions", "count", None) or 0
-    told = f"The server broke {count:,.0f} deadlocks, rolling back {' and '.join(rolled_back) or 'calls that nobody recorded'}"
-    return told + (f"; {again:,.0f} executions were of jobs that had been done before." if again else ".")
+    undone = " and ".join(rolled_back) or "operations that no client recorded"
+    re_executions = run.metric("re_executions", "count", None) or 0
+    further = f" There were {re_executions:,.0f} re-executions." if re_executions else ""
+    return f"The server broke {count:,.0f} deadlocks and rolled back {undone}.{further}"
 
 
 def _describe_holders(holders: tuple[HolderStay, ...]) -> str:
     if not holders:
-        return "Nobody held the horizon for longer than a second."
+        return "Nothing held the horizon for longer than a second."
     oldest, *others = holders
     age = [
         f"{oldest.age_s:.0f} s" if oldest.age_s is not None else "",
         f"{oldest.age_xids:,} transactions" if oldest.age_xids else "",
     ]
     up_to = f", for up to {' and '.join(part for part in age if part)}" if any(age) else ""
-    told = f"From {oldest.from_s:.0f} s to {oldest.to_s:.0f} s {oldest.name} ({oldest.description}) held the horizon{up_to}."
+    described = f"From {oldest.from_s:.0f} s to {oldest.to_s:.0f} s {oldest.name} ({oldest.description}) held the horizon{up_to}."
     if others:
         named = ", ".join(f"{other.name} on {other.server} ({other.from_s:.0f} to {other.to_s:.0f} s)" for other in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        told += f" Besides it, or behind it: {named}{more}."
-    return told
+        described += f" Other holders: {named}{more}."
+    return described
 
 
-def _describe_effect(run: RunTables, effect: GarbageEffect | None) -> str:
+def _describe_worst_phase(run: RunTables) -> str:
     worst = _find_worst_phase(run)
-    told = ""
-    if worst:
-        baseline, phase, before_ms, after_ms = worst
-        change = "rose" if after_ms > before_ms else "fell"
-        told = f"Claim time p95 {change} from {before_ms:.2f} ms in {baseline} to {after_ms:.2f} ms in {phase}"
-    if effect is None:
-        return f"{told}." if told else ""
-    spearman = f"Spearman {effect.spearman:.2f}"
-    if effect.slope_low_us > 0:
-        with_tuples = (
-            f"with the {effect.garbage} ({spearman}), by {effect.slope_us:.2f} µs for each of them "
-            f"(95 % between {effect.slope_low_us:.2f} and {effect.slope_high_us:.2f})"
+    if worst is None:
+        return ""
+    baseline, phase, before_ms, after_ms = worst
+    change = "rose" if after_ms > before_ms else "fell"
+    return f"Claim time p95 {change} from {before_ms:.2f} ms in {baseline} to {after_ms:.2f} ms in {phase}."
+
+
+def _describe_trend(trend: ClaimTimeTrend) -> str:
+    if not trend.is_rising:
+        return (
+            f"From second to second the median claim time does not rise with the {trend.old_versions} "
+            f"(Spearman {trend.spearman:.2f}; 95 % confidence interval of the slope {trend.slope_low_us:.2f} to "
+            f"{trend.slope_high_us:.2f} µs)."
         )
-        if " fell " in told:
-            return f"{told}; from second to second it went {with_tuples}."
-        return f"{told}, {with_tuples}." if told else f"Claim time went {with_tuples}."
-    if told:
-        return f"{told}, but not because of the {effect.garbage} ({spearman}, slope not above zero)."
-    return f"Claim time did not rise with the {effect.garbage} ({spearman}, slope not above zero)."
+    return (
+        f"From second to second the median claim time rises with the {trend.old_versions}: by {trend.slope_us:.2f} µs per {trend.unit} "
+        f"(95 % confidence interval {trend.slope_low_us:.2f} to {trend.slope_high_us:.2f} µs, Spearman {trend.spearman:.2f})."
+    )
 
 
 def _find_worst_phase(run: RunTables) -> tuple[str, str, float, float] | None:

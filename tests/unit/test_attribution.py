@@ -1,4 +1,4 @@
-"""The sentence says who held the horizon, and never more than the figures do."""
+"""The attribution names what held the horizon, and never states more than the data do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from stallbench.verdicts.attribution import attribute
-from tests.unit.made_up_run import EMPTY, make_phases, make_run, make_windows
+from tests.unit.made_up_run import EMPTY, make_phases, make_record, make_run, make_windows
 
 
 def holder(**known: Any) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def rising(slope_us: float) -> pd.DataFrame:
     return make_windows(dead, lambda t_s: 1.0 + dead(t_s) * slope_us / 1e3)
 
 
-def test_an_outsider_is_named_with_server_pid_state_and_age(tmp_path: Path) -> None:
+def test_a_holder_is_named_with_server_pid_state_and_age(tmp_path: Path) -> None:
     sentence = attribute(make_run(tmp_path, holders=holders(holder()))).sentence
     assert "From 20 s to 60 s psql (backend 4711 on primary, idle in transaction, application psql) held the horizon" in sentence
     assert "for up to 40 s and 12,345 transactions" in sentence
@@ -60,13 +60,13 @@ def test_an_outsider_is_named_with_server_pid_state_and_age(tmp_path: Path) -> N
         ({"via": "slot:replica_1"}, "through slot replica_1"),
         (
             {"kind": "prepared", "pid": None, "application": "", "holder": "gid"},
-            "prepared transaction gid on primary, which no session shows",
+            "prepared transaction gid on primary, which belongs to no session",
         ),
         (
             {"kind": "slot", "pid": None, "application": "", "holder": "old", "state": "inactive"},
             "replication slot old on primary, inactive",
         ),
-        ({"kind": "replica", "holder": "replica-1"}, "feedback of replica-1, behind which no backend was seen"),
+        ({"kind": "replica", "holder": "replica-1"}, "feedback of replica-1; no backend was seen there"),
     ],
 )
 def test_every_kind_of_holder_is_described_as_what_it_is(tmp_path: Path, known: dict[str, Any], named: str) -> None:
@@ -77,49 +77,73 @@ def test_of_several_the_one_that_was_the_oldest_for_longest_comes_first(tmp_path
     behind = holder(holder="1:1", application="report", oldest_s=0.0)
     attribution = attribute(make_run(tmp_path, holders=holders(behind, holder())))
     assert [stay.name for stay in attribution.holders] == ["psql", "report"]
-    assert "Besides it, or behind it: report on primary (20 to 60 s)." in attribution.sentence
+    assert "Other holders: report on primary (20 to 60 s)." in attribution.sentence
 
 
 @pytest.mark.parametrize("known", [{"catalog_only": True}, {"max_age_s": 0.2}])
-def test_who_holds_only_catalogs_or_only_briefly_is_not_blamed(tmp_path: Path, known: dict[str, Any]) -> None:
+def test_a_holder_of_catalogs_only_or_for_a_moment_is_not_named(tmp_path: Path, known: dict[str, Any]) -> None:
     attribution = attribute(make_run(tmp_path, holders=holders(holder(**known))))
     assert attribution.holders == ()
-    assert "Nobody held the horizon for longer than a second." in attribution.sentence
+    assert "Nothing held the horizon for longer than a second." in attribution.sentence
 
 
-def test_the_cost_of_a_dead_tuple_is_found(tmp_path: Path) -> None:
-    effect = attribute(make_run(tmp_path, windows=rising(0.25))).effect
-    assert effect is not None
-    assert effect.slope_us == pytest.approx(0.25, rel=0.01)
-    assert effect.slope_low_us <= effect.slope_us <= effect.slope_high_us
-    assert effect.spearman > 0.95
+def test_claim_time_that_rises_with_the_dead_tuples_has_a_slope(tmp_path: Path) -> None:
+    attribution = attribute(make_run(tmp_path, windows=rising(0.25)))
+    assert attribution.trend is not None
+    assert attribution.trend.slope_us == pytest.approx(0.25, rel=0.01)
+    assert attribution.trend.slope_low_us <= attribution.trend.slope_us <= attribution.trend.slope_high_us
+    assert attribution.trend.spearman > 0.95
+    assert "the median claim time rises with the dead tuples: by 0.25 µs per dead tuple (95 %" in attribution.sentence
 
 
-def test_a_rise_without_dead_tuples_is_not_put_on_them(tmp_path: Path) -> None:
+def test_a_rise_between_phases_is_not_attributed_to_dead_tuples(tmp_path: Path) -> None:
     windows = make_windows(lambda t_s: float(t_s % 7), lambda t_s: 1.0 + (t_s * 7919 % 13) / 10)
     phases = make_phases({("baseline", "claim_ms.p95"): 1.0, ("longtx", "claim_ms.p95"): 3.0})
     sentence = attribute(make_run(tmp_path, windows=windows, phases=phases)).sentence
-    assert "Claim time p95 rose from 1.00 ms in baseline to 3.00 ms in longtx, but not because of the dead tuples" in sentence
+    assert "Claim time p95 rose from 1.00 ms in baseline to 3.00 ms in longtx." in sentence
+    assert "the median claim time does not rise with the dead tuples" in sentence
+    assert "because" not in sentence
 
 
-def test_one_phase_without_a_rise_says_that_there_is_none(tmp_path: Path) -> None:
+def test_claim_time_that_falls_does_not_rise_with_the_dead_tuples(tmp_path: Path) -> None:
     windows = make_windows(float, lambda t_s: 1.0 + (t_s * 7919 % 13) / 10 - t_s / 50)
     sentence = attribute(make_run(tmp_path, windows=windows)).sentence
-    assert "Claim time did not rise with the dead tuples (Spearman -" in sentence
+    assert "does not rise with the dead tuples (Spearman -" in sentence
 
 
-def test_a_fall_is_not_put_on_dead_tuples_that_make_claims_longer(tmp_path: Path) -> None:
+def test_phases_and_seconds_may_show_different_things(tmp_path: Path) -> None:
     phases = make_phases({("baseline", "claim_ms.p95"): 3.0, ("longtx", "claim_ms.p95"): 2.0})
     sentence = attribute(make_run(tmp_path, windows=rising(0.25), phases=phases)).sentence
-    assert "Claim time p95 fell from 3.00 ms in baseline to 2.00 ms in longtx; from second to second it went with" in sentence
+    assert "Claim time p95 fell from 3.00 ms in baseline to 2.00 ms in longtx. From second to second the median" in sentence
 
 
-def test_nothing_is_said_of_an_effect_without_data(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("engine", "name"), [("postgres", "dead tuples"), ("mariadb", "history list length"), ("mysql", "history list length")]
+)
+def test_each_engine_has_its_own_measure_of_old_row_versions(tmp_path: Path, engine: str, name: str) -> None:
+    record = make_record()
+    record["scenario"]["database"]["engine"] = engine
+    windows = rising(0.25)
+    windows["history_list_length"] = windows["dead_tuples"]
+    attribution = attribute(make_run(tmp_path, record, windows=windows))
+    assert attribution.trend is not None
+    assert attribution.trend.old_versions == name
+
+
+def test_an_engine_without_old_row_versions_has_neither_holders_nor_dead_tuples(tmp_path: Path) -> None:
+    record = make_record()
+    record["scenario"]["database"]["engine"] = "redis"
+    attribution = attribute(make_run(tmp_path, record, windows=rising(0.25)))
+    assert attribution.trend is None
+    assert attribution.sentence == ""
+
+
+def test_without_data_nothing_is_stated_about_claim_time(tmp_path: Path) -> None:
     attribution = attribute(make_run(tmp_path, windows=make_windows(lambda _: None, lambda _: None)))
-    assert attribution.effect is None
-    assert attribution.sentence == "Nobody held the horizon for longer than a second."
+    assert attribution.trend is None
+    assert attribution.sentence == "Nothing held the horizon for longer than a second."
 
 
-def test_queries_that_replicas_cancelled_are_told(tmp_path: Path) -> None:
+def test_queries_that_replicas_cancelled_are_counted(tmp_path: Path) -> None:
     run = make_run(tmp_path, phases=make_phases({("run", "conflicts.count"): 22}))
-    assert "Recovery on replicas cancelled 22 queries that were in its way." in attribute(run).sentence
+    assert "Recovery on the replicas cancelled 22 conflicting queries." in attribute(run).sentence

@@ -66,6 +66,22 @@ def test_junit_has_a_case_for_each_finding_with_its_reason(tmp_path: Path) -> No
     ]
 
 
+def test_a_check_that_does_not_apply_is_grey_skipped_and_info(tmp_path: Path) -> None:
+    page = make_pages(tmp_path)
+    assert '<span class="badge small info">info</span>' in page
+    skipped = [each.get("message") for each in ET.parse(tmp_path / "junit.xml").getroot().iter("skipped")]
+    assert "the queue takes no advisory locks" in skipped
+    assert "| advisory locks | advisory locks are released | info |" in (tmp_path / "summary.md").read_text()
+
+
+@pytest.mark.parametrize(("engine", "card"), [("postgres", "dead tuples"), ("mariadb", "history list length"), ("redis", None)])
+def test_the_cards_show_old_row_versions_only_of_engines_that_keep_them(tmp_path: Path, engine: str, card: str | None) -> None:
+    record = make_record()
+    record["scenario"]["database"]["engine"] = engine
+    labels = re.findall(r'<p class="label">(.*?)</p>', make_pages(tmp_path, record))
+    assert [label for label in labels if label in ("dead tuples", "history list length")] == ([card] if card else [])
+
+
 def test_the_summary_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
     make_pages(tmp_path)
     summary = (tmp_path / "summary.md").read_text()
@@ -74,17 +90,17 @@ def test_the_summary_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
     assert "| | baseline | longtx | recovered |" in summary
 
 
-def test_a_fault_is_shown_with_how_the_queue_came_back(tmp_path: Path) -> None:
+def test_a_fault_is_shown_with_the_recovery_after_it(tmp_path: Path) -> None:
     faults = pd.DataFrame([["timeout-1", "fault", "timeout", "primary", "longtx", 10.0, 15.0]], columns=EMPTY["injections"])
     recoveries = pd.DataFrame([["timeout-1", "longtx", 15.0, 0.25, 2.0, None, 0, 3, 4, 7]], columns=EMPTY["recoveries"])
     run = make_run(tmp_path, make_record(injections=[make_fault("longtx")]), injections=faults, recoveries=recoveries)
     verdict = judge(run)
     assert (
-        "timeout-1 was in force on primary from 10 s to 15 s; then came the next completion after 0.2 s, the baseline's rate after 2.0 s, "
-        "an empty backlog not within this run; 3 jobs were done twice, 4 executions were of jobs that had been executed before, 7 calls raised."
+        "timeout-1 was active on primary from 10 s to 15 s. Time from its end: to the next completion 0.2 s, to the baseline's rate 2.0 s, "
+        "to an empty backlog not within this run. From its start to the next fault: 3 duplicates, 4 re-executions, 7 errors."
     ) in verdict.attribution.sentence
     make_report(run, verdict)
     assert (
         "| timeout-1 | primary | 10 | 15 | 0.25 | 2 | not in this run | 0 | 3 | 4 | 7 |" in (tmp_path / "summary.md").read_text()
     )
-    assert "how the queue came back" in (tmp_path / "report.html").read_text()
+    assert "Faults and recovery" in (tmp_path / "report.html").read_text()

@@ -37,7 +37,7 @@ def test_what_does_not_apply_is_info_and_does_not_spoil_a_pass(tmp_path: Path) -
 def test_info_alone_is_no_reason_to_pass_a_run_that_broke_off(tmp_path: Path) -> None:
     only_info = Finding(check="order", subject="order", result="info", reason="does not apply")
     verdict = decide(
-        make_record(status="aborted", reason="Ctrl-C"), [only_info], Attribution(sentence="", holders=(), effect=None)
+        make_record(status="aborted", reason="Ctrl-C"), [only_info], Attribution(sentence="", holders=(), trend=None)
     )
     assert verdict.verdict == "unknown"
 

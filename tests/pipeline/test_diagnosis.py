@@ -1,4 +1,4 @@
-"""Whose client did not read, and which table waited for a vacuum, from what the collectors saw."""
+"""Clients that did not read and tables that waited for a vacuum, from the samples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.synthetic_run import SyntheticRun
 @pytest.fixture(scope="module")
 def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     """A listener that is stuck from 3 to 8.5 s; a table that is due from 2 to 7.5 s, of which both workers are busy from 4.5 s on."""
-    run = SyntheticRun(tmp_path_factory.mktemp("impediments") / "run", phases={"baseline": 2, "starved": 10})
+    run = SyntheticRun(tmp_path_factory.mktemp("diagnosis") / "run", phases={"baseline": 2, "starved": 10})
     run.longrunner("stuck_listener-1", phase="starved", from_s=3, to_s=9)
     for second in range(12):
         at_s = second + 0.5
