@@ -6,7 +6,7 @@
     run.sample("backlog", "queue", at_s=1.5, depth=3)
     run.write(final snapshot={2: "queued"})
 
-Times are seconds since the first phase began (`START_NS`); they may be negative. A move is recorded when it has been made: ``took_ms`` lies
+Times are seconds since the first phase began (`START_NS`); they may be negative. An operation is recorded when it has ended: ``took_ms`` lies
 before ``at_s``. Each method adds one record, or the few of one life; nothing is checked, so that a story may also be an impossible one.
 `write` puts the files where docs/run-folder.md says, and can be called again after more was added.
 """
@@ -89,7 +89,7 @@ class SyntheticRun:
         self.process(WORKER)
 
     def process(self, name: str, *, exit_code: int | None = 0, end_s: float | None = 20.0, intended: str = "stopped") -> Self:
-        """Say how a process ended: -9 is a kill, no ``end_s`` that nobody saw its end. Its role is the name up to the number."""
+        """Set how a process ended: -9 is a kill; no ``end_s``: its end was not recorded. Its role is the name up to the number."""
         self._processes[name] = {
             "name": name,
             "role": name.rpartition("-")[0] or name,
@@ -151,7 +151,7 @@ class SyntheticRun:
     def enqueue(
         self, job: int, *, at_s: float, by: str = PRODUCER, took_ms: float = 1.0, intended_s: float | None = None
     ) -> Self:
-        """Enqueue a job; the schedule wanted it when the call began, if not told otherwise."""
+        """Enqueue a job; its intended time is when the call began, unless given."""
         intended = at_s - took_ms / 1e3 if intended_s is None else intended_s
         return self.event(Event.ENQUEUED, at_s=at_s, by=by, job=job, took_ms=took_ms, intended_s=intended)
 
@@ -186,7 +186,7 @@ class SyntheticRun:
             self._samples.setdefault(collector, []).append(_line(sample, SAMPLE_COLUMNS))
         return self
 
-    def look_at_horizon(self, *, at_s: float, holders: Mapping[str, Mapping[str, float | str]]) -> Self:
+    def sample_horizon(self, *, at_s: float, holders: Mapping[str, Mapping[str, float | str]]) -> Self:
         """Add what the collector of the horizon found: ``holders`` (``kind:key``: metrics), the oldest first."""
         for rank, (key, metrics) in enumerate(holders.items()):
             kind = key.partition(":")[0]
@@ -201,18 +201,18 @@ class SyntheticRun:
         self._garbled.append((file, tail))
         return self
 
-    def write(self, *, final_snapshot: Mapping[int, str] | None = None, census_text: str | None = None) -> Path:
+    def write(self, *, final_snapshot: Mapping[int, str] | None = None, snapshot_text: str | None = None) -> Path:
         """Write all files and return the folder.
 
-        ``final_snapshot``: job and state of what the queue still held; none if no final snapshot was taken. ``census_text`` is written as it is.
+        ``final_snapshot``: job and state of what the queue still held; none if no final snapshot was taken. ``snapshot_text`` is written as it is.
         """
         files = {f"events/{process}.csv": "".join(lines).encode() for process, lines in self._events.items()}
         files |= {f"samples/{collector}.csv": "".join(lines).encode() for collector, lines in self._samples.items()}
         if final_snapshot is not None:
             jobs = "".join(f"{job},{state}\n" for job, state in final_snapshot.items())
-            census_text = f"{jobs}end,{len(final_snapshot)}\n"
-        if census_text is not None:
-            files["final_snapshot.csv"] = census_text.encode()
+            snapshot_text = f"{jobs}end,{len(final_snapshot)}\n"
+        if snapshot_text is not None:
+            files["final_snapshot.csv"] = snapshot_text.encode()
         for file, tail in self._garbled:
             files[file] = files.get(file, b"") + tail
         self.record["processes"] = list(self._processes.values())

@@ -1,4 +1,4 @@
-"""From a run's records to its tables, by Spark: `stallbench.pipeline.make` makes them, `stallbench.pipeline.tables` reads them back without Spark.
+"""From a run's records to its tables, with Spark: `stallbench.pipeline.make` makes them, `stallbench.pipeline.tables` reads them without Spark.
 
-What is in a run's folder, and what each table holds, is in docs/run-folder.md.
+docs/run-folder.md describes a run's folder and each table.
 """

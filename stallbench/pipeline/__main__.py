@@ -1,7 +1,8 @@
 """``python -m stallbench.pipeline RUN [--master M]``: make a run's tables. ``--prepare``: make the next ones start faster.
 
-``--one-after-the-other`` is for the bench: it makes the tables of each run whose folder it reads from its standard input, and answers ``made``,
-or ``large`` for one that wants a session set for large runs. It ends without an answer where something goes wrong, and when the input does.
+``--one-after-the-other`` is for the bench: it reads folders of runs from its standard input, makes their tables one after the other, and
+answers ``made`` for each, or ``large`` for one that needs a session set for large runs. It exits without an answer after an error, and when
+its input ends.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from stallbench.setup.components import MissingComponentError
 
 
 def main() -> None:
-    """Make the tables; what the user can mend is said in one line."""
+    """Make the tables; an error that the user can fix is one line."""
     parser = argparse.ArgumentParser(
         prog="python -m stallbench.pipeline", description="Make the tables of a run from its records."
     )

@@ -1,6 +1,6 @@
-"""Does a claim cost more the more jobs were claimed before it? A straight line through claim time against place.
+"""Does a claim cost more the more jobs were claimed before it? A straight line through claim time against position.
 
-Only of runs that begin with a backlog: there, the place of a claim among all claims is how far into the queue it had to reach.
+Only of runs that begin with a backlog: there, the position of a claim among all claims is how far into the queue it had to reach.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PARTS = 50
 """Claims are cut into so many parts, equal in number and in the order of their claims. The line goes through the parts' medians, so that a
 claim that the scheduler let wait weighs no more than another."""
 MOST_JOBS = 1_000_000
-"""A claim's place is counted in one partition: runs of more jobs than this have no line."""
+"""A claim's position is counted in one partition: runs of more jobs than this have no line."""
 STATISTICS = ("slope_us", "first_ms", "last_ms", "times", "r2")
 
 
@@ -23,14 +23,17 @@ def make_growth_metrics(events: DataFrame) -> DataFrame:
     """Return the line as rows of ``phases``, of the whole run: see `stallbench.measures`; none without claims in at least three parts."""
     in_time = Window.partitionBy().orderBy("t_ns", "process")
     claims = events.filter(F.col("event") == Event.CLAIMED).select("t_ns", "process", (F.col("duration_ns") / 1e6).alias("ms"))
-    placed = claims.select("ms", F.row_number().over(in_time).alias("place"), F.ntile(PARTS).over(in_time).alias("part"))
-    medians = placed.groupBy("part").agg(
-        F.median("ms").alias("ms"), F.avg("place").alias("place"), F.max("place").alias("end"), F.count("*").alias("claims")
+    positioned = claims.select("ms", F.row_number().over(in_time).alias("position"), F.ntile(PARTS).over(in_time).alias("part"))
+    medians = positioned.groupBy("part").agg(
+        F.median("ms").alias("ms"),
+        F.avg("position").alias("position"),
+        F.max("position").alias("end"),
+        F.count("*").alias("claims"),
     )
     line = medians.agg(
-        F.regr_slope("ms", "place").alias("slope"),
-        F.regr_intercept("ms", "place").alias("intercept"),
-        F.regr_r2("ms", "place").alias("r2"),
+        F.regr_slope("ms", "position").alias("slope"),
+        F.regr_intercept("ms", "position").alias("intercept"),
+        F.regr_r2("ms", "position").alias("r2"),
         F.max("end").alias("end"),
         F.sum("claims").alias("count"),
         F.count("*").alias("parts"),

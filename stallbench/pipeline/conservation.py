@@ -1,4 +1,4 @@
-"""Is every job accounted for? Jobs by their state, by identity and never by rates; and beside them, how they came in."""
+"""Is every job accounted for? Jobs by their state, by identity and never by rates, and by how they came into the queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXAMPLES = 20
 
 
 def may_have_missed_enqueues(records: Records, facts: RunFacts) -> bool:
-    """Whether a producer may have enqueued a job without having recorded it: it died, a call of it raised, or a line of it is torn."""
+    """Whether a producer may have enqueued a job without having recorded it: it died, a call of it failed with an error, or a line of its log is torn."""
     producers = facts.names_of("producer")
     logs = {f"{EVENTS.kind}/{name}.csv" for name in producers}
     return bool(producers & facts.died) or any(file.torn_lines or file.errors for file in records.files if file.name in logs)
@@ -30,7 +30,7 @@ def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int 
 
     A job is of one state (see `stallbench.pipeline.jobs.make_jobs`) and of one origin: ``enqueued``, by a producer's record; without one,
     ``left_over`` if it was in the queue before the run, ``enqueue_unrecorded`` if a producer may have enqueued it without being able to
-    say so, else ``unexpected``, for nobody enqueued it.
+    record it, otherwise ``unexpected``.
     Beside both, ``held_after_completion``: the queue had confirmed its completion and still held it at the end. Those that were ``refused``
     have a row too; they have no id, and so no example, no state and no origin.
     """

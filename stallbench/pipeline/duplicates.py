@@ -10,9 +10,9 @@ from stallbench.records.events import Event
 
 _DIED = "died"
 _UNFINISHED = "unfinished"
-_WENT_WRONG = (Event.FAILED, Event.EXPIRED, Event.ERROR)
-_ENDS = (*_WENT_WRONG, Event.COMPLETED)
-_WORDS = {
+_FAILURES = (Event.FAILED, Event.EXPIRED, Event.ERROR)
+_ENDS = (*_FAILURES, Event.COMPLETED)
+_DESCRIPTIONS = {
     Event.COMPLETED: "had completed it",
     Event.FAILED: "failed at it",
     Event.EXPIRED: "had it until the claim expired",
@@ -38,11 +38,11 @@ def is_duplicate() -> Column:
 def find_executions(events: DataFrame, facts: RunFacts) -> DataFrame:
     """Return a row for each execution: ``job_id, process, claimed_ns, end`` and ``end_ns``.
 
-    ``end`` is the event by which its process ended it: ``completed``, ``failed``, ``expired`` or ``error`` (its completion raised);
+    ``end`` is the event by which its process ended it: ``completed``, ``failed``, ``expired`` or ``error`` (its completion ended with an error);
     without one, ``died`` if its process died, else ``unfinished``.
     """
     of_one_process = Window.partitionBy("job_id", "process").orderBy("t_ns")
-    turns = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).select(
+    claims_and_ends = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).select(
         "job_id",
         "process",
         "event",
@@ -52,7 +52,7 @@ def find_executions(events: DataFrame, facts: RunFacts) -> DataFrame:
     )
     has_end = F.col("next").isin(list(_ENDS))
     without_end = F.when(F.col("process").isin(sorted(facts.died)), _DIED).otherwise(_UNFINISHED)
-    return turns.filter(F.col("event") == Event.CLAIMED).select(
+    return claims_and_ends.filter(F.col("event") == Event.CLAIMED).select(
         "job_id",
         "process",
         "claimed_ns",
@@ -68,35 +68,37 @@ def re_executions(executions: DataFrame) -> DataFrame:
 
 
 def make_duplicates(jobs: DataFrame, executions: DataFrame, facts: RunFacts) -> DataFrame:
-    """Return a row for each duplicate, with whether it is excused, and what the earlier executions came to.
+    """Return a row for each duplicate, with whether it is excused, and how the earlier executions ended.
 
-    A queue that promises *at least once* is excused if each execution but the last, in the order of claims, went wrong: it failed,
-    expired, raised, or its process died with it. One that promises *at most once* has no excuse.
+    A queue that promises *at least once* is excused if each execution but the last, in the order of claims, did not succeed: it failed,
+    expired, ended with an error, or its process died with it. One that promises *at most once* has no excuse.
     """
     of_one_job = Window.partitionBy("job_id").orderBy("claimed_ns", "process")
-    told = executions.select(
+    described = executions.select(
         "job_id",
         "process",
         F.lead("claimed_ns").over(of_one_job).isNotNull().alias("is_earlier"),
-        F.col("end").isin([*_WENT_WRONG, _DIED]).alias("went_wrong"),
-        F.struct("claimed_ns", F.concat_ws(" ", "process", _in_words(F.col("end"))).alias("words")).alias("story"),
+        F.col("end").isin([*_FAILURES, _DIED]).alias("did_fail"),
+        F.struct("claimed_ns", F.concat_ws(" ", "process", _describe_end(F.col("end"))).alias("description")).alias("story"),
     )
-    judged = told.groupBy("job_id").agg(
+    judged = described.groupBy("job_id").agg(
         F.sort_array(F.collect_set("process")).alias("processes"),
-        F.bool_and(~F.col("is_earlier") | F.col("went_wrong")).alias("all_went_wrong"),
+        F.bool_and(~F.col("is_earlier") | F.col("did_fail")).alias("all_failed"),
         F.sort_array(F.collect_list(F.when(F.col("is_earlier"), F.col("story")))).alias("stories"),
     )
     duplicated = jobs.filter(is_duplicate()).select("job_id", "executions", "completions")
     joined = duplicated.join(judged, "job_id", "left")
     recorded = F.size("processes") > 0
-    excused = F.lit(facts.executes_again) & F.col("all_went_wrong") & (F.col("completions") < 2)
+    excused = F.lit(facts.executes_again) & F.col("all_failed") & (F.col("completions") < 2)
     return joined.select(
         "job_id",
         "executions",
         "completions",
         F.concat_ws(", ", "processes").alias("processes"),
         F.coalesce(excused, F.lit(False)).alias("excused"),
-        F.when(recorded, F.concat_ws("; ", F.col("stories.words"))).otherwise("its claims are not recorded").alias("reason"),
+        F.when(recorded, F.concat_ws("; ", F.col("stories.description")))
+        .otherwise("its claims are not recorded")
+        .alias("reason"),
     )
 
 
@@ -107,8 +109,8 @@ def second_completions(events: DataFrame) -> DataFrame:
     return completed.withColumn("number", F.row_number().over(of_one_job)).filter("number = 2").select("t_ns")
 
 
-def _in_words(end: Column) -> Column:
+def _describe_end(end: Column) -> Column:
     words = F.lit("had not finished it")
-    for each, said in _WORDS.items():
+    for each, said in _DESCRIPTIONS.items():
         words = F.when(end == each, said).otherwise(words)
     return words

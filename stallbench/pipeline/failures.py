@@ -1,4 +1,4 @@
-"""What can go wrong with the pipeline through nobody's bug, each with the exit code of its kind."""
+"""Errors of the pipeline that are no defects of it, each with its exit code."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class NoTableError(PipelineError):
 
 
 def explain(error: Exception) -> str:
-    """Say in one line what Spark failed on; only while its Java process lives, for that is who knows."""
-    from py4j.protocol import Py4JJavaError  # whoever only reads tables needs no Spark
+    """Describe in one line what Spark failed on. Spark's Java process must still run, because it has the cause."""
+    from py4j.protocol import Py4JJavaError  # reading tables needs no Spark
 
     message = str(error)
     if isinstance(error, Py4JJavaError):

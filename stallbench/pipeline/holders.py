@@ -1,4 +1,4 @@
-"""Who held the horizon, from when to when, and who of them was the oldest?"""
+"""Which transactions, slots and replicas held the horizon, from when to when, and which was the oldest?"""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ _NUMBERS = ("rank", "pid", "age_s", "age_xids", "catalog_only")
 _LEFT_BEHIND = {"prepared": "gid", "slot": "slot"}
 """Kinds of holders that are no backend, and where a longrunner's evidence has their name."""
 _CLOCK_SLACK_S = 0.5
-"""By how much the same transaction's beginning, as its age tells it, may differ from one look to the next."""
+"""By how much the beginning of the same transaction, computed from its age, may differ between two samples."""
 
 
 def make_holders(samples: DataFrame, facts: RunFacts, axis: TimeAxis) -> DataFrame:
-    """Return a row for each stay of a holder: as long as every look at the horizon finds it, in the same transaction.
+    """Return a row for each stay of a holder: consecutive samples of the horizon that find it in the same transaction.
 
-    A stay begins when its transaction began, by its age when it was first seen (slots do not tell their age: when it was first seen), and
-    ends when it was last seen. It is the oldest from each look that ranks it first to the next look; a holder of catalogs only never is.
+    A stay begins when its transaction began, by its age when it was first seen; a slot has no age, so its stay begins when it was first
+    seen. It ends when it was last seen. From each sample that ranks it first to the next sample, it is the oldest; a holder that holds
+    back only catalog tables never is.
     """
-    looks = samples.filter("subject = 'server' AND metric = 'holders'").select("metric", "t_ns").distinct()
+    polls = samples.filter("subject = 'server' AND metric = 'holders'").select("metric", "t_ns").distinct()
     in_time = Window.partitionBy("metric").orderBy("t_ns")
-    looks = looks.select(
-        "t_ns", F.row_number().over(in_time).alias("look"), (F.lead("t_ns").over(in_time) - F.col("t_ns")).alias("until_next_ns")
+    polls = polls.select(
+        "t_ns", F.row_number().over(in_time).alias("poll"), (F.lead("t_ns").over(in_time) - F.col("t_ns")).alias("until_next_ns")
     )
-    seen = _find_holders(samples).join(F.broadcast(looks), "t_ns")
+    seen = _find_holders(samples).join(F.broadcast(polls), "t_ns")
     same = Window.partitionBy("server", "kind", "holder").orderBy("t_ns")
-    missed = F.col("look") - F.lag("look").over(same) > 1
+    missed = F.col("poll") - F.lag("poll").over(same) > 1
     began_s = F.col("t_ns") / NS_PER_S - F.col("age_s")
     is_another = began_s > F.lag(began_s).over(same) + _CLOCK_SLACK_S
     begins = F.when(missed | is_another, 1).otherwise(0)
     stays = seen.withColumn("begins", begins).withColumn("stay", F.sum("begins").over(same))
     oldest_ns = F.when((F.col("rank") == 0) & (F.col("catalog_only") == 0), F.col("until_next_ns"))
     first_age_ns = F.coalesce(F.min_by("age_s", "t_ns"), F.lit(0)) * NS_PER_S
-    told = stays.groupBy("server", "kind", "holder", "stay").agg(
+    summarized = stays.groupBy("server", "kind", "holder", "stay").agg(
         *(F.max_by(name, "t_ns").alias(name) for name in (*_TEXTS, "pid")),
         (F.max("catalog_only") > 0).alias("catalog_only"),
         (F.min("t_ns") - first_age_ns.cast("long")).alias("from_ns"),
@@ -46,7 +47,7 @@ def make_holders(samples: DataFrame, facts: RunFacts, axis: TimeAxis) -> DataFra
         F.max("age_xids").alias("max_age_xids"),
         (F.coalesce(F.sum(oldest_ns), F.lit(0)) / NS_PER_S).alias("oldest_s"),
     )
-    return told.select(
+    return summarized.select(
         "*",
         axis.t_s(F.col("from_ns")).alias("from_s"),
         axis.t_s(F.col("to_ns")).alias("to_s"),
@@ -55,7 +56,7 @@ def make_holders(samples: DataFrame, facts: RunFacts, axis: TimeAxis) -> DataFra
 
 
 def _find_holders(samples: DataFrame) -> DataFrame:
-    """Put the samples of one holder at one look into one row."""
+    """Put the samples of one holder at one moment into one row."""
 
     def of(metric: str, column: str) -> Column:
         return F.max(F.when(F.col("metric") == metric, F.col(column))).alias(metric)
@@ -74,7 +75,7 @@ def _find_holders(samples: DataFrame) -> DataFrame:
 
 
 def _name_longrunner(facts: RunFacts) -> Column:
-    """The longrunner that a holder is: by the name under which it is connected, or by what it left behind on the server."""
+    """Name of the longrunner that a holder is, by its application name or by what it left on the server."""
     name = F.lit(None).cast("string")
     for longrunner in facts.longrunners:
         is_it = F.substring_index("application", ":", -1) == longrunner.name

@@ -22,9 +22,10 @@ def make_jobs(
     """Return a row for each job that an event or the final snapshot names, or that was ``left_over`` in the queue from before.
 
     The state of a job is the first of these that holds. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the final snapshot
-    found it so. ``unknown``: there was no final snapshot. ``completed_unrecorded``: its work was done and the completion asked for, but nobody
-    lived to hear the answer: the worker died then, or the call raised. ``lost``: nobody has it and nobody did it. Where a queue never gives back
-    what a worker has taken, a job that the final snapshot found claimed is nobody's: no worker is left when it is taken.
+    found it so. ``unknown``: there was no final snapshot. ``completed_unrecorded``: its work was done and
+    its completion requested, but the answer was not recorded: the worker died, or the call ended with an error. ``lost``: it is not in the
+    queue and its work was not done. If a queue never rescues the jobs of dead workers, a job that the final snapshot found claimed is in no
+    state of the queue: no worker is left when the snapshot is taken.
     """
     records = events.filter(F.col("job_id").isNotNull() & (F.col("event") != Event.LOST_RACE)).select(
         "job_id",
@@ -40,7 +41,7 @@ def make_jobs(
     if left_over is not None:
         before = left_over.select("job_id").withColumn("event", F.lit(_LEFT_OVER))
         records = records.unionByName(before, allowMissingColumns=True)
-    told = records.groupBy("job_id").agg(
+    of_jobs = records.groupBy("job_id").agg(
         F.min(_when(Event.ENQUEUED, "intended_ns")).alias("intended_ns"),
         F.min(_when(Event.ENQUEUED, "began_ns")).alias("enqueue_began_ns"),
         F.min(_when(Event.ENQUEUED, "t_ns")).alias("enqueued_ns"),
@@ -59,7 +60,7 @@ def make_jobs(
         (F.lit(False) if left_over is None else F.bool_or(F.col("event") == _LEFT_OVER)).alias("left_over"),
     )
     ended = F.col("completions") + F.col("failures")
-    return told.select(
+    return of_jobs.select(
         "*",
         F.greatest("claims", ended).alias("executions"),
         ((F.col("first_completed_ns") - F.col("intended_ns")) / 1e6).alias("latency_ms"),

@@ -1,6 +1,6 @@
 """The lines of record files: each checked on its own, and counted, so that a torn one is left out and known to be.
 
-A line is torn if its columns are too few or too many, a number is none, a word is not one that the format has, a NUL byte is in it (what a
+A line is torn if its columns are too few or too many, a number or a word is not one that the format has, a NUL byte is in it (what a
 machine that stops leaves in its files), or if it is the last of a file and its end is missing.
 """
 
@@ -41,7 +41,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """What one stretch of one file holds; files are read in stretches when they are large."""
+    """What one block of one file holds; large files are read in blocks."""
 
     kind: str
     file: str

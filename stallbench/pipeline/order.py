@@ -1,7 +1,7 @@
 """Are jobs claimed in the order in which they were enqueued? The histogram of ``Diff_i = abs(i - job_idx_i)`` of seed 000.
 
-A position among all jobs is global, but no single place ever holds all jobs: they are spread over partitions by range and sorted in each,
-and a job's position is its place in its partition plus the sizes of the partitions before it.
+A position among all jobs is global, but no partition ever holds all jobs. They are partitioned by range and sorted in each partition; a
+job's position is its row in its partition plus the sizes of the partitions before it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from stallbench.pipeline.frames import as_phase_rows
 
 JOBS_PER_PARTITION = 2_000_000
 """A sort of this many is quicker in one partition than in two: for two, Spark first samples what to put where."""
-_PLACE_BITS = 33
-_PLACE_MASK = (1 << _PLACE_BITS) - 1
+_ROW_BITS = 33
+_ROW_MASK = (1 << _ROW_BITS) - 1
 
 
 def choose_partitions(claimed_jobs: int) -> int:
@@ -29,17 +29,17 @@ def make_order(jobs: DataFrame, again: DataFrame, partitions: int) -> DataFrame:
 
     i is the position of an execution among all executions, in the order of their claims; ``job_idx_i`` that of its job among the jobs
     that were claimed and whose enqueueing was recorded, in the order of enqueueing. Of two at the same nanosecond, the job of the lower
-    id is first. ``again``: ``job_id, claimed_ns`` of each execution but a job's first. One that comes late moves all that follow it, as
+    id is first. ``again``: ``job_id, claimed_ns`` of each execution but a job's first. One that comes late shifts all that follow it, as
     in the article's protocol table.
     """
     both = jobs.filter("first_claimed_ns IS NOT NULL AND enqueue_recorded").select("job_id", "enqueued_ns", "first_claimed_ns")
-    enqueued = _place(both, "enqueued_ns", partitions, "enqueued_place").persist()
-    job_idx = _position(F.col("enqueued_place"), _offsets(enqueued, "enqueued_place", partitions))
+    enqueued = _number_rows(both, "enqueued_ns", partitions, "enqueued_row").persist()
+    job_idx = _position(F.col("enqueued_row"), _offsets(enqueued, "enqueued_row", partitions))
     indexed = enqueued.select("job_id", job_idx.alias("job_idx"), F.col("first_claimed_ns").alias("claimed_ns"))
     further = again.select("job_id", "claimed_ns").join(indexed.select("job_id", "job_idx"), "job_id")
     executions = indexed.unionByName(further)
-    claimed = _place(executions, "claimed_ns", partitions, "claimed_place").persist()
-    i = _position(F.col("claimed_place"), _offsets(claimed, "claimed_place", partitions))
+    claimed = _number_rows(executions, "claimed_ns", partitions, "claimed_row").persist()
+    i = _position(F.col("claimed_row"), _offsets(claimed, "claimed_row", partitions))
     return claimed.groupBy(F.abs(i - F.col("job_idx")).alias("diff")).agg(F.count("*").alias("claims"))
 
 
@@ -58,19 +58,19 @@ def make_order_metrics(order: DataFrame) -> DataFrame:
     return as_phase_rows(figures, "order_diff", ("mean", "p99", "max"))
 
 
-def _place(jobs: DataFrame, by: str, partitions: int, name: str) -> DataFrame:
-    """Sort by range; the place has the partition in its upper bits and the row in the partition in its lower `_PLACE_BITS`."""
+def _number_rows(jobs: DataFrame, by: str, partitions: int, name: str) -> DataFrame:
+    """Sort by range; the number has the partition in its upper bits and the row in the partition in its lower `_ROW_BITS`."""
     ordered = jobs.repartitionByRange(partitions, by, "job_id").sortWithinPartitions(by, "job_id")
     return ordered.withColumn(name, F.monotonically_increasing_id())
 
 
-def _offsets(placed: DataFrame, place: str, partitions: int) -> list[int]:
+def _offsets(numbered: DataFrame, row: str, partitions: int) -> list[int]:
     """How many jobs are in the partitions before each."""
-    counted = placed.groupBy(F.shiftright(place, _PLACE_BITS).alias("partition")).count().collect()
+    counted = numbered.groupBy(F.shiftright(row, _ROW_BITS).alias("partition")).count().collect()
     sizes = {row["partition"]: row["count"] for row in counted}
     return list(accumulate((sizes.get(number, 0) for number in range(partitions)), initial=0))[:-1]
 
 
-def _position(place: Column, offsets: list[int]) -> Column:
-    offset = F.element_at(F.lit(offsets), F.shiftright(place, _PLACE_BITS).cast("int") + 1)
-    return offset + place.bitwiseAND(_PLACE_MASK)
+def _position(row: Column, offsets: list[int]) -> Column:
+    offset = F.element_at(F.lit(offsets), F.shiftright(row, _ROW_BITS).cast("int") + 1)
+    return offset + row.bitwiseAND(_ROW_MASK)

@@ -1,8 +1,8 @@
-"""Jobs that waited though it was their turn: passed over by younger ones, or left behind by a worker that died.
+"""Jobs that waited although it was their turn: passed over by later jobs, or left behind by a worker that died.
 
-Whether it was a job's turn is told by the others alone: a job K that nobody had begun to enqueue when J was due, and that somebody has had for
-`PATIENCE_S` when J's claim begins, went before it. Times are compared in slots of `_SLOT_NS`, so that no place ever holds all jobs: a slot has
-one figure, the earliest claim among the jobs that came in it.
+Only other jobs show whether it was a job's turn. Job K went before job J if the enqueue of K had not begun when J was due, and K had been
+claimed for `PATIENCE_S` when J's claim began. Times are compared in slots of `_SLOT_NS`, so that no partition ever holds all jobs: a slot
+has one figure, the earliest claim among the jobs that were enqueued in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.records.events import Event
 
 PATIENCE_S = 1.0
-"""How much longer than a younger one a job must wait to be passed over; also how long the queue has to notice that a worker is gone, or that
+"""How much longer than a younger one a job must wait to be passed over. Also how long the queue has to notice that a worker has died, or that
 a time is over that it counts in whole seconds."""
 PASSED_OVER, LEFT_BEHIND, HELD_FOR_THE_DEAD = "passed_over", "left_behind", "held_for_the_dead"
 _PATIENCE_NS = int(PATIENCE_S * NS_PER_S)
@@ -55,7 +55,7 @@ def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, facts:
 
 
 def _due_first(jobs: DataFrame) -> DataFrame:
-    """Return the jobs that wait for their first claim from their enqueueing on; one that is neither claimed nor queued is somebody else's matter."""
+    """Return the jobs that wait for their first claim from their enqueue on; other checks judge a job that is neither claimed nor queued."""
     waiting = F.col("enqueue_recorded") & (F.col("first_claimed_ns").isNotNull() | (F.col("state") == "queued"))
     return jobs.filter(waiting).select(
         "job_id",
@@ -67,7 +67,7 @@ def _due_first(jobs: DataFrame) -> DataFrame:
 
 
 def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, facts: RunFacts) -> DataFrame | None:
-    """Return the jobs that the queue still held at the end, and whose last move was the claim or the work of a process that died with it.
+    """Return the jobs that the queue still held at the end, and whose last event was the claim or the work of a process that died with it.
 
     Such a job is due again when the process is gone, or where the claim outlives its connection when its time is over; but while a fault is
     in force nothing is, nor ever what has used up its tries. None, if the queue does not say when it lets go of a claim.
@@ -78,8 +78,8 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
     if queue.claims_survive_connection and queue.expiry_s is None:
         return None
     held = jobs.filter("state IN ('queued', 'claimed')").select("job_id", "state")
-    turns = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).join(held, "job_id")
-    last = turns.groupBy("job_id", "state").agg(
+    claims_and_ends = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).join(held, "job_id")
+    last = claims_and_ends.groupBy("job_id", "state").agg(
         F.max_by(F.struct("event", "process", "t_ns"), "t_ns").alias("last"),
         F.count_if(F.col("event") == Event.CLAIMED).alias("attempts"),
     )

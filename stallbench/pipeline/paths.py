@@ -1,4 +1,4 @@
-"""Where a run's folder is, in the words of the file systems that Spark reads."""
+"""Paths of a run's files, as the file systems that Spark reads name them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 
 def name_folder(run_folder: str | Path) -> str:
-    """Return a run's folder as Spark is told it: with a scheme (``s3a://..``, ``hdfs://..``) as it is, else as a local folder."""
+    """Return a run's folder as Spark names it: with a scheme (``s3a://..``, ``hdfs://..``) as it is, else as a local folder."""
     text = str(run_folder)
     return text.rstrip("/") if _SCHEME.match(text) else f"{_LOCAL}{Path(text).resolve()}"
 
 
 def escape_glob(path: str) -> str:
-    """Return ``path`` so that Spark reads what has this very name: a bracket or a star in it is no pattern."""
+    """Return ``path`` so that Spark reads what has this very name: a bracket or a star in it is not a pattern."""
     return _GLOB.sub(r"\\\1", path)
 
 

@@ -56,9 +56,10 @@ def make_tables(folder: RunFolder, master: str = _LOCAL) -> None:
 
 
 class KeptPipeline:
-    """A pipeline that waits for the next run, with as good as no processor time, until the block ends.
+    """A pipeline that waits for the next run, using almost no processor time, until the block ends.
 
-    What it cannot do, because a run is large or anything went wrong, is done by a process of its own as by `make_tables`, which then says why.
+    If it cannot make a run's tables, because the run is large or because of an error, a new process makes them as by `make_tables`, which then
+    reports the error.
     """
 
     def __init__(self) -> None:
@@ -109,7 +110,7 @@ class KeptPipeline:
         if process is None:
             return
         if self._is_at_work:
-            process.send_signal(signal.SIGINT)  # nobody wants its tables any more; it removes its files
+            process.send_signal(signal.SIGINT)  # its tables are not needed any more; it removes its files
         try:
             process.communicate(timeout=_BREAK_OFF_S if self._is_at_work else _EXIT_S)
         except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
-"""How the queue came back after each fault, measured the same way for all of them.
+"""How the queue recovered after each fault, measured the same way for all of them.
 
 A job is *open* from when its schedule wanted it to its first completion: what producers could not enqueue during an outage is part of the
-backlog, too. Jobs that are lost would be open for ever, and are left out; they are counted by themselves.
+backlog, too. Lost jobs would be open for ever. They are left out, and counted separately.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Ended:
     start_ns: int
     end_ns: int
     until_ns: int
-    """When the next one began, or the run's records ended: what goes wrong until then is laid to this one."""
+    """When the next one began, or the run's records ended: until then, errors and lost jobs are attributed to this one."""
 
 
 def make_recoveries(
@@ -51,8 +51,8 @@ def make_recoveries(
 
     ``to_first_completion_s``: from the fault's end to the next first completion of a job. ``to_rate_s``: to the first of three seconds
     that together reach `OF_BASELINE` of the first measured phase's completions; ``to_empty_backlog_s``: to the end of the first second
-    after which no more jobs are open than at most in that phase. These two are counted in whole seconds, are null if it did not come to
-    that, and if the fault is in that phase itself. ``lost``, ``duplicated`` (completed twice),
+    after which no more jobs are open than at most in that phase. These two are counted in whole seconds, are null if that was not
+    reached, and if the fault is in that phase itself. ``lost``, ``duplicated`` (completed twice),
     ``re_executed`` (executions of jobs that had been executed before), ``errors``: until the next fault began.
     """
     ended = _list_ended(facts, axis)
@@ -105,7 +105,7 @@ def make_recoveries(
 def make_recovery_metrics(recoveries: DataFrame) -> DataFrame:
     """Return the metrics of ``recovery_s`` as rows of ``phases``: of the faults of each phase, and of all, the slowest.
 
-    Where one of them never came to it, there is no value.
+    If one of them never reached it, there is no value.
     """
     slowest = [F.when(F.count(f"{name}_s") == F.count("*"), F.max(f"{name}_s")).alias(name) for name in TO]
     of_each = recoveries.withColumn("interval", F.explode(F.array("phase", F.lit(WHOLE_RUN))))
@@ -132,7 +132,7 @@ def _find_baseline(facts: RunFacts, axis: TimeAxis) -> Interval | None:
 
 def _make_seconds(windows: DataFrame, jobs: DataFrame, axis: TimeAxis) -> DataFrame:
     """Return ``t_s, completed, errors, open`` of each second."""
-    moves = (
+    changes = (
         jobs.filter("state <> 'lost'")
         .select(
             F.explode(
@@ -140,9 +140,9 @@ def _make_seconds(windows: DataFrame, jobs: DataFrame, axis: TimeAxis) -> DataFr
                     F.struct(axis.second(F.coalesce("intended_ns", "first_claimed_ns")).alias("t_s"), F.lit(1).alias("change")),
                     F.struct(axis.second(F.col("first_completed_ns")).alias("t_s"), F.lit(-1).alias("change")),
                 )
-            ).alias("move")
+            ).alias("both")
         )
-        .select("move.*")
+        .select("both.*")
         .filter("t_s IS NOT NULL")
         .groupBy("t_s")
         .agg(F.sum("change").alias("change"))
@@ -152,7 +152,7 @@ def _make_seconds(windows: DataFrame, jobs: DataFrame, axis: TimeAxis) -> DataFr
     ahead = Window.partitionBy().orderBy("t_s").rowsBetween(0, _SECONDS_OF_RATE - 1)
     return (
         windows.select("t_s", "completed", "errors")
-        .join(moves, "t_s", "full")
+        .join(changes, "t_s", "full")
         .select(
             "t_s",
             F.coalesce("completed", F.lit(0)).alias("completed"),

@@ -16,7 +16,7 @@ WINDOWS_BACK = 20
 """How many windows of earlier jobs are looked at; those before them are taken to have been claimed. In one window a job is left over with a
 probability of about 1/e, so that one in 500 million is."""
 MOST_JOBS = 1_000_000
-"""A job's place among all is counted in one partition: runs of more jobs than this have no rounds."""
+"""A job's position among all is counted in one partition: runs of more jobs than this have no rounds."""
 
 
 def make_rounds(events: DataFrame, jobs: DataFrame, window: int) -> DataFrame:
@@ -45,5 +45,5 @@ def make_round_metrics(rounds: DataFrame) -> DataFrame:
 
 def _entered_after(earlier: Column, window: int) -> Column:
     """After which pick a job came into the window: when all but N - 1 of the earlier ones were claimed; 0 if it was there at once."""
-    place = F.size(earlier) + 1 - window
-    return F.when(place > 0, F.element_at(earlier, place)).otherwise(0)
+    position = F.size(earlier) + 1 - window
+    return F.when(position > 0, F.element_at(earlier, position)).otherwise(0)

@@ -1,4 +1,4 @@
-"""For how long was nothing completed although jobs waited? By whole seconds."""
+"""How long was nothing completed although jobs waited? In whole seconds."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def _count_waiting(jobs: DataFrame, axis: TimeAxis) -> DataFrame:
     waits = F.col("first_claimed_ns").isNull() | (ends_s > axis.second(F.col("intended_ns")))
     return (
         jobs.filter((F.col("state") != "lost") & F.col("intended_ns").isNotNull() & waits)
-        .select(F.explode(F.array(begins, F.struct(ends_s.alias("t_s"), F.lit(-1).alias("change")))).alias("move"))
-        .select("move.*")
+        .select(F.explode(F.array(begins, F.struct(ends_s.alias("t_s"), F.lit(-1).alias("change")))).alias("both"))
+        .select("both.*")
         .filter("t_s IS NOT NULL")
         .groupBy("t_s")
         .agg(F.sum("change").alias("change"))

@@ -1,4 +1,4 @@
-"""Whose client did not read, from when to when?"""
+"""Which sessions waited for their client to read, and from when to when?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SUBJECT = "client_write:"
 
 
 def make_stuck_clients(samples: DataFrame, facts: RunFacts, axis: TimeAxis) -> DataFrame:
-    """Return a row for each session that was stuck in handing something over to its client, from its first look to its last."""
+    """Return a row for each session that was stuck in handing something over to its client, from the first sample that found it to the last."""
 
     def of(metric: str, column: str) -> Column:
         return F.max_by(F.when(F.col("metric") == metric, F.col(column)), F.when(F.col("metric") == metric, F.col("t_ns")))

@@ -1,8 +1,8 @@
-"""The tables of a run, for whoever reads them: verdicts and report use pandas on them, and need neither Spark nor Java.
+"""The tables of a run, for their readers: verdicts and report use pandas on them, and need neither Spark nor Java.
 
-All tables but ``jobs`` are small: their size grows with the seconds and the phases of a run, or with what went wrong in it (``duplicates``,
-``holders``, ``order``). ``jobs`` has a row for each job and may be huge; nobody needs to read it whole, for what is asked of it is already in
-``conservation``, ``duplicates``, ``order`` and ``phases``.
+All tables but ``jobs`` are small: their size grows with the seconds and the phases of a run, or with its duplicates, holders and differences
+in order. ``jobs`` has a row for each job and may be huge. Nothing needs to read it whole: ``conservation``, ``duplicates``, ``order`` and
+``phases`` have what is needed of it.
 """
 
 from __future__ import annotations

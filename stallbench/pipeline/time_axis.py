@@ -91,7 +91,7 @@ class TimeAxis:
 def make_time_axis(facts: RunFacts, first_ns: int | None, last_ns: int | None) -> TimeAxis:
     """Place the phases; ``first_ns`` and ``last_ns`` are the times of the first and the last record, if there is any.
 
-    A phase whose end nobody wrote down, because the bench was killed, ends where the next one begins or after the last record. Without
+    A phase whose end was not recorded, because the bench was killed, ends where the next one begins or after the last record. Without
     a phase, second 0 is the first record's.
     """
     started = facts.started_phases

@@ -1,4 +1,4 @@
-"""For how long did the queue's tables wait for a vacuum, and was there an autovacuum worker left to come?"""
+"""How long did the queue's tables wait for a vacuum, and was an autovacuum worker free?"""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pyspark.sql import functions as F
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 
 _SLACK_S = 0.5
-"""By how much the beginning of the same wait may differ from one look to the next."""
+"""By how much the beginning of the same wait may differ between two samples."""
 
 
 def make_vacuum_waits(samples: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return a row for each time that a table was due and nobody vacuumed it, from when it was seen to be due to when it last was.
+    """Return a row for each time that a table was due for a vacuum and got none, from when it was due to the last sample that found it so.
 
-    ``starved_s`` is how much of it lay between looks that found every worker busy.
+    ``starved_s`` is how much of it lay between samples that found every worker busy.
     """
     overdue = samples.filter("metric = 'vacuum_overdue_s' AND number > 0").select(
         F.substring_index("subject", ":", -1).alias("table"), "t_ns", F.col("number").alias("overdue_s")
@@ -34,10 +34,10 @@ def make_vacuum_waits(samples: DataFrame, axis: TimeAxis) -> DataFrame:
     waits = overdue.withColumn("begins", begins).withColumn("wait", F.sum("begins").over(one_table))
     in_wait = Window.partitionBy("table", "wait").orderBy("t_ns")
     since_last_s = F.coalesce((F.col("t_ns") - F.lag("t_ns").over(in_wait)) / NS_PER_S, F.col("overdue_s"))
-    looks = waits.withColumn("since_last_s", since_last_s).join(workers, "t_ns")
+    polls = waits.withColumn("since_last_s", since_last_s).join(workers, "t_ns")
     starved = F.col("free") == 0
     return (
-        looks.groupBy("table", "wait")
+        polls.groupBy("table", "wait")
         .agg(
             axis.t_s(F.min(F.col("t_ns") - (F.col("overdue_s") * NS_PER_S).cast("long"))).alias("from_s"),
             axis.t_s(F.max("t_ns")).alias("to_s"),

@@ -1,7 +1,7 @@
-"""Jobs that had to wait for something: was any claimed before it was allowed to, and how late were those that had a time?
+"""Jobs that had to wait for something: was any claimed before it was allowed to be?
 
-Everything is judged by what must have been so whoever was slow to write it down. Of two jobs of one FIFO queue that one producer enqueued, the
-former was certainly there first; a completion was certainly asked for after its job's `worked` record.
+Only what is certain counts, even if a process wrote its record late. Of two jobs of one FIFO queue that one producer enqueued, the former
+was in the queue first; a completion was requested after its job's `worked` record.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ def make_waiting(spark: SparkSession, preconditions: DataFrame, events: DataFram
 
 def _find_executions(events: DataFrame) -> DataFrame:
     """Return ``job_id, claimed_ns, worked_ns``: of each claim, and of the end of its work, null if that never came."""
-    moves = events.filter(F.col("event").isin(Event.CLAIMED, Event.WORKED))
+    claims_and_work = events.filter(F.col("event").isin(Event.CLAIMED, Event.WORKED))
     of_one = Window.partitionBy("job_id", "process").orderBy("t_ns")
     worked_ns = F.lead(F.when(F.col("event") == Event.WORKED, F.col("t_ns"))).over(of_one)
-    followed = moves.select("job_id", "event", F.col("t_ns").alias("claimed_ns"), worked_ns.alias("worked_ns"))
+    followed = claims_and_work.select("job_id", "event", F.col("t_ns").alias("claimed_ns"), worked_ns.alias("worked_ns"))
     return followed.filter(F.col("event") == Event.CLAIMED).drop("event")
 
 
 def _overtaken(claimed: DataFrame) -> DataFrame:
-    """Was a later job of the same producer in the same FIFO queue claimed first? One that nobody has claimed yet was overtaken, too."""
+    """Was a later job of the same producer in the same FIFO queue claimed first? One that was never claimed was overtaken, too."""
     later = (
         Window.partitionBy("subject", "producer").orderBy("job_id").rowsBetween(Window.currentRow + 1, Window.unboundedFollowing)
     )
@@ -66,7 +66,7 @@ def _overtaken(claimed: DataFrame) -> DataFrame:
 
 
 def _overlapping(preconditions: DataFrame, executions: DataFrame) -> DataFrame:
-    """Did an execution begin while one before it in the same FIFO queue was still at work? One that died is at work no more."""
+    """Did an execution begin while one before it in the same FIFO queue was still at work? A process that died is not at work."""
     earlier = Window.partitionBy("subject").orderBy("claimed_ns").rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
     of_queues = preconditions.filter("kind = 'fifo'").join(executions, "job_id", "left")
     is_broken = F.coalesce(F.max("worked_ns").over(earlier) > F.col("claimed_ns"), F.lit(False))

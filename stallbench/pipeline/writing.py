@@ -1,4 +1,4 @@
-"""Writes tables, several at a time: most of a small table's time is planning, which keeps one core busy and no more."""
+"""Writes tables, several at a time: most of a small table's time is planning, which uses one core."""
 
 from __future__ import annotations
 

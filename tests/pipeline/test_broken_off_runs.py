@@ -74,7 +74,7 @@ def test_a_phase_without_an_end_gives_way_to_the_next(tmp_path: Path) -> None:
     ]
 
 
-def test_records_before_any_phase_began_are_told_from_the_first_of_them(make: MakeTables, tmp_path: Path) -> None:
+def test_without_a_phase_time_counts_from_the_first_record(make: MakeTables, tmp_path: Path) -> None:
     run = SyntheticRun(tmp_path / "run", status="failed")
     run.record["phases"][0] |= {"start_ns": None, "end_ns": None}
     run.live(1, at_s=3).live(2, at_s=5.5)

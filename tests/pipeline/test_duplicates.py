@@ -1,4 +1,4 @@
-"""Executions and their excuses: at least once may execute again what went wrong, at most once may not."""
+"""Executions and their excuses: a queue that promises at least once may execute a failed job again, one that promises at most once may not."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_nothing_excuses_a_second_execution_of_what_went_well(duplicates: pd.Dat
     assert duplicates.reason[job] == reason
 
 
-def test_executions_completions_and_who_executed_are_told(duplicates: pd.DataFrame) -> None:
+def test_executions_completions_and_the_executing_processes_are_listed(duplicates: pd.DataFrame) -> None:
     thrice = duplicates.loc[THRICE]
     assert (thrice.executions, thrice.completions) == (3, 1)
     assert thrice.processes == "worker-1, worker-2, worker-dead"

@@ -35,7 +35,7 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
             holders["backend:77:7"] = {"source": "replica-1", "pid": 77, "age_s": 1, "via": "feedback"}
         if second == 9:
             holders["slot:left_behind"] = {"catalog_only": 1, "age_xids": 7}
-        run.look_at_horizon(at_s=at_s, holders=holders)
+        run.sample_horizon(at_s=at_s, holders=holders)
     return make(run.write(final_snapshot={}))
 
 

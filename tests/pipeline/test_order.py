@@ -42,7 +42,7 @@ def test_the_example_of_the_source(read_parts: ReadParts, tmp_path: Path) -> Non
 def test_only_claims_of_recorded_jobs_have_a_place(read_parts: ReadParts, tmp_path: Path) -> None:
     run = SyntheticRun(tmp_path / "run")
     run.enqueue(1, at_s=0.1).enqueue(2, at_s=0.2).enqueue(3, at_s=0.3)
-    run.execute(99, at_s=1)  # nobody recorded its enqueueing
+    run.execute(99, at_s=1)  # its enqueue was not recorded
     run.execute(2, at_s=2).execute(1, at_s=3).execute(2, at_s=4)  # 3 is never claimed
     parts = read_parts(run.write())
     jobs = parts.jobs

@@ -125,5 +125,5 @@ def test_a_fault_in_the_baseline_has_nothing_to_be_measured_against(spark: Spark
     assert row["to_rate_s"] is row["to_empty_backlog_s"] is None
 
 
-def test_a_fault_whose_end_nobody_wrote_down_is_left_out(spark: SparkSession) -> None:
+def test_a_fault_whose_end_was_not_recorded_is_left_out(spark: SparkSession) -> None:
     assert recover(spark, [fault("down-1", 10, None)]) == []

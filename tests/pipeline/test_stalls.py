@@ -36,7 +36,7 @@ def stalled(
     return {(row["phase"], row["statistic"]): row["value"] for row in make_stalls(windows, jobs_table, AXIS).collect()}
 
 
-def test_stretches_are_counted_and_the_longest_is_found(spark: SparkSession) -> None:
+def test_stalled_seconds_are_counted_and_the_longest_stall_is_found(spark: SparkSession) -> None:
     completed = [5, 0, 0, 3, 0, 0, 0, 2]
     seconds: list[Any] = [(t_s, "drain", count, 10.0) for t_s, count in enumerate(completed)]
     figures = stalled(spark, seconds)

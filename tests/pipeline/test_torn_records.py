@@ -138,12 +138,12 @@ def test_torn_samples_are_left_out_too(run: SyntheticRun, read: Read) -> None:
         pytest.param("1,queued\nend,1\n2,queued\n", id="more behind its end"),
     ],
 )
-def test_a_census_that_is_not_whole_is_not_used(run: SyntheticRun, read: Read, final_snapshot: str) -> None:
-    run.write(census_text=final_snapshot)
+def test_a_final_snapshot_that_is_not_whole_is_not_used(run: SyntheticRun, read: Read, final_snapshot: str) -> None:
+    run.write(snapshot_text=final_snapshot)
     assert read(run).final_snapshot is None
 
 
-def test_a_whole_census_is_used_even_if_the_queue_was_empty(run: SyntheticRun, read: Read) -> None:
+def test_a_whole_final_snapshot_is_used_even_if_the_queue_was_empty(run: SyntheticRun, read: Read) -> None:
     run.write(final_snapshot={})
     final_snapshot = read(run).final_snapshot
     assert final_snapshot is not None

@@ -54,7 +54,7 @@ def test_a_job_that_was_overtaken_in_its_fifo_queue_is_found(rules_of: Rules) ->
             (5, "a", PRODUCER),
         ):
             put(run, job, f"fifo:{queue}", by)
-        # 3 is of another queue, 4 of another producer: nobody knows whether 1 was there before it. 5 is never claimed.
+        # 3 is of another queue, 4 of another producer: it is not known whether 1 was there before it. 5 is never claimed.
         for place, job in enumerate((3, 4, 2, 1)):
             run.execute(job, at_s=1 + place)
 
