@@ -30,7 +30,7 @@ class Fault(ABC, Generic[OptionsT]):
     """One kind of fault.
 
     Every method runs in the bench's main thread, so a method that takes long delays the other faults: start what takes seconds in `inject`
-    and follow it in `keep_up`. If the bench is killed, nobody calls `undo`; whatever the fault made must then disappear with the run's processes
+    and follow it in `keep_up`. If the bench is killed, `undo` is not called; whatever the fault made must then disappear with the run's processes
     and its folder.
     """
 

@@ -137,7 +137,7 @@ class HeldDatabase:
         return wait_for(lambda: self.find(holder), f"holder {holder}")
 
     def delete_jobs(self) -> None:
-        """Leave 10 dead rows, and wait until the replica reports that it wants to see them no more; or, if something wants to,
+        """Leave 10 dead rows, and wait until the replica reports that it no longer needs them; or, if something needs them,
         for as long as the report would have taken."""
         self.primary.execute("INSERT INTO jobs SELECT generate_series(1, 10)")
         self.primary.execute("DELETE FROM jobs")
@@ -160,16 +160,16 @@ class HeldDatabase:
         return (True,) in answers
 
     def kept_dead_rows(self, table: str = "jobs") -> int:
-        """Vacuum, and return how many dead rows PostgreSQL says it may not remove yet."""
-        told: list[str] = []
+        """Vacuum, and return how many dead rows PostgreSQL reports that it cannot remove yet."""
+        notices: list[str] = []
 
         def listen(diagnostic: Diagnostic) -> None:
-            told.append(diagnostic.message_primary or "")
+            notices.append(diagnostic.message_primary or "")
 
         self.primary.add_notice_handler(listen)
         self.primary.execute(f"VACUUM (VERBOSE) {table}")
         self.primary.remove_notice_handler(listen)
-        (report,) = [match for text in told if (match := _NOT_REMOVABLE.search(text))]
+        (report,) = [match for text in notices if (match := _NOT_REMOVABLE.search(text))]
         return int(report[1])
 
     def wait_until_vacuum_removes(self, table: str = "jobs") -> None:

@@ -37,7 +37,7 @@ def count_sessions(engine: str, connection: Any, names: str) -> int:
 
 
 def has_room_for_one_whose_place_was(engine: str, endpoint: Endpoint, names: str, of: int) -> bool:
-    """Whether a connection can be had, and one of so many sessions has ended, and not somebody else's from before."""
+    """Whether a connection can be opened, and the session that has ended is one of these."""
     driver = driver_of(engine)
     try:
         connection = driver.connect(endpoint, "test")

@@ -37,7 +37,7 @@ time.sleep(600)
 
 @pytest.fixture(autouse=True)
 def _disk_can_be_had(tmp_path: Path) -> None:
-    """Leave the tests out, with the machine's reason, where it lets nobody make a mount namespace."""
+    """Skip the tests, with the machine's reason, where mount namespaces cannot be created."""
     processes = Supervisor("look")
     try:
         SmallDisk(tmp_path / "look", megabytes=16, user=None if os.geteuid() else "nobody", logs=tmp_path, processes=processes)
@@ -102,7 +102,7 @@ def test_nothing_is_left_of_the_disk_when_the_bench_is_killed(tmp_path: Path) ->
     bench = subprocess.Popen([sys.executable, "-c", _HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert bench.stdout is not None
     holder = psutil.Process(int(bench.stdout.readline()))
-    assert (tmp_path / "disk").stat().st_dev == tmp_path.stat().st_dev  # nobody outside sees it
+    assert (tmp_path / "disk").stat().st_dev == tmp_path.stat().st_dev  # it is not visible outside its mount namespace
     bench.send_signal(signal.SIGKILL)
     bench.wait()
     assert psutil.wait_procs([holder], timeout=PATIENCE_S)[1] == []

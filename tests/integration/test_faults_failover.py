@@ -24,7 +24,7 @@ ON = {
     "mariadb": ("laravel", '{ innodb_buffer_pool_size = "32M" }'),
 }
 BEHIND, BEHIND_EACH_COMMIT = "3s", "400ms"
-"""How far: longer than clients may stand still before the primary dies; but where each commit waits for the replica, it is not to
+"""How far: longer than clients may be delayed before the primary is killed; but where each commit waits for the replica, it is not to
 take longer than it must."""
 
 
@@ -51,7 +51,7 @@ def test_clients_reach_the_promoted_replica_at_the_primary_s_address(tmp_path: P
     queue, settings = ON[engine]
     with ExitStack() as stack:
         try:
-            # More jobs come than can be worked: those of the last moments wait when the primary dies.
+            # More jobs are enqueued than can be worked, so that some wait when the primary is killed.
             run = stack.enter_context(
                 faulty_run(
                     tmp_path,

@@ -44,12 +44,12 @@ def test_each_enqueue_notifies_until_it_is_undone(run: FaultyRun) -> None:
         execute(run, f"NOTIFY {channel}, 'undone'")
         run.wait_until_jobs_complete()
         execute(run, f"NOTIFY {channel}, 'seen'")
-        told = []
+        payloads = []
         for notification in listener.notifies(timeout=PATIENCE_S):
-            told.append(notification.payload)
+            payloads.append(notification.payload)
             if notification.payload == "seen":
                 break
-        assert told[-2:] == ["undone", "seen"]
+        assert payloads[-2:] == ["undone", "seen"]
 
 
 def test_a_disabled_trigger_is_a_lapse(run: FaultyRun) -> None:

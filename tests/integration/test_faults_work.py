@@ -116,7 +116,7 @@ def test_a_poison_job_is_put_aside_when_its_attempts_are_used_up(tmp_path: Path,
                 return {str(row[0]) for row in session.run("SELECT id FROM failed_jobs").rows}
 
             run.wait_until(lambda: job_id in put_aside(), "a job that was put aside")
-            # Where workers stand still for longer than a reservation lasts, others use up their tries, too.
+            # If workers are delayed for longer than a reservation lasts, other jobs use up their attempts, too.
             aside = put_aside()
             claims = Counter(row["job_id"] for row in run.events(Event.CLAIMED))
             assert {other: claims[other] for other in aside} == dict.fromkeys(aside, 2)

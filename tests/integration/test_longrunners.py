@@ -145,7 +145,7 @@ def test_a_prepared_transaction_is_still_checked_after_the_checking_session_was_
     ended: set[int] = set()
 
     def watching() -> set[int]:
-        """A session that was told to end may be there for a moment longer."""
+        """A session that was asked to end may remain for a moment."""
         sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = 'stallbench:longrunner:prepared-1'"
         return {pid for (pid,) in held.primary.execute(sessions).fetchall()} - ended
 

@@ -27,7 +27,7 @@ KINDS = list(find_longrunners("mariadb"))
 WITH_A_VIEW = ["snapshot_reader", "replica_reader"]
 PATIENCE_S = 60.0
 _LOOK_EVERY_S = 0.15
-"""InnoDB makes its list of transactions anew only if nobody has read it for 0.1 s."""
+"""InnoDB refreshes its list of transactions only if it has not been read for 0.1 s."""
 
 
 def wait_for(look: Callable[[], Any], what: str) -> Any:

@@ -133,7 +133,7 @@ def test_all_choices_of_a_scenario_are_checked_by_one_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "message"),
     [
         ("nonsense", "standard input: document: Invalid JSON"),
         ({"name": "a-1"}, "standard input: kind: Field required"),
@@ -145,11 +145,11 @@ def test_all_choices_of_a_scenario_are_checked_by_one_command() -> None:
         ),
     ],
 )
-def test_a_bad_document_exits_with_code_2_and_says_why(document: object, told: str) -> None:
+def test_a_bad_document_exits_with_code_2_and_says_why(document: object, message: str) -> None:
     ended = ask(document=document)
     assert ended.returncode == 2
     assert ended.stdout == ""
-    assert ended.stderr.startswith(told)
+    assert ended.stderr.startswith(message)
     assert "Traceback" not in ended.stderr
 
 
