@@ -61,7 +61,7 @@ _KINDS = {code: kind for kind, codes in _CODES.items() for code in codes}
 def find_error_kind(code: str, operation: str) -> ErrorKind | None:
     """Return the kind of an error by its ``code`` and the ``operation`` that raised it; none if the code is not known.
 
-    A driver has one class for a connection that breaks and for one that cannot be opened; the operation tells the two apart.
+    A driver has one class for a connection that breaks and for one that cannot be opened; the operation distinguishes the two.
     """
     kind = _KINDS.get(code)
     return ErrorKind.CANNOT_CONNECT if kind is ErrorKind.CONNECTION_LOST and operation == CONNECT else kind

@@ -193,4 +193,4 @@ def _start_second_server(cluster: Cluster, engine: str, context: StartContext, p
         direct=primary.direct.model_copy(update={"second": direct}),
         proxied=primary.proxied.model_copy(update={"second": proxied}),
     )
-    progress(f"{ENGINES[starter.database.engine].title} {control.version} is up beside it")
+    progress(f"{ENGINES[starter.database.engine].title} {control.version} is up as the second server")

@@ -11,7 +11,7 @@ Role = Literal["primary", "replica", "fenced", "second"]
 
 
 class ServerRecord(BaseModel):
-    """One server: started by the bench, or joined."""
+    """One server: started by the bench, or external."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

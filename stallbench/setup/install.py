@@ -92,7 +92,7 @@ class Step:
 
 
 def installation_steps() -> tuple[Step, ...]:
-    """Return the installation_steps in order: the Python packages come first, because they contain what installs others."""
+    """Return the steps in order: the Python packages come first, because they contain what installs others."""
     return (
         Step(
             name="Python packages",

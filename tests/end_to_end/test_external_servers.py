@@ -22,8 +22,8 @@ OBJECTS = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamesp
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartedCluster]:
-    """A primary and a replica that stand for somebody else's."""
-    with running_cluster(Database(replicas=1), tmp_path_factory.mktemp("others")) as started:
+    """A primary and a replica that the run did not start."""
+    with running_cluster(Database(replicas=1), tmp_path_factory.mktemp("external")) as started:
         yield started
 
 
@@ -45,7 +45,7 @@ def ask(endpoint: Endpoint, query: str) -> list[tuple[object, ...]]:
         return connection.execute(query).fetchall()
 
 
-def test_a_run_on_joined_servers_leaves_them_as_they_were(bench: Bench, servers: StartedCluster, tmp_path: Path) -> None:
+def test_a_run_on_external_servers_leaves_them_as_they_were(bench: Bench, servers: StartedCluster, tmp_path: Path) -> None:
     primary, toxiproxy = servers.cluster.server("primary"), servers.cluster.toxiproxy
     options = joining(servers, "--allow-server-changes", "--toxiproxy", f"http://127.0.0.1:{toxiproxy.port}")
     ended = bench.start("run", "longtx", *measured("producers.capacity_share=0.1"), *options, environment=password_of(servers))
@@ -53,7 +53,7 @@ def test_a_run_on_joined_servers_leaves_them_as_they_were(bench: Bench, servers:
     assert ask(primary.direct, "SHOW autovacuum_naptime") == [("5s",)]
     assert ("que_jobs",) in ask(primary.direct, OBJECTS)
 
-    ended.send_signal(signal.SIGSTOP)  # so that it cannot be over before the second run has looked; its workers go on
+    ended.send_signal(signal.SIGSTOP)  # so that it cannot end before the second run checks the database; its workers continue
     second = Bench(tmp_path / "second").start("run", "longtx", *short(), *joining(servers), environment=password_of(servers))
     _, err = second.communicate(timeout=120)
     ended.send_signal(signal.SIGCONT)
@@ -69,7 +69,7 @@ def test_a_run_on_joined_servers_leaves_them_as_they_were(bench: Bench, servers:
     assert [server["name"] for server in bench.record()["servers"]] == ["primary", "replica-1"]
     assert password_of(servers)["STALLBENCH_PASSWORD"] not in (bench.folder() / "run.json").read_text()
 
-    assert toxiproxy.answers(), "somebody else's Toxiproxy was stopped"
+    assert toxiproxy.answers(), "the external Toxiproxy was stopped"
     assert bench.record()["servers"][0]["proxy_port"] == primary.proxied.port
     with pytest.raises(psycopg.errors.UndefinedTable):
         ask(primary.proxied, "SELECT FROM que_jobs")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster, Server, start_cluster
+from stallbench.waiting import wait_until
 from tests.integration.engines import PrivateServers, private_servers
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -102,17 +102,17 @@ def _wait_until_replayed(cluster: Cluster, within_s: float = 60) -> None:
     with connect(cluster.server("primary").direct, "fixture") as primary:
         row = primary.execute("SELECT pg_current_wal_lsn()").fetchone()
         assert row is not None
-        until_s = time.monotonic() + within_s
-        behind = "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= %s"
+        caught_up = "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= %s"
         replicas = len(cluster.servers) - 1
-        while primary.execute(behind, row).fetchone() != (replicas,):
-            assert time.monotonic() < until_s, "the replicas do not catch up"
-            time.sleep(0.01)
+        has_caught_up = wait_until(
+            lambda: primary.execute(caught_up, row).fetchone() == (replicas,), within_s=within_s, every_s=0.01
+        )
+        assert has_caught_up, f"the replicas did not catch up within {within_s} s"
 
 
 @pytest.fixture
 def database(cluster: Cluster) -> Iterator[TestDatabase]:
-    """An empty database of the test's own; dropped afterwards, with whoever is still connected."""
+    """An empty database of the test's own; dropped afterwards, with all its connections."""
     name = f"test_{secrets.token_hex(4)}"
     primary = cluster.server("primary")
     with connect(primary.direct, "fixture") as admin:

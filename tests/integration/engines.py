@@ -1,4 +1,4 @@
-"""One private server of each engine for all tests, started when the first test asks for it, and an empty place on it for each test."""
+"""One private server of each engine for all tests, started when the first test asks for it, and an empty database on it for each test."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FAST: Mapping[Engine, Mapping[str, SettingValue]] = {
     "mysql": _FAST_INNODB,
     "redis": {"save": ""},
 }
-"""What spares the disk and memory. A lock is waited for so long that nobody gives up one that a slow machine is late to let go."""
+"""Settings that need little disk and memory. The time limit for locks is long, so that none is reached on a slow machine."""
 
 
 class PrivateServers:
@@ -84,7 +84,7 @@ class PrivateServers:
         return lambda: self.processes.start(process.name, "server", argv, log=process.log, environment=environment)
 
     def empty(self, engine: Engine) -> AbstractContextManager[Endpoint]:
-        """Return, as a context, an empty place for a queue on the engine."""
+        """Return a context with an empty database for a queue on the engine."""
         if engine == "postgres":
             return self._emptied_postgres()
         if engine in ("mariadb", "mysql"):

@@ -1,4 +1,4 @@
-"""Each engine that tells its time is believed; on one host there is no offset to be found."""
+"""The clock offset of each engine that reports its time: on one host there is none."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.integration.conftest import EmptyOn
 
 pytestmark = pytest.mark.integration
 
-TELLS_NO_TIME = ("beanstalkd", "sqlite")
+REPORTS_NO_TIME = ("beanstalkd", "sqlite")
 
 
 @pytest.mark.parametrize("engine", typing.get_args(Engine))
-def test_on_one_host_clocks_agree_within_the_error_that_is_told(engine: Engine, empty_on: EmptyOn) -> None:
+def test_on_one_host_clocks_agree_within_the_reported_error(engine: Engine, empty_on: EmptyOn) -> None:
     offset = measure_clock_offset(empty_on(engine), "test")
-    if engine in TELLS_NO_TIME:
+    if engine in REPORTS_NO_TIME:
         assert offset is None
         return
     assert offset is not None

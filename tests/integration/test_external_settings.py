@@ -1,4 +1,4 @@
-"""Settings of a PostgreSQL that the bench has joined: whoever had set them finds them as they were."""
+"""Settings of an external PostgreSQL are reset to what their owner had set."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NAME = "autovacuum_naptime"
 
 @pytest.fixture
 def owner(cluster: Cluster) -> Iterator[Connection]:
-    """The owner's connection; what he altered is forgotten at the end."""
+    """The owner's connection; the owner's setting is reset at the end."""
     with connect(cluster.server("primary").direct, "owner") as connection:
         yield connection
         connection.execute(f"ALTER SYSTEM RESET {NAME}")
         connection.execute("SELECT pg_reload_conf()")
-        wait_for(lambda: connection.execute(f"SHOW {NAME}").fetchone() == ("1min",), "the setting of before")
+        wait_for(lambda: connection.execute(f"SHOW {NAME}").fetchone() == ("1min",), "the former setting")
 
 
 @pytest.fixture
@@ -35,27 +35,27 @@ def adapter(cluster: Cluster) -> Iterator[PostgresAdapter]:
 
 
 def change_and_undo(adapter: PostgresAdapter) -> list[tuple[str, bool]]:
-    """Change the setting as a run does and undo it; returns value and place before, while it is changed, and afterwards."""
+    """Change the setting as a run does and undo it; returns value and `is_overridden` before, during and after the change."""
     seen = []
 
-    def look() -> tuple[str, bool]:
+    def read() -> tuple[str, bool]:
         ((value,),) = adapter.execute(f"SHOW {NAME}")
         seen.append((str(value), adapter.is_overridden(NAME)))
         return seen[-1]
 
-    before, was_overridden = look()
+    before, was_overridden = read()
     adapter.change_setting(NAME, "5s")
-    look()
+    read()
     adapter.reset_setting(NAME, before, was_overridden=was_overridden)
-    look()
+    read()
     return seen
 
 
-def test_what_nobody_had_altered_is_forgotten(adapter: PostgresAdapter) -> None:
+def test_a_setting_that_the_owner_had_not_overridden_is_reset(adapter: PostgresAdapter) -> None:
     assert change_and_undo(adapter) == [("1min", False), ("5s", True), ("1min", False)]
 
 
-def test_what_the_owner_had_altered_is_his_again(owner: Connection, adapter: PostgresAdapter) -> None:
+def test_a_setting_that_the_owner_had_overridden_has_the_owners_value_again(owner: Connection, adapter: PostgresAdapter) -> None:
     owner.execute(f"ALTER SYSTEM SET {NAME} = '33s'")
     owner.execute("SELECT pg_reload_conf()")
     wait_for(lambda: adapter.execute(f"SHOW {NAME}") == [("33s",)], "the owner's setting")

@@ -1,4 +1,4 @@
-"""A machine made of folders: programs are small scripts that answer a question for their version as the real ones do."""
+"""A machine made of folders: programs are small scripts that print their version as the real programs do."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.setup import components as parts
+from stallbench.setup import components
 
 POSTGRES_PROGRAMS = ("postgres", "initdb", "pg_basebackup", "pgbench")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FakeMachine:
-    """Where the programs of a made-up machine are; nothing of the real one's is seen."""
+    """The folders of a fake machine; nothing of the real machine is visible."""
 
     path: Path
     """The one folder on PATH."""
@@ -51,15 +51,15 @@ def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     machine = FakeMachine(
         path=folder / "path", system_postgres=folder / "postgresql", system_java=folder / "jvm", cache=folder / "cache"
     )
-    for place in (machine.path, machine.system_postgres, machine.system_java, machine.cache):
-        place.mkdir()
+    for folder_of_machine in (machine.path, machine.system_postgres, machine.system_java, machine.cache):
+        folder_of_machine.mkdir()
     for program in ("sh", "echo"):
         (machine.path / program).symlink_to(f"/bin/{program}")
     monkeypatch.setenv("PATH", str(machine.path))
     for variable in ("JAVA_HOME", "STALLBENCH_POSTGRES_BIN"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(parts, "_SYSTEM_POSTGRES", machine.system_postgres)
-    monkeypatch.setattr(parts, "_SYSTEM_JAVA", machine.system_java)
-    monkeypatch.setattr(parts, "CACHE", machine.cache)
+    monkeypatch.setattr(components, "_SYSTEM_POSTGRES", machine.system_postgres)
+    monkeypatch.setattr(components, "_SYSTEM_JAVA", machine.system_java)
+    monkeypatch.setattr(components, "CACHE", machine.cache)
     assert os.environ["PATH"] == str(machine.path)
     return machine

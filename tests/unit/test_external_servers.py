@@ -1,4 +1,4 @@
-"""What the command line says of servers that the bench is to join."""
+"""The command line's addresses of external servers."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ def read(
 
 def test_an_address_names_server_user_and_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STALLBENCH_PASSWORD", "geheim")
-    joined = read(PRIMARY)
-    assert joined is not None
-    primary = joined.servers["primary"]
+    external = read(PRIMARY)
+    assert external is not None
+    primary = external.servers["primary"]
     assert (primary.host, primary.port, primary.user, primary.database) == ("db.test", 5433, "me", "queues")
     assert primary.password.get_secret_value() == "geheim"
-    assert "geheim" not in repr(joined)
+    assert "geheim" not in repr(external)
 
 
-def test_an_address_without_a_name_is_the_primarys_and_its_port_the_usual_one() -> None:
-    joined = read("postgres://me@db.test/queues")
-    assert joined is not None
-    assert joined.servers["primary"].port == 5432
+def test_an_address_without_a_name_is_the_primarys_and_has_the_default_port() -> None:
+    external = read("postgres://me@db.test/queues")
+    assert external is not None
+    assert external.servers["primary"].port == 5432
 
 
-def test_servers_come_in_the_benchs_order() -> None:
-    joined = read("replica-1=postgresql://me@b.test/queues", PRIMARY, wanted=Database(replicas=1))
-    assert joined is not None
-    assert list(joined.servers) == ["primary", "replica-1"]
+def test_servers_are_in_the_order_primary_then_replicas() -> None:
+    external = read("replica-1=postgresql://me@b.test/queues", PRIMARY, wanted=Database(replicas=1))
+    assert external is not None
+    assert list(external.servers) == ["primary", "replica-1"]
 
 
 def test_more_replicas_than_the_scenario_needs_may_be_joined() -> None:
-    joined = read("replica-1=postgresql://me@b.test/queues", PRIMARY)
-    assert joined is not None
-    assert list(joined.servers) == ["primary", "replica-1"]
+    external = read("replica-1=postgresql://me@b.test/queues", PRIMARY)
+    assert external is not None
+    assert list(external.servers) == ["primary", "replica-1"]
 
 
 def test_on_mariadb_an_address_may_leave_the_user_to_each_process() -> None:
-    joined = read("mariadb://@db.test/queues", wanted=Database(engine="mariadb"))
-    assert joined is not None
-    assert joined.servers["primary"].user == ""
+    external = read("mariadb://@db.test/queues", wanted=Database(engine="mariadb"))
+    assert external is not None
+    assert external.servers["primary"].user == ""
 
 
 def test_a_toxiproxy_is_named_by_its_api() -> None:
-    joined = read(PRIMARY, toxiproxy="http://proxy.test")
-    assert joined is not None
-    assert joined.toxiproxy == ("proxy.test", 8474)
+    external = read(PRIMARY, toxiproxy="http://proxy.test")
+    assert external is not None
+    assert external.toxiproxy == ("proxy.test", 8474)
 
 
 def test_without_an_address_nothing_is_joined() -> None:
@@ -89,11 +89,11 @@ def test_without_an_address_nothing_is_joined() -> None:
         ([], {"database": None, "toxiproxy": "http://proxy.test"}, "--toxiproxy needs --dsn"),
     ],
 )
-def test_what_cannot_be_meant_is_told_in_one_line(
+def test_an_invalid_option_is_refused_in_one_line(
     addresses: list[str], options: dict[str, str | Database | None], message: str
 ) -> None:
-    with pytest.raises(BadInputError) as told:
+    with pytest.raises(BadInputError) as refused:
         read(*addresses, **options)  # type: ignore[arg-type]
-    assert message in str(told.value)
-    assert "\n" not in str(told.value)
-    assert "secret" not in str(told.value)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert "secret" not in str(refused.value)

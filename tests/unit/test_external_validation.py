@@ -1,4 +1,4 @@
-"""Scenarios that need servers of the bench's own are refused on joined ones, before anything is started."""
+"""Scenarios that need servers of the bench's own are refused on external ones, before anything is started."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from stallbench.external.addresses import ExternalServers
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.validation.external import require_fit_for_external
 
-JOINED = ExternalServers(servers={})
+EXTERNAL = ExternalServers(servers={})
 ALLOWED = ExternalServers(servers={}, may_change_servers=True)
 
 
 @pytest.mark.parametrize("name", ["longtx", "longtx-replica", "network-partition", "worker-crash", "retry-storm"])
-def test_most_scenarios_run_on_joined_servers(name: str) -> None:
-    require_fit_for_external(read_scenario(name), JOINED)
+def test_most_scenarios_run_on_external_servers(name: str) -> None:
+    require_fit_for_external(read_scenario(name), EXTERNAL)
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_most_scenarios_run_on_joined_servers(name: str) -> None:
     ],
 )
 def test_what_strikes_a_server_itself_is_refused(name: str, kind: str) -> None:
-    for joined in (JOINED, ALLOWED):
+    for external in (EXTERNAL, ALLOWED):
         with pytest.raises(BadInputError, match=rf"faults\[\d\]: {kind} affects a whole server"):
-            require_fit_for_external(read_scenario(name), joined)
+            require_fit_for_external(read_scenario(name), external)
 
 
 def test_what_others_feel_has_to_be_allowed() -> None:
@@ -38,21 +38,24 @@ def test_what_others_feel_has_to_be_allowed() -> None:
     with pytest.raises(
         BadInputError, match="idle_connections affects all clients of primary; to allow that, add --allow-server-changes"
     ):
-        require_fit_for_external(scenario, JOINED)
+        require_fit_for_external(scenario, EXTERNAL)
     require_fit_for_external(scenario, ALLOWED)
 
 
 def test_how_the_bench_starts_servers_is_no_matter_of_joined_ones() -> None:
     scenario = read_scenario("longtx-replica", overrides=["database.replication_slot=true", "database.version=17"])
-    with pytest.raises(BadInputError) as told:
+    with pytest.raises(BadInputError) as refused:
         require_fit_for_external(scenario, ALLOWED)
-    assert [line.partition(":")[0] for line in str(told.value).splitlines()] == ["database.version", "database.replication_slot"]
+    assert [line.partition(":")[0] for line in str(refused.value).splitlines()] == [
+        "database.version",
+        "database.replication_slot",
+    ]
 
 
-def test_nobody_elses_sessions_are_ended() -> None:
+def test_sessions_of_other_users_are_not_ended() -> None:
     with pytest.raises(BadInputError, match=r"maintenance\[0\]: watchdog ends sessions of other clients"):
         require_fit_for_external(read_scenario("longtx", variant="watchdog"), ALLOWED)
-    require_fit_for_external(read_scenario("longtx", variant="reindex"), JOINED)
+    require_fit_for_external(read_scenario("longtx", variant="reindex"), EXTERNAL)
 
 
 def test_a_second_server_is_not_joined() -> None:

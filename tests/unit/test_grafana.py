@@ -61,7 +61,7 @@ def test_pushing_twice_is_as_pushing_once(stand_in: GrafanaStandIn, monkeypatch:
 def test_a_token_may_also_be_typed(stand_in: GrafanaStandIn) -> None:
     result = CliRunner().invoke(app, ["dashboards", "push", "--url", stand_in.url, "--token", TOKEN])
     assert result.exit_code == 0, result.output
-    assert not stand_in.sources, "nobody asked for a data source"
+    assert not stand_in.sources, "no data source was requested"
     result = CliRunner().invoke(app, ["dashboards", "push", "--url", stand_in.url, "--token", TOKEN, "--prometheus", "here"])
     assert 'expected an address like "http://127.0.0.1:9090"' in str(result.exception)
 
@@ -108,10 +108,10 @@ def refusal_of(stand_in: GrafanaStandIn, token: str = TOKEN) -> str:
     annotations.end()
     (sentence,) = said
     assert sentence.startswith("--annotate: the run continues without annotations: ")
-    for told in (str(raised.value), sentence):
-        assert stand_in.url in told
-        assert "\n" not in told
-        assert token not in told
+    for message in (str(raised.value), sentence):
+        assert stand_in.url in message
+        assert "\n" not in message
+        assert token not in message
     return str(raised.value)
 
 
@@ -129,7 +129,7 @@ def test_a_wrong_token_a_grafana_that_is_down_and_one_that_is_none(stand_in: Gra
     assert refusal_of(stand_in) == f"no Grafana can be reached at {stand_in.url}: Connection refused"
 
 
-def test_stretches_become_regions_at_their_real_times(stand_in: GrafanaStandIn) -> None:
+def test_intervals_become_regions_at_their_actual_times(stand_in: GrafanaStandIn) -> None:
     said: list[str] = []
     annotations = Annotations(address_of(stand_in), LABELS, said.append)
     annotations.observe([PHASE])
