@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
-from stallbench.processes.queue_client import close_queue, open_queue
-from stallbench.queues import NewJob
+from stallbench.processes import queue_client
+from stallbench.queues import user_queue
+from tests.documented_diff import load_test, read_added_lines
 from tests.integration.conftest import EmptyOn
 
 pytestmark = pytest.mark.integration
 
-PAGE = Path(__file__).parents[2] / "docs" / "add-a-queue.md"
 
-
-def write_added_files(page: str, folder: Path) -> None:
-    """Write each file that the page's diff adds into ``folder``, without its path."""
-    (diff,) = re.findall(r"```diff\n(.*?)```", page, re.DOTALL)
-    for name, lines in re.findall(r"^\+\+\+ b/\S*?([^/\s]+)\n@@[^\n]*\n(.*?)(?=^diff |\Z)", diff, re.DOTALL | re.MULTILINE):
-        (folder / name).write_text("".join(f"{line[1:]}\n" for line in lines.splitlines()))
-
-
-def test_the_documented_queue_claims_the_newest_job_first(empty_on: EmptyOn, tmp_path: Path) -> None:
-    write_added_files(PAGE.read_text(), tmp_path)
-    queue = open_queue(f"{tmp_path}/newest_first.py:NewestFirst", {}, empty_on("postgres"), "test")
-    queue.install()
-    oldest, newest = queue.enqueue([NewJob(payload="{}"), NewJob(payload="{}")])
-    claimed = []
-    for _ in range(2):
-        (claim,) = queue.claim()
-        claimed.append(claim.job_id)
-        queue.complete(claim)
-    close_queue(queue, "postgres")
-    assert claimed == [newest, oldest]
+def test_the_documented_queue_claims_the_newest_job_first(
+    empty_on: EmptyOn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = read_added_lines("add-a-queue.md")
+    for file, code in files.items():
+        (tmp_path / Path(file).name).write_text(code)
+    queue = user_queue.load_queue(f"{tmp_path}/newest_first.py:NewestFirst")
+    monkeypatch.setattr(queue_client, "find_queue", lambda _: queue)
+    load_test(files)["test_the_newest_job_is_claimed_first"](empty_on)
