@@ -16,10 +16,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
+
+from stallbench.processes.record import ProcessRecord
+from stallbench.run.record import PhaseRecord
+from stallbench.run.recorder import RunRecorder
+from stallbench.scenario.file import read_scenario
 
 START_NS = 1_800_000_000_000_000_000
-_TABLES = ("que_jobs",)
 _HOLDERS = 2
 
 
@@ -28,7 +32,7 @@ def write_run(folder: Path, *, jobs_per_s: int, duration_s: int, workers: int) -
     folder.mkdir(parents=True)
     for part in ("events", "samples"):
         (folder / part).mkdir()
-    (folder / "run.json").write_text(json.dumps(_record(duration_s, workers)))
+    _write_record(folder / "run.json", duration_s, workers)
     events = _write_events(folder / "events", jobs_per_s * duration_s, jobs_per_s, workers)
     _write_samples(folder / "samples", duration_s)
     (folder / "final_snapshot.csv").write_text("end,0\n")
@@ -42,31 +46,24 @@ def time_pipeline(folder: Path) -> float:
     return time.monotonic() - began_s
 
 
-def _record(duration_s: int, workers: int) -> dict[str, Any]:
+def _write_record(path: Path, duration_s: int, workers: int) -> None:
     lengths_s = {"baseline": 0.25 * duration_s, "longtx": 0.5 * duration_s, "recovery": 0.25 * duration_s}
-    phases, start_s = [], 0.0
-    for name, length_s in lengths_s.items():
-        end_s = start_s + length_s
-        times = {"start_ns": START_NS + int(start_s * 1e9), "end_ns": START_NS + int(end_s * 1e9)}
-        phases.append({"name": name, "measured": True, "planned_start_s": start_s, "planned_duration_s": length_s, **times})
-        start_s = end_s
+    changes = [f"phases.{name}.duration={length_s}s" for name, length_s in lengths_s.items()]
+    recorder = RunRecorder(path, read_scenario("longtx", overrides=["producers.rate=500", *changes]))
+    phases = [phase.model_copy(update=_times(phase)) for phase in recorder.record.phases if phase.name in lengths_s]
     names = ["producer-1", *(f"worker-{number}" for number in range(1, workers + 1))]
+    times = {"start_ns": START_NS, "end_ns": START_NS + duration_s * 10**9}
     processes = [
-        {"name": name, "role": name.split("-")[0], "pid": 1, "intended": "stopped", "exit_code": 0}
-        | {"start_ns": START_NS, "end_ns": START_NS + duration_s * 10**9}
-        for name in names
+        ProcessRecord(name=name, role=name.split("-")[0], pid=1, intended="stopped", exit_code=0, **times) for name in names
     ]
-    return {
-        "format": 1,
-        "id": "made-up",
-        "status": "completed",
-        "reason": "",
-        "queue": {"kind": "que", "promise": "at_least_once", "ordered": True, "tables": _TABLES, "indexes": ["que_jobs_pkey"]},
-        "phases": phases,
-        "longrunners": [],
-        "faults": [],
-        "processes": processes,
-    }
+    recorder.follow("phases", lambda: phases)
+    recorder.follow("processes", lambda: processes)
+    recorder.end("completed")
+
+
+def _times(phase: PhaseRecord) -> dict[str, int]:
+    start_ns = START_NS + int(phase.planned_start_s * 1e9)
+    return {"start_ns": start_ns, "end_ns": start_ns + int(phase.planned_duration_s * 1e9)}
 
 
 def _write_events(folder: Path, jobs: int, jobs_per_s: int, workers: int) -> int:

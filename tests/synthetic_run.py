@@ -47,17 +47,18 @@ class SyntheticRun:
 
         There are a producer and a worker that ended as they should; `process` changes that and adds others.
         """
+        phases = phases or {"baseline": 10.0}
         self.folder = folder
         self._events: dict[str, list[str]] = {}
         self._samples: dict[str, list[str]] = {}
         self._garbled: list[tuple[str, bytes]] = []
         self._processes: dict[str, dict[str, Any]] = {}
         self.record: dict[str, Any] = {
-            "format": 1,
+            "format": 2,
             "id": folder.name,
             "status": status,
             "reason": "",
-            "bench": {"version": "0", "pid": 1},
+            "bench": {"version": "0", "pid": 1, "process_started_s": 0.0},
             "seed": 1,
             "scenario": {
                 "name": "made-up",
@@ -67,8 +68,8 @@ class SyntheticRun:
                 "changes": [],
                 "producers": {"count": 1, "rate": 500.0, "payload_bytes": 256, "max_batch": 1},
                 "workers": {"count": 1, "work_s": 0.001, "poll_s": 0.02},
-                "collectors": {"enabled": True, "interval_s": 1.0},
-                "expect": [],
+                "queue": {"kind": "que"},
+                "phases": [{"name": name, "duration_s": duration_s} for name, duration_s in phases.items()],
             },
             "queue": {
                 "kind": "que",
@@ -80,8 +81,9 @@ class SyntheticRun:
                 "summary": "",
                 "source": "",
             },
-            "servers": [],
-            "phases": _plan_phases(phases or {"baseline": 10.0}, warm_up),
+            "host": {"cpus": 2, "cpu_model": "cpu", "memory_bytes": 2**30, "kernel": "6", "os": "Debian"}
+            | {"disk_free_bytes": 2**40, "boot_id": "boot"},
+            "phases": _plan_phases(phases, warm_up),
             "injections": [],
             "notes": [],
         }

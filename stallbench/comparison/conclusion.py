@@ -64,7 +64,7 @@ def _read_time_to_saturation_s(run: RunTables, phase: str) -> float | None:
     """Return the time to saturation, or the phase's length if the queue is not saturated at its end."""
     windows = run["windows"]
     of_phase = windows[windows["phase"] == phase]
-    saturated_s = find_time_to_saturation_s(of_phase, run.record["scenario"]["producers"]["rate"])
+    saturated_s = find_time_to_saturation_s(of_phase, run.record.scenario.producers.rate)
     sampled = of_phase.dropna(subset=["depth"])["t_s"]
     return None if saturated_s is None else min(saturated_s, float(sampled.max() + 1 - sampled.min()))
 

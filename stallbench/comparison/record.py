@@ -17,7 +17,7 @@ from stallbench.comparison.plan import Plan, PlannedRun
 from stallbench.comparison.subject import Subject, find_baseline, subject_of
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
 from stallbench.run.folder import COMPARISON, create_folder
-from stallbench.run.record import describe_bench
+from stallbench.run.record import BenchRecord, describe_bench
 from stallbench.scenario.model import CONTROL
 
 FORMAT: Literal[2] = 2
@@ -78,7 +78,7 @@ class ComparisonRecord(_Part):
     status: Literal["running", "completed", "aborted"] = "running"
     """``completed``: every run was attempted. ``aborted``: the comparison was interrupted or killed."""
     reason: str = ""
-    bench: Mapping[str, Any]
+    bench: BenchRecord
     scenario: ComparedScenario
     seed: int
     rounds: int

@@ -134,7 +134,7 @@ def _read_host(folder: ComparisonFolder, record: ComparisonRecord) -> dict[str, 
         path = folder.runs / (run.folder or "") / "run.json"
         if run.folder and path.is_file():
             of_run = read_record(path)
-            return {"host": of_run["host"], "versions": of_run["versions"], "servers": of_run["servers"]}
+            return {"host": of_run.host, "versions": of_run.versions, "servers": of_run.servers}
     return None
 
 

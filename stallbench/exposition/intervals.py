@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from stallbench.injection.record import InjectionRecord
+from stallbench.run.record import PhaseRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,19 +33,19 @@ class Interval:
         return f"{self.name} on {self.on}" if self.on else self.name
 
 
-def read_intervals(phases: Sequence[Mapping[str, Any]], injections: Sequence[InjectionRecord]) -> list[Interval]:
+def read_intervals(phases: Sequence[PhaseRecord], injections: Sequence[InjectionRecord]) -> list[Interval]:
     """Return the phases that have begun, then the injections of a phase that have been verified to be active."""
     of_phases = [
         Interval(
             what="phase",
-            name=phase["name"],
-            kind="measured" if phase["measured"] else "not measured",
+            name=phase.name,
+            kind="measured" if phase.measured else "not measured",
             on="",
-            start_ns=phase["start_ns"],
-            end_ns=phase["end_ns"],
+            start_ns=phase.start_ns,
+            end_ns=phase.end_ns,
         )
         for phase in phases
-        if phase["start_ns"] is not None
+        if phase.start_ns is not None
     ]
     of_injections = [
         Interval(

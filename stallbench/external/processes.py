@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from stallbench.atomic_file import replace_file
 from stallbench.external.registration import (
@@ -20,6 +18,7 @@ from stallbench.processes.clock_offset import measure_clock_offset
 from stallbench.processes.record import Intended, ProcessRecord
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.folder import RunFolder
+from stallbench.run.record import QueueRecord
 from stallbench.scenario.model import Scenario
 from stallbench.servers.cluster import Cluster
 from stallbench.waiting import wait_until
@@ -32,9 +31,7 @@ class ExternalProcesses:
         """Publish nothing yet."""
         self._folder = folder.path / FOLDER
 
-    def publish(
-        self, scenario: Scenario, queue: Mapping[str, Any], cluster: Cluster, scratch: Path, *, expose: bool = False
-    ) -> None:
+    def publish(self, scenario: Scenario, queue: QueueRecord, cluster: Cluster, scratch: Path, *, expose: bool = False) -> None:
         """Write the instructions by which processes join the run until `stop`. ``queue``: its part of ``run.json``."""
         password_file = None
         primary = cluster.server("primary")
@@ -48,8 +45,8 @@ class ExternalProcesses:
             password_file=password_file,
             bench_clock=measure_clock_offset(primary.proxied, "clock"),
             expose=expose,
-            queue=queue["kind"],
-            queue_options=queue["options"],
+            queue=queue.kind,
+            queue_options=queue.options,
             worker=WorkerLoad(work_s=workers.work_s, poll_s=workers.poll_s, seed=scenario.seed),
             producer=ProducerLoad(
                 rate=producers.rate / producers.count,

@@ -79,7 +79,7 @@ class AlterTable(Fault[AlterTableOptions]):
     def inject(self) -> dict[str, Any]:
         """Read the table in a transaction that stays open, begin the migration, and wait until the server reports that it waits."""
         endpoint = self.context.cluster.server(self.on).direct
-        self._table = self.context.queue["tables"][0]
+        self._table = self.context.queue.tables[0]
         self._column = re.sub(r"\W", "_", f"of_{self.name}")
         self._watch = SideSession(endpoint, f"{self.name}:watch")
         self._reader = SideSession(endpoint, f"{self.name}:reader")

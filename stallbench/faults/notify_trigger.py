@@ -66,7 +66,7 @@ class NotifyTrigger(Fault[FaultOptions]):
     @property
     def _table(self) -> str:
         """The table in which jobs wait."""
-        return str(self.context.queue["tables"][0])
+        return str(self.context.queue.tables[0])
 
     def _connect(self) -> Connection:
         return connect(self.context.cluster.server(self.on).direct, self.name)

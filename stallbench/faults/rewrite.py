@@ -44,7 +44,7 @@ class Rewrite(Fault[FaultOptions]):
         endpoint = self.context.cluster.server(self.on).direct
         self._watch = SideSession(endpoint, f"{self.name}:watch")
         self._session = SideSession(endpoint, self.name)
-        self._left = list(self.context.queue["tables"])
+        self._left = list(self.context.queue.tables)
         bytes_before = self._measure(self._watch)
         self._began_s = time.monotonic()
         self._begin_next()
@@ -95,7 +95,7 @@ class Rewrite(Fault[FaultOptions]):
 
     def _measure(self, watch: SideSession) -> int:
         """Return the size of the queue's tables with their indexes, in bytes."""
-        tables = self.context.queue["tables"]
+        tables = self.context.queue.tables
         return sum(int(watch.run(f"SELECT pg_total_relation_size('{table}')")[0][0]) for table in tables)
 
 

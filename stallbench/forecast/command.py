@@ -30,7 +30,7 @@ def forecast_run(folder: Path, *, rate: float | None, workers: int | None, work:
     work_s = None if work is None else _read_work_s(work)
     run = RunTables(folder)
     observation = observe(run)
-    fitted = fit(observation, seed=int(run.record["seed"]))
+    fitted = fit(observation, seed=int(run.record.seed))
     return make_forecast(observation, fitted, rate=rate, workers=workers, work_s=work_s)
 
 
@@ -42,7 +42,7 @@ def backtest_forecast(folder: Path, longer_folder: Path) -> tuple[Forecast, Back
     run, longer = RunTables(folder), observe(RunTables(longer_folder))
     observation = observe(run)
     require_comparable(observation, longer)
-    fitted = fit(observation, seed=int(run.record["seed"]))
+    fitted = fit(observation, seed=int(run.record.seed))
     forecast = make_forecast(observation, fitted, rate=longer.rate, workers=longer.workers, work_s=longer.work_s)
     return forecast, backtest(forecast, longer)
 

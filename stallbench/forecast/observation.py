@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +12,9 @@ from scipy import stats
 
 from stallbench.comparison.saturation import find_time_to_saturation_s
 from stallbench.errors import BadInputError
-from stallbench.injection.record import read_injections
 from stallbench.pipeline.failures import NoTableError
+from stallbench.run.record import RunRecord
+from stallbench.scenario.sections import Workers
 from stallbench.verdicts.check import RunTables
 
 Array = NDArray[np.float64]
@@ -76,50 +75,50 @@ def observe(run: RunTables) -> Observation:
         raise BadInputError(str(error)) from error
     holder, from_ns, to_ns = _find_longest_hold(record)
     held = windows[(windows["t_ns"] >= from_ns) & (windows["t_ns"] + int(_NS) <= to_ns)].reset_index(drop=True)
-    kept_per_job = _count_kept(held, f"{record['id']}: {holder}")
+    kept_per_job = _count_kept(held, f"{record.id}: {holder}")
     # On average, half of a second's completions come before its claims.
     done = held["completed"].astype(float)
     held = held.assign(dead=kept_per_job * (done.cumsum() - done / 2))
     usable = held[(held["claimed"] > 0) & (held["completed"] > 0)].dropna(subset=["claim_ms_p50"])
     if len(usable) < FEWEST_SECONDS:
         raise BadInputError(
-            f"{record['id']}: only {len(usable)} seconds in which jobs were claimed while {holder} held the horizon; a fit needs "
+            f"{record.id}: only {len(usable)} seconds in which jobs were claimed while {holder} held the horizon; a fit needs "
             f"{FEWEST_SECONDS} or more: run it with a longer phase"
         )
-    scenario = record["scenario"]
+    scenario = record.scenario
     claimed = usable["claimed"].to_numpy(float)
     return Observation(
-        run=record["id"],
-        queue=record["queue"]["kind"],
-        rate=float(scenario["producers"]["rate"]),
-        workers=int(scenario["workers"]["count"]),
-        work_s=float(scenario["workers"]["work_s"]),
-        cpus=int(record["host"]["cpus"]),
+        run=record.id,
+        queue=record.queue.kind,
+        rate=float(scenario.producers.rate),
+        workers=int(scenario.workers.count),
+        work_s=float(scenario.workers.work_s),
+        cpus=int(record.host.cpus),
         kept_per_job=kept_per_job,
         dead=usable["dead"].to_numpy(float),
         claim_s=usable["claim_ms_p50"].to_numpy(float) / 1e3,
         calls_per_job=(claimed + usable["lost_race"].to_numpy(float)) / claimed,
         empty_per_job=usable["empty"].to_numpy(float) / claimed,
         completed=usable["completed"].to_numpy(float),
-        busy=_count_busy(usable, scenario["workers"]),
+        busy=_count_busy(usable, scenario.workers),
         held_s=(to_ns - from_ns) / _NS,
         depth_at_end=_read_last(held["depth"]),
-        time_to_saturation_s=_find_saturation(held, float(scenario["producers"]["rate"])),
+        time_to_saturation_s=_find_saturation(held, float(scenario.producers.rate)),
         baseline_claim_s=baseline_claim_ms / 1e3 if baseline_claim_ms is not None else None,
         notes=_note(record, _read_baseline(run, "cpu_percent", "mean"), from_ns, to_ns),
     )
 
 
-def _find_longest_hold(record: Mapping[str, Any]) -> tuple[str, int, int]:
+def _find_longest_hold(record: RunRecord) -> tuple[str, int, int]:
     """Return a longrunner's name, and from when (verified) to when it held the horizon."""
     holds = [
         (longrunner.name, longrunner.verified_ns, longrunner.end_ns)
-        for longrunner in read_injections(record, "longrunner")
+        for longrunner in record.longrunners
         if longrunner.verified_ns and longrunner.end_ns and longrunner.active_to_end
     ]
     if not holds:
         raise BadInputError(
-            f"{record['id']}: no long transaction held the horizon in this run, so there are no lasting dead tuples whose cost could be fitted; "
+            f"{record.id}: no long transaction held the horizon in this run, so there are no lasting dead tuples whose cost could be fitted; "
             "expected a run with a longrunner, like that of: stallbench run longtx"
         )
     return max(holds, key=lambda hold: hold[2] - hold[1])
@@ -142,10 +141,10 @@ def _count_kept(held: pd.DataFrame, where: str) -> float:
     return kept
 
 
-def _count_busy(rows: pd.DataFrame, workers: Mapping[str, Any]) -> Array:
+def _count_busy(rows: pd.DataFrame, workers: Workers) -> Array:
     """Return the busy workers: each claim that finds no job is followed by a pause of ``poll_s`` on average; otherwise a worker is busy."""
-    count = float(workers["count"])
-    pausing = rows["empty"].to_numpy(float) * float(workers["poll_s"])
+    count = float(workers.count)
+    pausing = rows["empty"].to_numpy(float) * float(workers.poll_s)
     return np.clip(count - pausing, 0.0, count)
 
 
@@ -160,24 +159,22 @@ def _read_last(values: pd.Series[float]) -> float | None:
 
 
 def _read_baseline(run: RunTables, measure: str, statistic: str) -> float | None:
-    first = next((phase["name"] for phase in run.record["phases"] if phase["measured"]), None)
-    if first is None or any(longrunner.phase == first for longrunner in read_injections(run.record, "longrunner")):
+    first = next((phase.name for phase in run.record.phases if phase.measured), None)
+    if first is None or any(longrunner.phase == first for longrunner in run.record.longrunners):
         return None
     return run.metric(measure, statistic, first)
 
 
-def _note(record: Mapping[str, Any], busy_percent: float | None, from_ns: int, to_ns: int) -> tuple[str, ...]:
+def _note(record: RunRecord, busy_percent: float | None, from_ns: int, to_ns: int) -> tuple[str, ...]:
     notes = []
     if busy_percent is not None and busy_percent > _BUSY_PERCENT:
         notes.append(
             f"the machine was {busy_percent:.0f} % busy already in the baseline; the forecast is for a machine with the same other work"
         )
-    if record["status"] != "completed":
-        notes.append(f"the run is {record['status']}, not completed")
+    if record.status != "completed":
+        notes.append(f"the run is {record.status}, not completed")
     over = [
-        fault.name
-        for fault in read_injections(record, "fault")
-        if fault.start_ns and fault.start_ns < to_ns and (fault.end_ns or to_ns) > from_ns
+        fault.name for fault in record.faults if fault.start_ns and fault.start_ns < to_ns and (fault.end_ns or to_ns) > from_ns
     ]
     if over:
         notes.append(f"while the horizon was held, {', '.join(over)} disturbed the run; the fit includes that")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.run.load import Load
+from stallbench.run.record import QueueRecord
 from stallbench.servers.cluster import Cluster
 
 
@@ -21,8 +21,7 @@ class InjectionContext:
     cluster: Cluster
     load: Load
     processes: Supervisor
-    queue: Mapping[str, Any]
-    """The queue's part of ``run.json``: its ``kind``, ``options``, ``tables``, ``indexes``."""
+    queue: QueueRecord
     folder: RunFolder
     scratch: Path
     """Folder for the files of a server that an injection starts; removed with the run."""

@@ -51,7 +51,7 @@ class MaintenanceInjection(Injection):
                 "kind": self.record.kind,
                 "endpoint": self._context.cluster.server(self.record.on).direct.with_password(),
                 "options": self.record.options,
-                "tables": self._context.queue["tables"],
+                "tables": self._context.queue.tables,
             },
             log=self._context.folder.logs / f"{self.record.name}.log",
             ready=True,

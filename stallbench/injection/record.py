@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -46,9 +45,3 @@ class InjectionRecord(BaseModel):
     errors: tuple[InjectionLogEntry, ...] = Field(default=(), description="what failed in it")
     iterations: int | None = Field(default=None, description="how often a maintenance process ran its task")
     busy_s: float | None = Field(default=None, description="how long all iterations took together")
-
-
-def read_injections(record: Mapping[str, Any], *categories: InjectionCategory) -> list[InjectionRecord]:
-    """Return the injections of the content of a ``run.json``: those of ``categories``, or all if none is given."""
-    injections = [InjectionRecord.model_validate(each) for each in record["injections"]]
-    return [injection for injection in injections if not categories or injection.category in categories]

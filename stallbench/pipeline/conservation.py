@@ -7,17 +7,19 @@ from pyspark.sql import functions as F
 
 from stallbench.pipeline.frames import as_phase_rows, make_rows
 from stallbench.pipeline.read import EVENTS, Records
-from stallbench.pipeline.run_facts import RunFacts
 from stallbench.pipeline.tables import TABLES
+from stallbench.run.record import RunRecord
 
 EXAMPLES = 20
 
 
-def may_have_missed_enqueues(records: Records, facts: RunFacts) -> bool:
+def may_have_missed_enqueues(records: Records, facts: RunRecord) -> bool:
     """Whether a producer may have enqueued a job without having recorded it: it died, a call of it failed with an error, or a line of its log is torn."""
-    producers = facts.names_of("producer")
+    producers = {process.name for process in facts.processes_of("producer")}
     logs = {f"{EVENTS.kind}/{name}.csv" for name in producers}
-    return bool(producers & facts.died) or any(file.torn_lines or file.errors for file in records.files if file.name in logs)
+    return bool(producers & facts.dead_processes) or any(
+        file.torn_lines or file.errors for file in records.files if file.name in logs
+    )
 
 
 def count_refused(records: Records) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.run_facts import RunFacts
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
+from stallbench.run.record import RunRecord
 
 _SUBJECT = r"^holder:([^:]*):(.*)$"
 _TEXTS = ("application", "state", "via")
@@ -17,7 +17,7 @@ _CLOCK_SLACK_S = 0.5
 """By how much the beginning of the same transaction, computed from its age, may differ between two samples."""
 
 
-def make_holders(samples: DataFrame, facts: RunFacts, axis: TimeAxis) -> DataFrame:
+def make_holders(samples: DataFrame, facts: RunRecord, axis: TimeAxis) -> DataFrame:
     """Return a row for each stay of a holder: consecutive samples of the horizon that find it in the same transaction.
 
     A stay begins when its transaction began, by its age when it was first seen; a slot has no age, so its stay begins when it was first
@@ -74,7 +74,7 @@ def _find_holders(samples: DataFrame) -> DataFrame:
     )
 
 
-def _name_longrunner(facts: RunFacts) -> Column:
+def _name_longrunner(facts: RunRecord) -> Column:
     """Name of the longrunner that a holder is, by its application name or by what it left on the server."""
     name = F.lit(None).cast("string")
     for longrunner in facts.longrunners:

@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from stallbench.injection.record import InjectionRecord
 from stallbench.pipeline.frames import make_rows
-from stallbench.pipeline.run_facts import RunFacts
 from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
+from stallbench.run.record import RunRecord
 
 
-def make_injections(spark: SparkSession, facts: RunFacts, axis: TimeAxis) -> DataFrame:
+def make_injections(spark: SparkSession, facts: RunRecord, axis: TimeAxis) -> DataFrame:
     """Return a row for each injection.
 
     It lasts from when it was verified to be active (if it never was: from when it was begun) until it was verified to be gone. If that was

@@ -9,15 +9,15 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.run_facts import RunFacts
 from stallbench.records.events import Event
+from stallbench.run.record import RunRecord
 
 _IN_FINAL_SNAPSHOT = "in_final_snapshot"
 _LEFT_OVER = "left_over"
 
 
 def make_jobs(
-    events: DataFrame, final_snapshot: DataFrame | None, facts: RunFacts, left_over: DataFrame | None = None
+    events: DataFrame, final_snapshot: DataFrame | None, facts: RunRecord, left_over: DataFrame | None = None
 ) -> DataFrame:
     """Return a row for each job that an event or the final snapshot names, or that was ``left_over`` in the queue from before.
 
@@ -52,7 +52,7 @@ def make_jobs(
         F.count(_when(Event.COMPLETED, "t_ns")).alias("completions"),
         F.count(_when(Event.FAILED, "t_ns")).alias("failures"),
         F.max(_when(Event.WORKED, "t_ns")).alias("worked_ns"),
-        F.max_by(F.col("process").isin(sorted(facts.died)), _when(Event.WORKED, "t_ns")).alias("last_worker_died"),
+        F.max_by(F.col("process").isin(sorted(facts.dead_processes)), _when(Event.WORKED, "t_ns")).alias("last_worker_died"),
         F.max(_when(Event.ERROR, "t_ns")).alias("last_error_ns"),
         F.max_by("process", "t_ns").alias("last_process"),
         F.bool_or(F.col("held") == "queued").alias("is_queued"),

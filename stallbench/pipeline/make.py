@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from stallbench.errors import BadInputError
 from stallbench.pipeline.call_errors import make_errors
 from stallbench.pipeline.claim_growth import make_growth_metrics
 from stallbench.pipeline.conservation import count_refused, make_conservation, make_lost_metric, may_have_missed_enqueues
@@ -44,7 +45,6 @@ from stallbench.pipeline.ratios import make_ratios
 from stallbench.pipeline.read import make_torn, read_records
 from stallbench.pipeline.recoveries import make_recoveries, make_recovery_metrics
 from stallbench.pipeline.rounds import MOST_JOBS, make_round_metrics, make_rounds
-from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
 from stallbench.pipeline.session import LOCAL, fit_to, is_small, open_session
 from stallbench.pipeline.stalls import make_stalls
 from stallbench.pipeline.statistics import summarize_events, summarize_samples
@@ -55,6 +55,7 @@ from stallbench.pipeline.vacuum_waits import make_vacuum_waits
 from stallbench.pipeline.waiting import find_preconditions, make_waiting
 from stallbench.pipeline.windows import make_windows
 from stallbench.pipeline.writing import Writing
+from stallbench.run.record import RunRecord, parse_record
 
 
 def make_tables(run_folder: str | Path, *, master: str = LOCAL) -> None:
@@ -149,11 +150,14 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
     spark.catalog.clearCache()
 
 
-def _read_facts(spark: SparkSession, folder: str, name: str) -> RunFacts:
+def _read_facts(spark: SparkSession, folder: str, name: str) -> RunRecord:
     text = read_whole_text(spark, f"{folder}/run.json")
     if text is None:
         raise RunFolderError(f"{name}: not a run's folder: it has no run.json")
-    return parse_run_facts(text, f"{name}/run.json")
+    try:
+        return parse_record(text, f"{name}/run.json")
+    except BadInputError as error:
+        raise RunFolderError(str(error)) from None
 
 
 def _observe(jobs: DataFrame, seen: Observation) -> DataFrame:

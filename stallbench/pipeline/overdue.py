@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from stallbench.pipeline.conservation import EXAMPLES
 from stallbench.pipeline.frames import make_rows
-from stallbench.pipeline.run_facts import RunFacts
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.records.events import Event
+from stallbench.run.record import RunRecord
 
 PATIENCE_S = 1.0
 """How much longer than a younger one a job must wait to be passed over. Also how long the queue has to notice that a worker has died, or that
@@ -27,7 +27,7 @@ _DEATHS = "process string, died_ns long"
 _NEVER_NS = 1 << 62
 
 
-def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, facts: RunFacts, axis: TimeAxis) -> DataFrame:
+def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, facts: RunRecord, axis: TimeAxis) -> DataFrame:
     """Return ``kind, jobs, examples, longest_s``: a row for each kind of overdue job that there is, with the `EXAMPLES` lowest ids.
 
     ``passed_over``: it had not been claimed yet, and younger ones were. ``left_behind``: its worker died, the queue could offer it again, and
@@ -66,14 +66,14 @@ def _due_first(jobs: DataFrame) -> DataFrame:
     )
 
 
-def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, facts: RunFacts) -> DataFrame | None:
+def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, facts: RunRecord) -> DataFrame | None:
     """Return the jobs that the queue still held at the end, and whose last event was the claim or the work of a process that died with it.
 
     Such a job is due again when the process is gone, or where the claim outlives its connection when its time is over; but while a fault is
     in force nothing is, nor ever what has used up its tries. None, if the queue does not say when it lets go of a claim.
     """
     queue = facts.queue
-    if deaths is None or not facts.executes_again or queue.claims_survive_connection is None:
+    if deaths is None or not queue.may_re_execute or queue.claims_survive_connection is None:
         return None
     if queue.claims_survive_connection and queue.expiry_s is None:
         return None
@@ -110,7 +110,7 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
     )
 
 
-def _find_deaths(spark: SparkSession, facts: RunFacts) -> DataFrame | None:
+def _find_deaths(spark: SparkSession, facts: RunRecord) -> DataFrame | None:
     rows = [
         {"process": process.name, "died_ns": process.end_ns}
         for process in facts.processes

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 
 from stallbench.measures import WHOLE_RUN
 from stallbench.pipeline.frames import as_phase_rows, make_rows
-from stallbench.pipeline.run_facts import RunFacts
 from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import NS_PER_S, Interval, TimeAxis
+from stallbench.run.record import RunRecord
 
 OF_BASELINE = 0.9
 """The share of the baseline's rate that counts as the baseline's rate."""
@@ -39,7 +39,7 @@ class _Ended:
 
 def make_recoveries(
     spark: SparkSession,
-    facts: RunFacts,
+    facts: RunRecord,
     axis: TimeAxis,
     *,
     jobs: DataFrame,
@@ -113,7 +113,7 @@ def make_recovery_metrics(recoveries: DataFrame) -> DataFrame:
     return as_phase_rows(figures, "recovery_s", TO, F.col("interval")).filter("value IS NOT NULL")
 
 
-def _list_ended(facts: RunFacts, axis: TimeAxis) -> list[_Ended]:
+def _list_ended(facts: RunRecord, axis: TimeAxis) -> list[_Ended]:
     begun = [(fault.start_ns, fault) for fault in facts.faults if fault.start_ns is not None]
     starts_ns = [start_ns for start_ns, _ in begun]
     ended = []
@@ -125,7 +125,7 @@ def _list_ended(facts: RunFacts, axis: TimeAxis) -> list[_Ended]:
     return ended
 
 
-def _find_baseline(facts: RunFacts, axis: TimeAxis) -> Interval | None:
+def _find_baseline(facts: RunRecord, axis: TimeAxis) -> Interval | None:
     measured = {phase.name for phase in facts.phases if phase.measured}
     return next((phase for phase in axis.phases if phase.name in measured), None)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.run_facts import RunFacts
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
+from stallbench.run.record import RunRecord
 
 _SUBJECT = "client_write:"
 
 
-def make_stuck_clients(samples: DataFrame, facts: RunFacts, axis: TimeAxis) -> DataFrame:
+def make_stuck_clients(samples: DataFrame, facts: RunRecord, axis: TimeAxis) -> DataFrame:
     """Return a row for each session that was stuck in handing something over to its client, from the first sample that found it to the last."""
 
     def of(metric: str, column: str) -> Column:

@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from stallbench.measures import WHOLE_RUN
-from stallbench.pipeline.run_facts import RunFacts
+from stallbench.run.record import RunRecord
 
 NS_PER_S = 1_000_000_000
 _FIRST_INTERVAL = 1 << 30
@@ -88,7 +88,7 @@ class TimeAxis:
         return F.when(scope >= _FIRST_INTERVAL, F.get(names, scope - _FIRST_INTERVAL))
 
 
-def make_time_axis(facts: RunFacts, first_ns: int | None, last_ns: int | None) -> TimeAxis:
+def make_time_axis(facts: RunRecord, first_ns: int | None, last_ns: int | None) -> TimeAxis:
     """Place the phases; ``first_ns`` and ``last_ns`` are the times of the first and the last record, if there is any.
 
     A phase whose end was not recorded, because the bench was killed, ends where the next one begins or after the last record. Without

@@ -6,39 +6,39 @@ archive's name is always whole.
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 
+from stallbench.injection.record import InjectionRecord
 from stallbench.pipeline.class_archive import archive_path
 from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.session import open_session
+from stallbench.processes.record import ProcessRecord
+from stallbench.run.recorder import RunRecorder
+from stallbench.scenario.model import Scenario
 from stallbench.setup.components import require_java
 
 _T_NS = 1_000_000_000
-_RECORD = {
-    "format": 1,
-    "status": "completed",
-    "queue": {"promise": "at_least_once"},
-    "phases": [{"name": "training", "measured": True, "start_ns": _T_NS, "end_ns": 5 * _T_NS}],
-    "injections": [
-        {
-            "name": "idle_writer-1",
-            "category": "longrunner",
-            "kind": "idle_writer",
-            "on": "primary",
-            "phase": "training",
-            "start_ns": _T_NS,
-        }
-    ],
-    "processes": [{"name": "worker-1", "role": "worker", "end_ns": 5 * _T_NS, "exit_code": 0}],
-}
+_PHASE = "training"
+_HOLDER = "idle_writer-1"
+_SCENARIO = Scenario.model_validate(
+    {
+        "name": "training",
+        "file": "training.toml",
+        "summary": "A few records of everything.",
+        "queue": {"kind": "que"},
+        "producers": {"rate": 0},
+        "phases": [{"name": _PHASE, "duration": "4s"}],
+    }
+)
+_LONGRUNNER = InjectionRecord(name=_HOLDER, category="longrunner", kind="idle_writer", on="primary", phase=_PHASE, start_ns=_T_NS)
+_WORKER = ProcessRecord(name="worker-1", role="worker", pid=1, start_ns=_T_NS, end_ns=5 * _T_NS, exit_code=0)
 _MOVES = ("claimed", "worked", "completed", "claimed", "failed")
 _SAMPLES = (
     ("queue", "depth", "3"),
     ("server", "holders", "1"),
     ("holder:backend:1:1", "rank", "0"),
-    ("holder:backend:1:1", "application", "idle_writer-1"),
+    ("holder:backend:1:1", "application", _HOLDER),
     ("holder:backend:1:1", "age_s", "1"),
 )
 
@@ -79,7 +79,12 @@ def _make_up_run(folder: Path) -> None:
     """Write a run that has something for every table."""
     for part in ("events", "samples"):
         (folder / part).mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps(_RECORD))
+    recorder = RunRecorder(folder / "run.json", _SCENARIO)
+    (phase,) = recorder.record.phases
+    recorder.follow("phases", lambda: [phase.model_copy(update={"start_ns": _T_NS, "end_ns": 5 * _T_NS})])
+    recorder.follow("injections", lambda: [_LONGRUNNER])
+    recorder.follow("processes", lambda: [_WORKER])
+    recorder.end("completed")
     enqueued = [f"{_T_NS + n},1,producer-1,enqueued,{n},,{_T_NS},1000,\n" for n in range(10)]
     (folder / "events" / "producer-1.csv").write_text("".join(enqueued))
     moves = [f"{2 * _T_NS + n},1,worker-1,{event},{n % 5},,,1000,40P01 in claim\n" for n, event in enumerate(_MOVES * 4)]

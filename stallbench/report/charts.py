@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from stallbench.measures import CHARTS, MEASURES, Chart, Measure
+from stallbench.run.record import RunRecord
 from stallbench.verdicts import RunTables, Verdict
 
 _DRAWN_QUANTILES = {"p95": "red", "p50": "blue"}
@@ -22,21 +23,21 @@ def cut_windows(run: RunTables) -> pd.DataFrame:
     """Return the whole seconds of the phases, in order."""
     windows = run["windows"].sort_values("t_s")
     # The last second is cut off by the end of the load, and would look like a collapse.
-    ends_ns = [phase["end_ns"] for phase in run.record["phases"] if phase["end_ns"]]
+    ends_ns = [phase.end_ns for phase in run.record.phases if phase.end_ns]
     return windows[(windows["t_s"] >= 0) & (windows["t_ns"] + 10**9 <= max(ends_ns, default=2**63 - 1))]
 
 
-def list_phases(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+def list_phases(record: RunRecord) -> list[dict[str, Any]]:
     """Return the phases that have begun, for the bands of a chart: ``name``, ``from_s``, ``to_s`` (none if its end is not known)."""
-    start_ns = next((phase["start_ns"] for phase in record["phases"] if phase["start_ns"]), 0)
+    start_ns = next((phase.start_ns for phase in record.phases if phase.start_ns), 0)
     return [
         {
-            "name": phase["name"],
-            "from_s": (phase["start_ns"] - start_ns) / 1e9,
-            "to_s": (phase["end_ns"] - start_ns) / 1e9 if phase["end_ns"] else None,
+            "name": phase.name,
+            "from_s": (phase.start_ns - start_ns) / 1e9,
+            "to_s": (phase.end_ns - start_ns) / 1e9 if phase.end_ns else None,
         }
-        for phase in record["phases"]
-        if phase["start_ns"]
+        for phase in record.phases
+        if phase.start_ns
     ]
 
 

@@ -15,11 +15,11 @@ _MARKS = {"fail": Failure, "unknown": Error, "info": Skipped}
 
 def write_junit(path: Path, run: RunTables, verdict: Verdict) -> None:
     """Write a run's verdict to ``path``: one case per finding, and one more, an error, for a run that did not complete."""
-    suite = TestSuite(f"stallbench.{run.record['scenario']['name']}")
+    suite = TestSuite(f"stallbench.{run.record.scenario.name}")
     for finding in verdict.findings:
-        suite.add_testcase(make_case(finding.subject, f"{run.record['id']}.{finding.check}", finding.result, finding.reason))
+        suite.add_testcase(make_case(finding.subject, f"{run.record.id}.{finding.check}", finding.result, finding.reason))
     if verdict.status != "completed":
-        suite.add_testcase(make_case("the run completes", f"{run.record['id']}.status", "unknown", verdict.reason))
+        suite.add_testcase(make_case("the run completes", f"{run.record.id}.status", "unknown", verdict.reason))
     write_suites(path, [suite])
 
 

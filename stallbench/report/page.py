@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
@@ -15,6 +13,7 @@ from stallbench.report.charts import make_chart_data
 from stallbench.report.junit import write_junit
 from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
 from stallbench.report.samples import read_deadlocks, read_plans, read_vacuum
+from stallbench.run.record import RunRecord
 from stallbench.verdicts import RunTables, Verdict
 from stallbench.verdicts.expectations import format_value
 
@@ -49,7 +48,7 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
         run=run.record,
         verdict=verdict,
         trend=verdict.attribution.trend,
-        phase_names=[phase["name"] for phase in run.record["phases"] if phase["start_ns"]],
+        phase_names=[phase.name for phase in run.record.phases if phase.start_ns],
         phase_rows=list_phase_rows(run),
         highlights=find_highlights(run),
         conservation=run["conservation"].to_dict("records"),
@@ -69,17 +68,17 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
 
 def _find_expected_round(run: RunTables) -> float | None:
     """Return the article's expected round for the queue's window; none if it has none."""
-    window = run.record["queue"].get("window")
+    window = run.record.queue.window
     return expected_round(window) if window else None
 
 
-def _command(record: Mapping[str, Any]) -> str:
-    scenario = record["scenario"]
-    name = scenario["name"] if scenario["file"].startswith("scenarios/") else scenario["file"]
+def _command(record: RunRecord) -> str:
+    scenario = record.scenario
+    name = scenario.name if scenario.file.startswith("scenarios/") else scenario.file
     return (
         f"stallbench run {name}"
-        + (f" --variant {scenario['variant']}" if scenario["variant"] else "")
-        + "".join(f" --set {change}" for change in scenario["changes"])
+        + (f" --variant {scenario.variant}" if scenario.variant else "")
+        + "".join(f" --set {change}" for change in scenario.changes)
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from stallbench.engines import ENGINES
-from stallbench.injection.record import read_injections
 from stallbench.measures import MEASURES
 from stallbench.verdicts import RunTables
 
@@ -51,7 +50,7 @@ _FEW = 3
 
 def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
     """Return a row a metric, with its value in each phase that has begun."""
-    names = [phase["name"] for phase in run.record["phases"] if phase["start_ns"]]
+    names = [phase.name for phase in run.record.phases if phase.start_ns]
     rows = []
     for metric, label in _PHASE_METRICS:
         measure, _, statistic = metric.partition(".")
@@ -64,7 +63,7 @@ def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
 
 def find_highlights(run: RunTables) -> list[dict[str, Any]]:
     """Return the figures of the baseline beside those of the phase with the longest claims."""
-    measured = [phase["name"] for phase in run.record["phases"] if phase["measured"] and phase["start_ns"]]
+    measured = [phase.name for phase in run.record.phases if phase.measured and phase.start_ns]
     if not measured:
         return []
     claims = {name: run.metric("claim_ms", "p95", name) or 0.0 for name in measured}
@@ -88,7 +87,7 @@ def find_highlights(run: RunTables) -> list[dict[str, Any]]:
 
 def _list_old_versions(run: RunTables) -> list[tuple[str, str, str]]:
     """Return the metric of the old row versions that the engine keeps, with its label and unit; empty if it keeps none."""
-    measure = ENGINES[run.record["scenario"]["database"]["engine"]].old_versions
+    measure = ENGINES[run.record.scenario.database.engine].old_versions
     return [(f"{measure}.max", MEASURES[measure].label, "")] if measure else []
 
 
@@ -112,7 +111,7 @@ def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
 
 def list_recoveries(run: RunTables) -> list[dict[str, Any]]:
     """Return a row for each fault that is over: the table ``recoveries``, with where it struck, since when, and its evidence."""
-    faults = {fault.name: fault for fault in read_injections(run.record, "fault")}
+    faults = {fault.name: fault for fault in run.record.faults}
     if not faults:
         return []
     begins_s = run["injections"].set_index("name")["from_s"]

@@ -7,17 +7,19 @@ from contextlib import contextmanager
 
 from stallbench.engines import loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
-from stallbench.run.record import RunRecord
+from stallbench.run.record import RunStatus
+from stallbench.run.recorder import RunRecorder
 
 
 @contextmanager
-def ending_recorded(record: RunRecord, take_down: Callable[[], None], *, also_if_whole: bool) -> Iterator[None]:
+def ending_recorded(recorder: RunRecorder, take_down: Callable[[], None], *, also_if_whole: bool) -> Iterator[None]:
     """Record how the block ends, after ``take_down``, which is called unless it came to its end and ``also_if_whole`` is off.
 
     What the bench or the database raised inside comes out as `NotCarriedOutError` with the reason, and is recorded as ``failed``; an
     interrupt is recorded as ``aborted`` and comes out as it is.
     """
-    status, reason = "failed", "the bench itself broke off"
+    status: RunStatus = "failed"
+    reason = "the bench itself broke off"
     try:
         yield
         status, reason = "completed", ""
@@ -34,4 +36,4 @@ def ending_recorded(record: RunRecord, take_down: Callable[[], None], *, also_if
             if also_if_whole or status != "completed":
                 take_down()
         finally:
-            record.end(status, reason)
+            recorder.end(status, reason)

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 
 from stallbench import PROJECT
+from stallbench.run.record import HostRecord
 
 _LIBRARIES = ("psycopg", "pyspark", "pandas", "pyarrow", "pydantic", "toxiproxy-python", "psutil", "scipy")
 
@@ -24,17 +25,17 @@ def read_library_versions() -> dict[str, str]:
     return versions
 
 
-def read_host_facts() -> dict[str, object]:
-    """Cores, memory, kernel, operating system and free disk of this machine, and the id of its current boot."""
-    return {
-        "cpus": psutil.cpu_count(),
-        "cpu_model": _read_cpu_model(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "kernel": platform.release(),
-        "os": _read_os_name(),
-        "disk_free_bytes": psutil.disk_usage(str(PROJECT)).free,
-        "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-    }
+def read_host_facts() -> HostRecord:
+    """Describe this machine as it is now."""
+    return HostRecord(
+        cpus=psutil.cpu_count() or 1,
+        cpu_model=_read_cpu_model(),
+        memory_bytes=psutil.virtual_memory().total,
+        kernel=platform.release(),
+        os=_read_os_name(),
+        disk_free_bytes=psutil.disk_usage(str(PROJECT)).free,
+        boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+    )
 
 
 def _read_os_name() -> str:

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from stallbench import PROJECT
 from stallbench.processes.process import Process
@@ -14,6 +13,7 @@ from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.folder import RunFolder
+from stallbench.run.record import QueueRecord
 from stallbench.scenario.locust_bounds import LOCUST_FAILS, bounds_of
 from stallbench.scenario.model import Scenario
 
@@ -38,9 +38,9 @@ class Load:
     """What puts jobs into the queue and takes them out; every process of it is a client, and so goes through the proxy."""
 
     def __init__(
-        self, scenario: Scenario, queue: Mapping[str, Any], endpoint: Endpoint, *, processes: Supervisor, folder: RunFolder
+        self, scenario: Scenario, queue: QueueRecord, endpoint: Endpoint, *, processes: Supervisor, folder: RunFolder
     ) -> None:
-        """Prepare; nothing is started. ``queue``: its part of ``run.json``. ``endpoint``: the primary, as clients reach it."""
+        """Prepare; nothing is started. ``endpoint``: the primary, as clients reach it."""
         self._scenario = scenario
         self._queue = queue
         self._endpoint = endpoint
@@ -101,8 +101,8 @@ class Load:
 
     def start_scheduler(self) -> None:
         """Start the queue's scheduler, if it has one, and wait until it is connected."""
-        queue = find_queue(self._queue["kind"])
-        if queue.has_scheduler(queue.options_type.model_validate(self._queue["options"])):
+        queue = find_queue(self._queue.kind)
+        if queue.has_scheduler(queue.options_type.model_validate(self._queue.options)):
             self._start("scheduler", {"scheduler": {}})
 
     def start_producers(self) -> None:
@@ -249,8 +249,8 @@ class Load:
         common = {
             "name": name,
             "endpoint": self._endpoint.with_password(),
-            "queue": self._queue["kind"],
-            "queue_options": self._queue["options"],
+            "queue": self._queue.kind,
+            "queue_options": self._queue.options,
             "events": str(self._log_of(name)),
         }
         command: Sequence[str] = [sys.executable, "-m", f"{role}s"]

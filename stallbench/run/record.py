@@ -1,132 +1,203 @@
-"""``run.json``: what was run, on what, when, and how it ended; written at the start and replaced whole at each change."""
+"""``run.json``: what was run, on what, when, and how it ended. One model, which everybody writes and reads.
+
+docs/run-folder.md describes it for those who read it without this package.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 import psutil
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 import stallbench
-from stallbench.atomic_file import replace_file
-from stallbench.queues import find_queue
-from stallbench.queues.queue import OptionRole
-from stallbench.run.host_facts import read_host_facts, read_library_versions
+from stallbench.errors import BadInputError
+from stallbench.injection.record import InjectionCategory, InjectionRecord
+from stallbench.processes.record import ProcessRecord
+from stallbench.queues import Promise
+from stallbench.scenario.duration import ON_RECORD
 from stallbench.scenario.model import Scenario
-from stallbench.scenario.sections import Phase
+from stallbench.servers.record import ServerRecord
+
+FORMAT = 2
+RunStatus = Literal["running", "completed", "aborted", "failed"]
 
 
-class RunRecord:
-    """The record of one run, as docs/run-folder.md describes it."""
+class _Part(BaseModel):
+    """A part of the record. Times in ``_ns`` are wall-clock nanoseconds since 1970, UTC; none if it did not come to that."""
 
-    def __init__(self, path: Path, scenario: Scenario) -> None:
-        """Write the record of a run that is about to start."""
-        self._path = path
-        self._parts: dict[str, Callable[[], Sequence[BaseModel | dict[str, Any]]]] = {}
-        queue = find_queue(scenario.queue.kind)
-        options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
-        self._record: dict[str, Any] = {
-            "format": 1,
-            "id": path.parent.name,
-            "status": "running",
-            "reason": "",
-            "bench": describe_bench(),
-            "seed": scenario.seed,
-            "scenario": scenario.model_dump(mode="json"),
-            "queue": {
-                "kind": scenario.queue.kind,
-                "options": options.model_dump(mode="json"),
-                "promise": queue.promise,
-                "ordered": queue.ordered,
-                "advisory_locks": queue.count_advisory_locks(options),
-                "claims_survive_connection": queue.claims_survive_connection,
-                "expiry_s": options.value_of(OptionRole.EXPIRY),
-                "attempt_limit": options.value_of(OptionRole.ATTEMPT_LIMIT),
-                "window": options.value_of(OptionRole.WINDOW),
-                "rescues_jobs": queue.rescues_jobs,
-                "tables": queue.tables,
-                "indexes": queue.indexes,
-                "summary": queue.summary,
-                "source": queue.source,
-            },
-            "versions": read_library_versions(),
-            "host": read_host_facts(),
-            "servers": [],
-            "phases": _plan(scenario.phases),
-            "injections": [],
-            "processes": [],
-            "notes": [],
-        }
-        self.write()
-
-    def __getitem__(self, key: str) -> Any:
-        return self._record[key]
-
-    def follow(self, key: str, read: Callable[[], Sequence[BaseModel | dict[str, Any]]]) -> None:
-        """Take the list ``key`` anew from ``read`` at each write."""
-        self._parts[key] = read
-
-    def note(self, sentence: str) -> None:
-        """Add a sentence that the report must show."""
-        if sentence not in self._record["notes"]:
-            self._record["notes"].append(sentence)
-            self.write()
-
-    def begin_phase(self, index: int) -> None:
-        """Say that phase ``index`` starts now."""
-        self._record["phases"][index]["start_ns"] = time.time_ns()
-        self.write()
-
-    def end_phase(self, index: int) -> None:
-        """Say that phase ``index`` ends now."""
-        self._record["phases"][index]["end_ns"] = time.time_ns()
-        self.write()
-
-    def end(self, status: str, reason: str = "") -> None:
-        """Say how the run ended: ``completed``, ``aborted`` or ``failed``."""
-        self._record["status"], self._record["reason"] = status, reason
-        self.write()
-
-    def write(self) -> None:
-        """Replace the file; a reader sees the old record or the new one, never a part."""
-        for key, read in self._parts.items():
-            self._record[key] = [each.model_dump(mode="json") if isinstance(each, BaseModel) else each for each in read()]
-        replace_file(self._path, json.dumps(self._record, indent=1))
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def describe_bench() -> dict[str, Any]:
-    """Return which process of which version writes a record, by which others can tell whether it still lives."""
-    return {
-        "version": stallbench.__version__,
-        "pid": os.getpid(),
-        "process_started_s": psutil.Process().create_time(),
-    }
+class BenchRecord(_Part):
+    """The bench's process."""
+
+    version: str
+    pid: int
+    process_started_s: float = Field(description="seconds since 1970; with the pid it identifies the process")
 
 
-def read_record(path: Path) -> Mapping[str, Any]:
-    """Read a run's record back."""
-    record: Mapping[str, Any] = json.loads(path.read_text())
-    return record
+class QueueRecord(_Part):
+    """The queue under test."""
+
+    kind: str
+    options: dict[str, Any] = Field(default={}, description="all of them, in force")
+    promise: Promise
+    ordered: bool = Field(description="whether jobs of one priority are claimed in the order of their enqueueing")
+    rescues_jobs: bool = Field(default=True, description="whether a job whose worker is gone is ever given to another")
+    claims_survive_connection: bool | None = Field(
+        default=None, description="whether a claim goes on after its worker's connection has ended; none if that is not known"
+    )
+    expiry_s: float | None = Field(default=None, description="after how long a claim ends by itself; none if it does not")
+    attempt_limit: int | None = Field(
+        default=None, description="after how many attempts a job is put aside and offered no more; none if never"
+    )
+    window: int | None = Field(
+        default=None, description="among how many available jobs a worker chooses; none if it takes the first"
+    )
+    advisory_locks: int = Field(default=0, description="advisory locks that a session holds at once, at the most")
+    tables: tuple[str, ...]
+    indexes: tuple[str, ...]
+    summary: str
+    source: str
+
+    @property
+    def may_re_execute(self) -> bool:
+        """Whether the queue may execute a job again after an execution that did not complete it."""
+        return self.promise is Promise.AT_LEAST_ONCE
 
 
-def _plan(phases: tuple[Phase, ...]) -> list[dict[str, Any]]:
-    planned: list[dict[str, Any]] = []
-    start_s = 0.0
-    for phase in phases:
-        planned.append(
-            {
-                "name": phase.name,
-                "measured": phase.measured,
-                "planned_start_s": start_s,
-                "planned_duration_s": phase.duration_s,
-                "start_ns": None,
-                "end_ns": None,
-            }
+class HostRecord(_Part):
+    """The machine that the bench ran on."""
+
+    cpus: int
+    cpu_model: str
+    memory_bytes: int
+    kernel: str
+    os: str
+    disk_free_bytes: int = Field(description="at the start of the run")
+    boot_id: str
+
+
+class PhaseRecord(_Part):
+    """A phase as it was planned and as it went."""
+
+    name: str
+    measured: bool
+    planned_start_s: float = Field(description="after the start of the first phase")
+    planned_duration_s: float
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+
+class RunRecord(_Part):
+    """The whole file."""
+
+    format: Literal[2] = 2
+    id: str = Field(description="the folder's name")
+    status: RunStatus = Field(
+        default="running", description="aborted: interrupted, or the bench was killed; failed: could not be carried out"
+    )
+    reason: str = Field(default="", description="why it was aborted or failed")
+    bench: BenchRecord
+    seed: int = Field(description="every random choice starts from it")
+    scenario: Scenario
+    queue: QueueRecord
+    versions: dict[str, str] = Field(default={}, description="of Python and the libraries whose behaviour can change a result")
+    host: HostRecord
+    servers: tuple[ServerRecord, ...] = ()
+    phases: tuple[PhaseRecord, ...]
+    injections: tuple[InjectionRecord, ...] = ()
+    processes: tuple[ProcessRecord, ...] = ()
+    notes: tuple[str, ...] = Field(default=(), description="sentences that the report must show")
+
+    @model_validator(mode="after")
+    def _require_different_phases(self) -> Self:
+        names = [phase.name for phase in self.phases]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"the phase {twice[0]!r} is there twice; its figures could not be told apart")
+        return self
+
+    @property
+    def faults(self) -> tuple[InjectionRecord, ...]:
+        """The injections that are faults."""
+        return self._injected("fault")
+
+    @property
+    def longrunners(self) -> tuple[InjectionRecord, ...]:
+        """The injections that are longrunners."""
+        return self._injected("longrunner")
+
+    @property
+    def maintenance(self) -> tuple[InjectionRecord, ...]:
+        """The injections that are maintenance."""
+        return self._injected("maintenance")
+
+    def _injected(self, category: InjectionCategory) -> tuple[InjectionRecord, ...]:
+        return tuple(injection for injection in self.injections if injection.category == category)
+
+    @property
+    def started_phases(self) -> tuple[PhaseRecord, ...]:
+        """The phases that the run came to."""
+        return tuple(phase for phase in self.phases if phase.start_ns is not None)
+
+    @property
+    def measured_phases(self) -> tuple[PhaseRecord, ...]:
+        """The phases that the run came to and whose figures count."""
+        return tuple(phase for phase in self.started_phases if phase.measured)
+
+    @property
+    def dead_processes(self) -> frozenset[str]:
+        """Names of the processes that ended by a signal, or with a code other than 0, at least once.
+
+        In a run that is not `completed`, those whose end nobody saw are among them.
+        """
+        return frozenset(
+            process.name
+            for process in self.processes
+            if process.exit_code not in (None, 0) or (process.end_ns is None and self.status != "completed")
         )
-        start_s += phase.duration_s
-    return planned
+
+    def processes_of(self, role: str) -> tuple[ProcessRecord, ...]:
+        """Return the processes of one role, external ones among them."""
+        return tuple(process for process in self.processes if process.role == role)
+
+
+def describe_bench() -> BenchRecord:
+    """Return which process writes a record, so that others can find out whether it still runs."""
+    return BenchRecord(version=stallbench.__version__, pid=os.getpid(), process_started_s=psutil.Process().create_time())
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read a ``run.json``; raises `OSError` if it cannot be read, `BadInputError` as `parse_record` does."""
+    return parse_record(path.read_text(), str(path))
+
+
+def parse_record(text: str, where: str) -> RunRecord:
+    """Read the text of a ``run.json``; raises `BadInputError`, naming ``where`` it is, if it is none or has another format."""
+    _require_format(text, where)
+    try:
+        return RunRecord.model_validate_json(text, by_name=True, by_alias=False, context={ON_RECORD: True})
+    except ValidationError as error:
+        issue = error.errors(include_input=False, include_url=False)[0]
+        key = ".".join(str(part) for part in issue["loc"])
+        message = issue["msg"].removeprefix("Value error, ")
+        raise BadInputError(f"{where}: not a run's record: {key + ': ' if key else ''}{message}") from None
+
+
+def _require_format(text: str, where: str) -> None:
+    """Raise `BadInputError` for a record of another format, of which nothing else can be said."""
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return
+    found = content.get("format") if isinstance(content, dict) else None
+    if isinstance(found, int) and found != FORMAT:
+        age = "an older" if found < FORMAT else "a newer"
+        raise BadInputError(
+            f"{where}: format {found} was written by {age} stallbench; this version reads format {FORMAT}; "
+            "run the scenario again, or read it with the version that wrote it"
+        )

@@ -34,7 +34,7 @@ from stallbench.run.ending import ending_recorded
 from stallbench.run.folder import RunFolder, create_run_folder
 from stallbench.run.live_figures import read_live_figures
 from stallbench.run.load import Load
-from stallbench.run.record import RunRecord
+from stallbench.run.recorder import RunRecorder
 from stallbench.run.sampling import Sampling
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
@@ -57,7 +57,7 @@ class Run:
         self,
         scenario: Scenario,
         folder: RunFolder,
-        record: RunRecord,
+        recorder: RunRecorder,
         processes: Supervisor,
         scratch: Path,
         view: RunView,
@@ -70,7 +70,7 @@ class Run:
         """
         self.scenario = scenario
         self.folder = folder
-        self.record = record
+        self.recorder = recorder
         self.view = view
         self._processes = processes
         self._scratch = scratch
@@ -147,8 +147,8 @@ class Run:
         self._watch_over_servers()
 
     def _watch_over_servers(self) -> None:
-        self.record.follow("servers", self.cluster.records)
-        self.record.write()
+        self.recorder.follow("servers", self.cluster.records)
+        self.recorder.write()
 
     def _install_queue(self) -> None:
         with self._opened_queue("install") as queue:
@@ -158,14 +158,14 @@ class Run:
 
     def _opened_queue(self, name: str) -> AbstractContextManager[Queue[Any]]:
         """Open the queue on the primary, past the proxy."""
-        queue = self.record["queue"]
-        return opened_queue(queue["kind"], queue["options"], self.cluster.server("primary").direct, name)
+        queue = self.recorder.record.queue
+        return opened_queue(queue.kind, queue.options, self.cluster.server("primary").direct, name)
 
     def _start_collectors(self) -> None:
         choice = self.scenario.collectors
         self._sampling = Sampling(
             self.cluster,
-            self.record["queue"],
+            self.recorder.record.queue,
             interval_s=choice.interval_s,
             processes=self._processes,
             folder=self.folder,
@@ -173,28 +173,28 @@ class Run:
         if choice.enabled:
             self._sampling.start()
         else:
-            self.record.note("The collectors were off: nothing was sampled.")
+            self.recorder.note("The collectors were off: nothing was sampled.")
 
     def _start_load(self) -> None:
         backlog = self._fill_and_start()
         if self.scenario.external_processes:
             self._external_processes.publish(
                 self.scenario,
-                self.record["queue"],
+                self.recorder.record.queue,
                 self.cluster,
                 self._scratch,
                 expose=self._observer_options.exposure is not None,
             )
             self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
         if not backlog and self.scenario.producers.rate == 0:
-            self.record.note("No load was asked for: producers.rate is 0.")
-        self.record.write()
+            self.recorder.note("No load was asked for: producers.rate is 0.")
+        self.recorder.write()
 
     def _fill_and_start(self) -> int:
         """Fill the queue, then start its scheduler, the workers, and the producers; returns how many jobs it was filled with."""
         self._load = Load(
             self.scenario,
-            self.record["queue"],
+            self.recorder.record.queue,
             self.cluster.server("primary").proxied,
             processes=self._processes,
             folder=self.folder,
@@ -217,21 +217,21 @@ class Run:
                 cluster=self.cluster,
                 load=self.load,
                 processes=self._processes,
-                queue=self.record["queue"],
+                queue=self.recorder.record.queue,
                 folder=self.folder,
                 scratch=self._scratch,
                 random=random.Random(self.scenario.seed),
-                note=self.record.note,
+                note=self.recorder.note,
             ),
             say=self.view.say,
             numbers=self._injection_numbers,
         )
-        self.record.follow("injections", self._list_injections)
+        self.recorder.follow("injections", self.injections.records)
         self.injections.start_maintenance(self.scenario.maintenance)
 
     def _go_through(self, index: int, phase: Phase) -> None:
-        self.injections.prepare_phase(phase, planned_start_s=self.record["phases"][index]["planned_start_s"])
-        self.record.begin_phase(index)
+        self.injections.prepare_phase(phase, planned_start_s=self.recorder.record.phases[index].planned_start_s)
+        self.recorder.begin_phase(index)
         self.injections.begin_phase(phase.name)
         if index == 0:
             self.load.go()
@@ -239,9 +239,9 @@ class Run:
             self._watch_backlog(phase)
         else:
             self._watch_until(time.monotonic() + phase.duration_s, phase.name)
-        self.record.end_phase(index)
+        self.recorder.end_phase(index)
         self.injections.end_phase(phase.name)
-        self.record.write()
+        self.recorder.write()
 
     def _watch_backlog(self, phase: Phase) -> None:
         """Watch until the backlog is gone; that it was not in time is noted, and expectations say whether it matters."""
@@ -255,7 +255,7 @@ class Run:
                 self._watch_until(end_s, phase.name, is_over=look.is_caught_up, every_s=_LOOK_IF_CAUGHT_UP_EVERY_S)
                 missed = f"by then the workers had not been seen caught up for {CAUGHT_UP_FOR_S:.0f} s"
             if time.monotonic() >= end_s:
-                self.record.note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; {missed}.")
+                self.recorder.note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; {missed}.")
 
     def _watch_until(
         self, end_s: float, phase: str, *, is_over: Callable[[], bool] = lambda: False, every_s: float = _WATCH_EVERY_S
@@ -276,11 +276,8 @@ class Run:
     def _show_observers(self) -> None:
         self._observers.update(self._intervals(), self._processes.exposed(), self._external_processes.exposed())
 
-    def _list_injections(self) -> list[dict[str, Any]]:
-        return [record.model_dump(mode="json") for record in self.injections.records()]
-
     def _intervals(self) -> list[Interval]:
-        return read_intervals(self.record["phases"], self._injections.records() if self._injections else [])
+        return read_intervals(self.recorder.record.phases, self._injections.records() if self._injections else [])
 
     def _check_processes(self) -> None:
         """Record what exited unexpectedly; end the run when the load, or what it runs on, is no longer whole."""
@@ -292,7 +289,7 @@ class Run:
                 end = (
                     f"{process.name} {'ended early, as it may' if expected else 'exited unexpectedly'} ({_how_it_ended(process)})"
                 )
-                self.record.note(f"{end}; see logs/{process.log.name}.")
+                self.recorder.note(f"{end}; see logs/{process.log.name}.")
                 self.view.say(end)
         for role in ("producer", "worker", "scheduler"):
             names = {process.name for process in self._processes.of_role(role)}
@@ -305,7 +302,7 @@ class Run:
         self.injections.end_all()
         self.load.stop()
         self._external_processes.stop("worker", _STOP_S)
-        self.record.write()
+        self.recorder.write()
         self._check_processes()
 
     def _take_final_snapshot(self) -> int:
@@ -336,7 +333,7 @@ class Run:
         self._processes.stop_all()
         self._observers.stop(self._intervals())
         for sentence in self._journal.clean_up():
-            self.record.note(f"{sentence[0].upper()}{sentence[1:]}")
+            self.recorder.note(f"{sentence[0].upper()}{sentence[1:]}")
             self.view.say(sentence)
 
 
@@ -363,16 +360,16 @@ def open_run(
     interrupt marks it ``aborted`` and comes out as it is. ``is_latest``: whether ``latest`` is to mean it.
     """
     folder = create_run_folder(scenario, runs, is_latest=is_latest)
-    record = RunRecord(folder.record, scenario)
+    recorder = RunRecorder(folder.record, scenario)
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
     with start_reaper(token, record=folder.record, scratch=scratch):
         exposure = observer_options.exposure if observer_options else None
         processes = Supervisor(token, exposure.model_dump() if exposure else None)
-        run = Run(scenario, folder, record, processes, scratch, view, joined, observer_options)
-        record.follow("processes", run.process_records)
+        run = Run(scenario, folder, recorder, processes, scratch, view, joined, observer_options)
+        recorder.follow("processes", run.process_records)
         try:
-            with ending_recorded(record, run.take_down, also_if_whole=True):
+            with ending_recorded(recorder, run.take_down, also_if_whole=True):
                 yield run
         except NotCarriedOutError as error:
             raise NotCarriedOutError(f"the run could not be carried out: {error}\nits records: {folder.path}") from error

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
+from stallbench.run.record import QueueRecord
 from stallbench.servers.cluster import Cluster
 
 _READY_S = 30.0
@@ -20,9 +19,9 @@ class Sampling:
     """Starts the collectors, and starts them anew when the servers have changed their parts."""
 
     def __init__(
-        self, cluster: Cluster, queue: Mapping[str, Any], *, interval_s: float, processes: Supervisor, folder: RunFolder
+        self, cluster: Cluster, queue: QueueRecord, *, interval_s: float, processes: Supervisor, folder: RunFolder
     ) -> None:
-        """Prepare; nothing is started. ``queue``: its part of ``run.json``."""
+        """Prepare; nothing is started."""
         self._cluster = cluster
         self._queue = queue
         self._interval_s = interval_s
@@ -70,7 +69,7 @@ class Sampling:
                     }
                     for server in self._cluster.running
                 ],
-                "queue": {key: self._queue[key] for key in ("kind", "options", "tables", "indexes")},
+                "queue": self._queue.model_dump(include={"kind", "options", "tables", "indexes"}),
             },
             log=self._folder.logs / "collectors.log",
             ready=True,

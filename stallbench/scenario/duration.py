@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationInfo
 
 _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>us|ms|s|m|h)")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -25,5 +25,13 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / _SECONDS[unit]:g}{unit}"
 
 
-Duration = Annotated[float, BeforeValidator(parse_duration_s)]
+ON_RECORD = "on_record"
+"""Key of a validation context: set for a scenario that is read from a run's record, where durations are numbers of seconds."""
+
+
+def _read_duration_s(value: object, info: ValidationInfo) -> object:
+    return value if info.context and info.context.get(ON_RECORD) else parse_duration_s(value)
+
+
+Duration = Annotated[float, BeforeValidator(_read_duration_s)]
 """A field that is written as a duration and holds seconds."""

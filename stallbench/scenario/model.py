@@ -25,7 +25,7 @@ class ScenarioOrigin(Section):
     name: Name = Field(description="the file's name, without .toml")
     file: str = Field(description="path of the file that it was read from")
     variant: Name | None = None
-    changes: tuple[str, ...] = Field(default=(), description="what the command line changed, as ``key=value``")
+    changes: tuple[str, ...] = Field(default=(), strict=False, description="what the command line changed, as ``key=value``")
 
 
 class ScenarioContent(Section):

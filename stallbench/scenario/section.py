@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
+
+from stallbench.scenario.duration import ON_RECORD
 
 ISSUE = "issue"
 """Type of the errors that `issue` makes."""
@@ -15,6 +17,15 @@ class Section(BaseModel):
     """A part of a scenario: strict, frozen, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=False, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_defaults_on_record(cls, content: object, info: ValidationInfo) -> object:
+        """A record has every key, but some may only be given in certain scenarios: leave out what is as if it were not given."""
+        if not (info.context and info.context.get(ON_RECORD)) or not isinstance(content, dict):
+            return content
+        defaults = {name: field.default for name, field in cls.model_fields.items()}
+        return {key: value for key, value in content.items() if key not in defaults or value != defaults[key]}
 
 
 def issue(problem: str, *, key: str | None = None) -> PydanticCustomError:

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from stallbench.measures import WHOLE_RUN
 from stallbench.scenario.choices import FaultChoice, LongrunnerChoice
-from stallbench.scenario.duration import Duration
+from stallbench.scenario.duration import ON_RECORD, Duration
 from stallbench.scenario.section import Name, Section, issue
 
 _LONGER_AT_MOST = 3
@@ -70,7 +70,9 @@ class Producers(Section):
         return value
 
     @model_validator(mode="after")
-    def _require_one_load(self) -> Self:
+    def _require_one_load(self, info: ValidationInfo) -> Self:
+        if info.context and info.context.get(ON_RECORD):
+            return self  # there a rate of 0 has been left out, like every default
         given = {"rate", "capacity_share"} & self.model_fields_set
         if not given:
             problem = " is missing; write it like rate = 500, or as a share, like capacity_share = 0.65"

@@ -9,7 +9,7 @@ from stallbench.external.addresses import ExternalServers
 from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
-from stallbench.run.record import RunRecord
+from stallbench.run.recorder import RunRecorder
 from stallbench.run.run import Run
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
@@ -23,7 +23,7 @@ class Cycle(Run):
         self,
         scenario: Scenario,
         folder: CycleFolder,
-        record: RunRecord,
+        recorder: RunRecorder,
         processes: Supervisor,
         scratch: Path,
         view: RunView,
@@ -31,7 +31,7 @@ class Cycle(Run):
         before: Cycle | None,
     ) -> None:
         """Start nothing yet. ``before``: the cycle whose servers and processes are taken over; none for the first cycle on its servers."""
-        super().__init__(scenario, folder, record, processes, scratch, view, external)
+        super().__init__(scenario, folder, recorder, processes, scratch, view, external)
         self.start_ns = time.time_ns()
         self.left_over = 0
         """Jobs that the queue held at the end."""
@@ -43,7 +43,7 @@ class Cycle(Run):
             self._injection_numbers = before._injection_numbers
             self._journal = before._journal
             before._before = None
-        record.follow("processes", self.process_records)
+        recorder.follow("processes", self.process_records)
 
     def carry_out(self) -> None:
         """Carry the phases out and suspend the load; raises as `Run.carry_out` does."""
@@ -69,13 +69,13 @@ class Cycle(Run):
         backlog = self.load.fill()
         self._start_maintenance()
         if fresh := self.load.resume():
-            self.record.note(f"{', '.join(fresh)} had to be started, because the processes of the previous cycle were gone.")
+            self.recorder.note(f"{', '.join(fresh)} had to be started, because the processes of the previous cycle were gone.")
         return backlog
 
     def _suspend_load(self) -> None:
         self.injections.end_all()
         self.load.suspend()
-        self.record.write()
+        self.recorder.write()
         self._check_processes()
 
 

@@ -33,7 +33,7 @@ BENCH = "stallbench"
 
 def read_figures(run: RunTables) -> dict[str, Figure]:
     """Return the figures of a cycle whose tables exist, by name; figures without data are left out."""
-    measured = [phase["name"] for phase in run.record["phases"] if phase["measured"] and phase["start_ns"]]
+    measured = [phase.name for phase in run.record.phases if phase.measured and phase.start_ns]
     figures: dict[str, Figure] = {}
     if measured:
         wanted = [
@@ -51,7 +51,7 @@ def read_figures(run: RunTables) -> dict[str, Figure]:
 
 def _read_memory(run: RunTables) -> Iterator[tuple[str, Figure]]:
     """Yield the median memory of each process in this cycle, in MiB; its subject is the pid, because another process is another segment."""
-    pids = {process["name"]: str(process["pid"]) for process in run.record["processes"]}
+    pids = {process.name: str(process.pid) for process in run.record.processes}
     path = run.folder / "samples" / "host.csv"
     if path.exists() and path.stat().st_size:
         samples = pd.read_csv(path, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")

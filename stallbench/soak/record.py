@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict
 
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS
+from stallbench.run.record import BenchRecord
 
 FORMAT: Literal[2] = 2
 
@@ -63,7 +64,7 @@ class SoakRecord(_Part):
     id: str
     status: Literal["running", "completed", "failed", "aborted"] = "running"
     reason: str = ""
-    bench: Mapping[str, Any]
+    bench: BenchRecord
     scenario: Mapping[str, Any]
     """As in ``run.json``."""
     for_s: float
@@ -97,7 +98,7 @@ class SoakRecord(_Part):
     @property
     def cycle_s(self) -> float:
         """Length of a cycle's phases."""
-        return float(sum(phase["duration_s"] for phase in self.scenario["phases"]))
+        return float(sum(phase.duration_s for phase in self.scenario["phases"]))
 
     @property
     def planned_cycles(self) -> int:

@@ -191,5 +191,5 @@ def _read_host(folder: SoakFolder, record: SoakRecord) -> dict[str, Any] | None:
         path = folder.cycle(cycle.number).record
         if path.is_file():
             of_cycle = read_record(path)
-            return {"host": of_cycle["host"], "versions": of_cycle["versions"], "servers": of_cycle["servers"]}
+            return {"host": of_cycle.host, "versions": of_cycle.versions, "servers": of_cycle.servers}
     return None

@@ -18,7 +18,8 @@ from stallbench.processes.supervisor import Supervisor
 from stallbench.run.conclusion import conclude
 from stallbench.run.ending import ending_recorded
 from stallbench.run.folder import RunFolder
-from stallbench.run.record import RunRecord, describe_bench
+from stallbench.run.record import describe_bench
+from stallbench.run.recorder import RunRecorder
 from stallbench.scenario.duration import format_duration
 from stallbench.scenario.model import Scenario
 from stallbench.soak.cycle import Cycle, carry_over_snapshot
@@ -139,7 +140,7 @@ class Soak:
         self._view.say(f"cycle {number} begins; after it {left - 1} to come")
         cycle = self._cycle = self._open_cycle(folder, processes, scratch, number)
         try:
-            with ending_recorded(cycle.record, cycle.take_down, also_if_whole=False):
+            with ending_recorded(cycle.recorder, cycle.take_down, also_if_whole=False):
                 cycle.carry_out()
             rested_s = time.monotonic()
             entry = self._judge(folder, entry.model_copy(update={"status": "completed", "left_over": cycle.left_over}))
@@ -158,9 +159,9 @@ class Soak:
 
     def _open_cycle(self, folder: RunFolder, processes: Supervisor, scratch: Path, number: int) -> Cycle:
         scenario = self._scenario.model_copy(update={"seed": self._scenario.seed + number - 1})
-        record = RunRecord(folder.record, scenario)
-        record.note(f"Cycle {number} of the soak {self.folder.path.name}; what its processes printed is in the soak's logs.")
-        return Cycle(scenario, self.folder.current, record, processes, scratch, self._view, self._external, self._cycle)
+        recorder = RunRecorder(folder.record, scenario)
+        recorder.note(f"Cycle {number} of the soak {self.folder.path.name}; what its processes printed is in the soak's logs.")
+        return Cycle(scenario, self.folder.current, recorder, processes, scratch, self._view, self._external, self._cycle)
 
     def _judge(self, folder: RunFolder, entry: CycleRecord) -> CycleRecord:
         """Make the tables, the verdict and the page. A cycle whose tables cannot be made is unknown; the soak continues."""
@@ -215,7 +216,7 @@ def resume(folder: SoakFolder, keep: int | None, *, is_external: bool) -> SoakRe
     if record.status == "completed":
         raise BadInputError(f"{folder.path}: is complete; there is nothing to resume")
     if record.status == "running" and is_bench_alive(dict(record.bench)):
-        raise BadInputError(f"{folder.path}: is running in process {record.bench['pid']}; there is nothing to resume")
+        raise BadInputError(f"{folder.path}: is running in process {record.bench.pid}; there is nothing to resume")
     if record.is_external != is_external:
         servers = "external: give --dsn and --database again" if record.is_external else "started by the bench: leave out --dsn"
         raise BadInputError(f"{folder.path}: its servers were {servers}")

@@ -15,7 +15,7 @@ class AdvisoryLocks(Check):
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding; unknown without samples, info for a queue that takes no advisory locks."""
-        needed = run.record["queue"].get("advisory_locks", 0)
+        needed = run.record.queue.advisory_locks
         if not needed:
             return [self.not_applicable(_SUBJECT, "the queue takes no advisory locks")]
         most = run.metric("advisory_locks", "max", None)

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from stallbench.engines import ENGINES
-from stallbench.injection.record import read_injections
+from stallbench.run.record import RunRecord
 from stallbench.verdicts.diagnosis import describe_notify_waits, describe_starved_tables, describe_stuck_clients
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Attribution:
 
 def attribute(run: RunTables) -> Attribution:
     """Return what held the horizon and how claim time changed with the old row versions."""
-    engine = ENGINES[run.record["scenario"]["database"]["engine"]]
+    engine = ENGINES[run.record.scenario.database.engine]
     holders = _read_holders(run["holders"])
     trend = _measure_trend(run["windows"], run.record, engine.old_versions) if engine.old_versions else None
     parts = [
@@ -143,11 +143,11 @@ def _read_stay(row: dict[Any, Any]) -> HolderStay:
     )
 
 
-def _measure_trend(windows: pd.DataFrame, record: Mapping[str, Any], old_versions: str) -> ClaimTimeTrend | None:
+def _measure_trend(windows: pd.DataFrame, record: RunRecord, old_versions: str) -> ClaimTimeTrend | None:
     """Correlate the seconds of measured phases; none if there are too few, or if one of the two never changes."""
     if old_versions not in windows:
         return None
-    measured = [phase["name"] for phase in record["phases"] if phase["measured"]]
+    measured = [phase.name for phase in record.phases if phase.measured]
     rows = windows[windows["phase"].isin(measured)][[old_versions, "claim_ms_p50"]].dropna()
     if len(rows) < _FEWEST_WINDOWS or rows.nunique().min() < 2:
         return None
@@ -168,7 +168,7 @@ def _measure_trend(windows: pd.DataFrame, record: Mapping[str, Any], old_version
 
 def _describe_faults(run: RunTables) -> list[str]:
     """Describe of each fault when it was active, how the queue recovered after it, and what was counted until the next one."""
-    on = {fault.name: fault.on for fault in read_injections(run.record, "fault")}
+    on = {fault.name: fault.on for fault in run.record.faults}
     if not on:
         return []
     starts_s = run["injections"].set_index("name")["from_s"]
@@ -250,7 +250,7 @@ def _describe_trend(trend: ClaimTimeTrend) -> str:
 
 def _find_worst_phase(run: RunTables) -> tuple[str, str, float, float] | None:
     """Return the baseline and the measured phase with the longest claims, with both p95 in milliseconds."""
-    measured = [phase["name"] for phase in run.record["phases"] if phase["measured"]]
+    measured = [phase.name for phase in run.record.phases if phase.measured]
     values = {name: value for name in measured if (value := run.metric("claim_ms", "p95", name)) is not None}
     if len(values) < 2 or measured[0] not in values:
         return None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -15,6 +13,7 @@ import pandas as pd
 
 from stallbench.measures import WHOLE_RUN
 from stallbench.pipeline.tables import read_table
+from stallbench.run.record import RunRecord, read_record
 
 Result = Literal["pass", "fail", "unknown", "info"]
 """``unknown``: the data to decide are missing. ``info``: the check does not apply to this run; it neither passes nor fails."""
@@ -64,10 +63,9 @@ class RunTables:
         self._tables: dict[str, pd.DataFrame] = {}
 
     @cached_property
-    def record(self) -> Mapping[str, Any]:
+    def record(self) -> RunRecord:
         """``run.json``."""
-        content: Mapping[str, Any] = json.loads((self.folder / "run.json").read_text())
-        return content
+        return read_record(self.folder / "run.json")
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._tables:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from stallbench.processes.clock_offset import ClockOffset
+from stallbench.processes.record import ProcessRecord
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "clocks agree"
@@ -21,20 +19,20 @@ class Clocks(Check):
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding; unknown if a clock could not be compared, info if no external process recorded times."""
-        external = [process for process in run.record["processes"] if process.get("external") and _has_recorded(run, process)]
+        external = [process for process in run.record.processes if process.external and _has_recorded(run, process)]
         if not external:
             return [self.not_applicable(_SUBJECT, "no external process recorded times")]
         ahead_ms, unknown, wrong = [], [], []
         for process in external:
-            here, there = process.get("bench_clock"), process.get("clock")
+            here, there = process.bench_clock, process.clock
             if not here or not there:
-                unknown.append(process["name"])
+                unknown.append(process.name)
                 continue
-            ahead_ns, error_ns = measure_ahead(ClockOffset.model_validate(there), ClockOffset.model_validate(here))
+            ahead_ns, error_ns = measure_ahead(there, here)
             ahead_ms.append(abs(ahead_ns) / 1e6)
             if abs(ahead_ns) - error_ns > _TOLERATED_NS:
                 direction = "ahead of" if ahead_ns > 0 else "behind"
-                wrong.append(f"{process['name']} on {process['host']}: {abs(ahead_ns) / 1e6:,.1f} ms {direction} the bench's")
+                wrong.append(f"{process.name} on {process.host}: {abs(ahead_ns) / 1e6:,.1f} ms {direction} the bench's")
         if wrong:
             reason = f"clocks differ, so latency and order across hosts are wrong: {', '.join(wrong)}; synchronise the hosts with one NTP server"
             return [self.finding("fail", _SUBJECT, reason)]
@@ -44,9 +42,9 @@ class Clocks(Check):
         return [self.finding("pass", _SUBJECT, reason)]
 
 
-def _has_recorded(run: RunTables, process: Mapping[str, Any]) -> bool:
+def _has_recorded(run: RunTables, process: ProcessRecord) -> bool:
     """Whether the process recorded times: one that was killed as it joined did not, and a longrunner has no log."""
-    log = run.folder / "events" / f"{process['name']}.csv"
+    log = run.folder / "events" / f"{process.name}.csv"
     return log.exists() and log.stat().st_size > 0
 
 

@@ -35,7 +35,7 @@ class Conservation(Check):
         """Return one finding."""
         if run["conservation"].empty:
             return [self.unknown(_SUBJECT, "no job was recorded, so none can be accounted for")]
-        loss_is_expected = any(one["metric"].partition(".")[0] == "lost" for one in run.record["scenario"]["expect"])
+        loss_is_expected = any(one.metric.partition(".")[0] == "lost" for one in run.record.scenario.expect)
         wrong = [state for state in _WRONG_STATES if run.state_count(state)]
         failing = [state for state in wrong if not (state == "lost" and loss_is_expected)]
         tolerated = "lost as an expectation allows, " if loss_is_expected else "0 lost, "

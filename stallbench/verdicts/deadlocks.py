@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import DEADLOCK_CODES
-from stallbench.injection.record import read_injections
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "deadlocks are not swallowed"
@@ -24,7 +23,7 @@ class Deadlocks(Check):
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding; unknown without samples, info on an engine that counts no deadlocks."""
         record = run.record
-        engine = ENGINES[record["scenario"]["database"]["engine"]]
+        engine = ENGINES[record.scenario.database.engine]
         if not engine.counts_deadlocks:
             return [self.not_applicable(_SUBJECT, f"{engine.title} does not count deadlocks")]
         broken = run.metric("deadlocks", "count", None)
@@ -32,8 +31,8 @@ class Deadlocks(Check):
             return [self.unknown(_SUBJECT, f"{engine.title} counts deadlocks, but there are no samples of its count")]
         errors = run["errors"]
         reported = int(errors.loc[errors["kind"].isin(DEADLOCK_CODES), "count"].sum())
-        died = sum(process["exit_code"] not in (None, 0) for process in record["processes"])
-        allowed = len(read_injections(record, "fault", "longrunner")) + died
+        died = sum(process.exit_code not in (None, 0) for process in record.processes)
+        allowed = len([*record.faults, *record.longrunners]) + died
         found = f"the server broke {int(broken):,} deadlocks; clients recorded {reported:,} errors for them"
         return [
             self.finding(

@@ -22,14 +22,14 @@ class Duplicates(Check):
         """Return one finding."""
         repeated = run["duplicates"]
         is_unexplained = ~repeated["excused"].astype(bool)
-        if any(one["metric"] == "duplicates.count" and not one["phase"] for one in run.record["scenario"]["expect"]):
+        if any(one.metric == "duplicates.count" and not one.phase for one in run.record.scenario.expect):
             is_unexplained &= repeated["completions"] < 2
         unexplained = repeated[is_unexplained]
         re_executions = int((repeated["executions"] - 1).clip(lower=0).sum())
         return [
             self.finding(
                 "fail" if len(unexplained) else "pass",
-                f"executions keep the promise {run.record['queue']['promise']}",
+                f"executions keep the promise {run.record.queue.promise}",
                 f"{len(repeated):,} jobs were executed more than once ({re_executions:,} re-executions), "
                 f"{len(unexplained):,} of them without a reason that the promise allows"
                 if len(repeated)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from stallbench.engines.error_kinds import ErrorKind, find_error_kind
 from stallbench.faults import find_faults
-from stallbench.injection.record import read_injections
+from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "errors are explained"
@@ -36,7 +36,7 @@ class Errors(Check):
         if errors.empty:
             return [self.finding("pass", _SUBJECT, "no operation ended in an error")]
         explained = _list_explained_kinds(run.record)
-        judged = {one["phase"] for one in run.record["scenario"]["expect"] if one["metric"].partition(".")[0] in _JUDGED_BY}
+        judged = {one.phase for one in run.record.scenario.expect if one.metric.partition(".")[0] in _JUDGED_BY}
         rows = errors[errors["event"] == "error"].to_dict("records")
         unexplained = pd.DataFrame([row for row in rows if not _is_explained(row, explained, judged)], columns=errors.columns)
         reason = f"errors: {', '.join(_describe_kinds(errors))}"
@@ -54,12 +54,12 @@ class Errors(Check):
         ]
 
 
-def _list_explained_kinds(record: Mapping[str, Any]) -> dict[str, frozenset[ErrorKind]]:
+def _list_explained_kinds(record: RunRecord) -> dict[str, frozenset[ErrorKind]]:
     """Return by phase which kinds of errors the faults of that phase, and of the one before it, explain."""
     kinds = find_faults()
-    names = [phase["name"] for phase in record["phases"]]
+    names = [phase.name for phase in record.phases]
     explained: dict[str, frozenset[ErrorKind]] = dict.fromkeys(names, frozenset())
-    for fault in read_injections(record, "fault"):
+    for fault in record.faults:
         explains = kinds[fault.kind].explains_errors if fault.kind in kinds else frozenset()
         following = {after for before, after in pairwise(names) if before == fault.phase}
         for name in {fault.phase, *following} if fault.phase else names:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from stallbench.scenario.expectation import Expectation
 from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 
 _SEVERITY_OF_EXCESS = {
@@ -24,15 +22,15 @@ class Expectations(Check):
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each expectation; info if the scenario has none."""
-        findings = [self._judge_one(run, expectation) for expectation in run.record["scenario"]["expect"]]
+        findings = [self._judge_one(run, expectation) for expectation in run.record.scenario.expect]
         return findings or [self.not_applicable("expectations hold", "the scenario has no expectations")]
 
-    def _judge_one(self, run: RunTables, expectation: Mapping[str, Any]) -> Finding:
-        measure, _, statistic = expectation["metric"].partition(".")
-        relative_to = expectation["relative_to"]
-        subject = f"{expectation['metric']} in {expectation['phase'] or 'the whole run'}"
-        expected, because = _format_bounds(expectation), expectation["because"] or ""
-        value = run.metric(measure, statistic, expectation["phase"])
+    def _judge_one(self, run: RunTables, expectation: Expectation) -> Finding:
+        measure, _, statistic = expectation.metric.partition(".")
+        relative_to = expectation.relative_to
+        subject = f"{expectation.metric} in {expectation.phase or 'the whole run'}"
+        expected, because = _format_bounds(expectation), expectation.because or ""
+        value = run.metric(measure, statistic, expectation.phase)
         base = None if relative_to is None else run.metric(measure, statistic, relative_to)
         missing = "there are no data for it" if value is None else ""
         if not missing and relative_to is not None and not base:
@@ -43,8 +41,8 @@ class Expectations(Check):
         if base:
             compared = value / base
             found = f"{compared:.2f} times {relative_to} ({found} against {format_value(base)})"
-        is_too_low = expectation["at_least"] is not None and compared < expectation["at_least"]
-        is_too_high = expectation["at_most"] is not None and compared > expectation["at_most"]
+        is_too_low = expectation.at_least is not None and compared < expectation.at_least
+        is_too_high = expectation.at_most is not None and compared > expectation.at_most
         return self.finding(
             "fail" if is_too_low or is_too_high else "pass",
             subject,
@@ -56,12 +54,12 @@ class Expectations(Check):
         )
 
 
-def _format_bounds(expectation: Mapping[str, Any]) -> str:
-    unit = f" times {expectation['relative_to']}" if expectation["relative_to"] else ""
+def _format_bounds(expectation: Expectation) -> str:
+    unit = f" times {expectation.relative_to}" if expectation.relative_to else ""
     bounds = [
-        f"{words} {format_value(expectation[key])}{unit}"
-        for key, words in (("at_least", "at least"), ("at_most", "at most"))
-        if expectation[key] is not None
+        f"{words} {format_value(bound)}{unit}"
+        for bound, words in ((expectation.at_least, "at least"), (expectation.at_most, "at most"))
+        if bound is not None
     ]
     return " and ".join(bounds)
 

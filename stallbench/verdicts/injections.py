@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stallbench.injection.record import InjectionRecord, read_injections
+from stallbench.injection.record import InjectionRecord
 from stallbench.verdicts.check import Check, Finding, Result, RunTables
 
 _SHOWN = 3
@@ -20,7 +20,7 @@ class InjectionsActive(Check):
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each injection that the scenario asks for; info if it asks for none."""
-        findings = [self._judge(injection) for injection in read_injections(run.record)]
+        findings = [self._judge(injection) for injection in run.record.injections]
         return findings or [self.not_applicable("injections are active", "the scenario has no fault, longrunner or maintenance")]
 
     def _judge(self, injection: InjectionRecord) -> Finding:

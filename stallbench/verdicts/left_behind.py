@@ -26,7 +26,7 @@ class LeftBehind(Check):
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding."""
         overdue = run["overdue"]
-        kinds = (HELD_FOR_THE_DEAD, LEFT_BEHIND) if run.record["queue"]["ordered"] else (HELD_FOR_THE_DEAD,)
+        kinds = (HELD_FOR_THE_DEAD, LEFT_BEHIND) if run.record.queue.ordered else (HELD_FOR_THE_DEAD,)
         wrong = overdue[overdue["kind"].isin(kinds)]
         described = [describe_overdue(row, _WORDS[row["kind"]]) for row in wrong.to_dict("records")]
         return [

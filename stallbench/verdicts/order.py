@@ -48,7 +48,7 @@ class Order(Check):
         found = "; ".join(
             [distances, *(describe_overdue(row, "were passed over by younger ones") for row in passed_over.to_dict("records"))]
         )
-        if not run.record["queue"]["ordered"]:
+        if not run.record.queue.ordered:
             return [self.not_applicable(_SUBJECT, f"the queue does not promise the order; {found}")]
         allowed = _count_unrecorded_claims(run)
         wrong = int(passed_over["jobs"].sum()) > allowed
@@ -67,5 +67,5 @@ def _count_unrecorded_claims(run: RunTables) -> int:
     """Count how many claims may have been made without a record."""
     errors = run["errors"]
     failed = errors[(errors["event"] == "error") & (errors["operation"] == "claim")]
-    workers = [process for process in run.record["processes"] if process["role"] == "worker"]
+    workers = [process for process in run.record.processes if process.role == "worker"]
     return len(workers) + int(failed["count"].sum())

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
 
-from stallbench.processes.record import is_orderly_end
+from stallbench.processes.record import ProcessRecord
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "processes end as intended"
@@ -22,23 +21,20 @@ class ProcessEnds(Check):
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding."""
         exited = [
-            f"{process['name']} ({_describe_end(process['exit_code'])})"
-            for process in run.record["processes"]
-            if process["role"] not in _NOT_JUDGED and _exited_unexpectedly(process, run.record["status"])
+            f"{process.name} ({_describe_end(process.exit_code)})"
+            for process in run.record.processes
+            if process.role not in _NOT_JUDGED and _exited_unexpectedly(process, run.record.status)
         ]
         if exited:
             return [self.finding("fail", _SUBJECT, f"exited unexpectedly: {', '.join(exited)}")]
         return [self.finding("pass", _SUBJECT, "every process ended as intended")]
 
 
-def _exited_unexpectedly(process: dict[str, Any], status: str) -> bool:
-    if process["end_ns"] is None:
+def _exited_unexpectedly(process: ProcessRecord, status: str) -> bool:
+    if process.end_ns is None:
         # One of the bench's own processes without an end ended with the bench. An external one was killed, or lost its folder.
-        return status != "completed" or process.get("external", False)
-    return process["intended"] == "running" or (
-        process["intended"] == "stopped"
-        and not is_orderly_end(process["role"], process["exit_code"], tuple(process.get("orderly_exit_codes", (0,))))
-    )
+        return status != "completed" or process.external
+    return process.intended == "running" or (process.intended == "stopped" and not process.ended_orderly)
 
 
 def _describe_end(code: object) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 from stallbench.collectors import find_collectors
 from stallbench.collectors.own_cost import NAME as OWN_COST
 from stallbench.records.samples import SAMPLE_COLUMNS
+from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "records are whole"
@@ -32,7 +33,7 @@ class RecordsWhole(Check):
         torn = [(file["file"], lines) for file in files if (lines := _count_unexplained(file, run.record))]
         cut_off = sum(file["torn_lines"] for file in files) - sum(lines for _, lines in torn)
         recorded = {PurePosixPath(file["file"]).stem for file in files}
-        wanted = [process["name"] for process in run.record["processes"] if process["role"] in ("producer", "worker")]
+        wanted = [process.name for process in run.record.processes if process.role in ("producer", "worker")]
         silent = [name for name in wanted if name not in recorded]
         unsampled = _find_unsampled(run)
         problems = [
@@ -52,27 +53,27 @@ class RecordsWhole(Check):
         ]
 
 
-def _count_unexplained(file: Mapping[Any, Any], record: Mapping[str, Any]) -> int:
+def _count_unexplained(file: Mapping[Any, Any], record: RunRecord) -> int:
     """Return how many torn lines of a file are not explained by the end of its process."""
     is_explained = bool(file["last_line_torn"]) and _was_killed(PurePosixPath(file["file"]), record)
     return int(file["torn_lines"]) - is_explained
 
 
-def _was_killed(file: PurePosixPath, record: Mapping[str, Any]) -> bool:
+def _was_killed(file: PurePosixPath, record: RunRecord) -> bool:
     """Whether the process that wrote ``file`` was killed at least once, or ended with a run that broke off."""
     name = _COLLECTORS if file.parent.name == "samples" else file.stem
-    processes = [process for process in record["processes"] if process["name"] == name]
-    return record["status"] != "completed" or any(
-        process["intended"] == "killed" or process["end_ns"] is None or (process["exit_code"] or 0) < 0 for process in processes
+    processes = [process for process in record.processes if process.name == name]
+    return record.status != "completed" or any(
+        process.intended == "killed" or process.end_ns is None or (process.exit_code or 0) < 0 for process in processes
     )
 
 
 def _find_unsampled(run: RunTables) -> list[str]:
     """Return the collectors that ought to have sampled and never measured anything as a whole; none if collectors were off."""
-    scenario = run.record["scenario"]
-    if not scenario["collectors"]["enabled"]:
+    scenario = run.record.scenario
+    if not scenario.collectors.enabled:
         return []
-    engine = scenario["database"]["engine"]
+    engine = scenario.database.engine
     samples = run.folder / "samples"
     measured = set(_list_measured(samples / f"{OWN_COST}.csv"))
     return [

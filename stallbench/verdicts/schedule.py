@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from stallbench.faults import find_faults
-from stallbench.injection.record import InjectionRecord, read_injections
+from stallbench.injection.record import InjectionRecord
+from stallbench.run.record import PhaseRecord
+from stallbench.scenario.sections import Producers
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 TOLERANCE = 0.005
@@ -23,25 +24,25 @@ class ScheduleKept(Check):
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each measured phase; info if no producer has a rate."""
-        if float(run.record["scenario"]["producers"]["rate"]) == 0:
+        if run.record.scenario.producers.rate == 0:
             return [self.not_applicable("load", "the scenario has no rate: all jobs are in the queue from the start")]
-        return [self._judge_phase(run, phase) for phase in run.record["phases"] if phase["measured"]]
+        return [self._judge_phase(run, phase) for phase in run.record.phases if phase.measured]
 
-    def _judge_phase(self, run: RunTables, phase: dict[str, Any]) -> Finding:
-        name = phase["name"]
+    def _judge_phase(self, run: RunTables, phase: PhaseRecord) -> Finding:
+        name = phase.name
         subject = f"load in {name}"
         achieved = run.metric("enqueued", "rate", name)
-        if achieved is None or phase["end_ns"] is None:
+        if achieved is None or phase.start_ns is None or phase.end_ns is None:
             return self.unknown(subject, f"{subject}: the phase did not end, or nothing was enqueued")
-        length_s = (phase["end_ns"] - phase["start_ns"]) / 1e9
-        burst_jobs, at_edges = _count_bursts(read_injections(run.record, "fault"), phase)
-        producers = run.record["scenario"]["producers"]
-        intended = float(producers["rate"]) + burst_jobs / length_s
+        length_s = (phase.end_ns - phase.start_ns) / 1e9
+        burst_jobs, at_edges = _count_bursts(run.record.faults, name, phase.end_ns)
+        producers = run.record.scenario.producers
+        intended = producers.rate + burst_jobs / length_s
         refused = run.metric("refused", "rate", name) or 0.0
         failed = _count_failed_enqueues(run, name) / length_s
         tolerance = max(intended * TOLERANCE, (_count_cut_off(producers) + at_edges) / length_s)
         # External producers add jobs that this scenario does not know of.
-        has_external = any(process.get("external") and process["role"] == "producer" for process in run.record["processes"])
+        has_external = any(process.external and process.role == "producer" for process in run.record.processes)
         offered = achieved + refused
         # A job whose enqueue ended in an error was offered too, in this phase or the one before. The check of errors judges the error.
         kept = offered + failed >= intended - tolerance and (has_external or offered <= intended + tolerance)
@@ -58,13 +59,13 @@ class ScheduleKept(Check):
         )
 
 
-def _count_cut_off(producers: dict[str, Any]) -> int:
+def _count_cut_off(producers: Producers) -> int:
     """Return how many jobs more or less a phase may have because it begins and ends anywhere in the producers' schedule.
 
     That is one batch of each producer, or with Locust, whose users have a schedule each, one job of each user.
     """
-    each = producers["users"] if producers.get("kind") == "locust" else producers["max_batch"]
-    return int(each * producers["count"])
+    each = producers.users if producers.kind == "locust" else producers.max_batch
+    return each * producers.count
 
 
 def _count_failed_enqueues(run: RunTables, phase: str) -> int:
@@ -75,13 +76,13 @@ def _count_failed_enqueues(run: RunTables, phase: str) -> int:
     )
 
 
-def _count_bursts(faults: Sequence[InjectionRecord], phase: dict[str, Any]) -> tuple[float, float]:
+def _count_bursts(faults: Sequence[InjectionRecord], phase: str, phase_end_ns: int) -> tuple[float, float]:
     """Return how many jobs of bursts belong to a phase on top of its schedule, and how many of them may be in the next phase, or missing."""
     jobs = at_edges = 0.0
     for fault in faults:
         kind = find_faults().get(fault.kind)
-        if kind is not None and kind.adds_load and fault.verified_ns is not None and fault.phase == phase["name"]:
-            end_ns = phase["end_ns"] if fault.end_ns is None else min(fault.end_ns, phase["end_ns"])
+        if kind is not None and kind.adds_load and fault.verified_ns is not None and fault.phase == phase:
+            end_ns = phase_end_ns if fault.end_ns is None else min(fault.end_ns, phase_end_ns)
             rate = fault.evidence["rate"]
             jobs += fault.evidence["at_once"] + rate * (end_ns - fault.verified_ns) / 1e9
             at_edges += rate * _BURST_EDGE_S

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from stallbench.run.record import RunRecord
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Finding, Severity
 
@@ -35,16 +36,16 @@ class Verdict:
         }
 
 
-def decide(record: Mapping[str, Any], findings: Sequence[Finding], attribution: Attribution) -> Verdict:
+def decide(record: RunRecord, findings: Sequence[Finding], attribution: Attribution) -> Verdict:
     """Fail if a finding fails, else be unknown if one is, else pass. A run that did not complete never passes; info counts for nothing."""
-    status = str(record["status"])
+    status = record.status
     failed = [finding for finding in findings if finding.result == "fail"]
     unknown = [finding for finding in findings if finding.result == "unknown"]
     reasons = [(finding.severity, finding.reason) for finding in failed or unknown]
     if status != "completed":
-        reasons.append((Severity.RUN_INCOMPLETE, f"the run was {status}: {record['reason'] or 'no reason was recorded'}"))
+        reasons.append((Severity.RUN_INCOMPLETE, f"the run was {status}: {record.reason or 'no reason was recorded'}"))
     return Verdict(
-        run=str(record["id"]),
+        run=record.id,
         status=status,
         verdict="fail" if failed else "unknown" if reasons else "pass",
         reason=_describe_worst(reasons) if reasons else _describe_pass(record),
@@ -59,11 +60,11 @@ def _describe_worst(reasons: Sequence[tuple[Severity, str]]) -> str:
     return worst + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else "")
 
 
-def _describe_pass(record: Mapping[str, Any]) -> str:
-    expectations = record["scenario"]["expect"]
+def _describe_pass(record: RunRecord) -> str:
+    expectations = record.scenario.expect
     hold = {0: "the scenario has no expectations", 1: "the expectation holds"}.get(
         len(expectations), f"all {len(expectations)} expectations hold"
     )
-    if {one["metric"].partition(".")[0] for one in expectations} & {"lost", "duplicates"}:
+    if {one.metric.partition(".")[0] for one in expectations} & {"lost", "duplicates"}:
         return f"{hold}; no more jobs were lost or re-executed than the expectations allow"
     return f"{hold}; no job was lost, and none was re-executed without a reason"

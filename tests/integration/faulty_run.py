@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from stallbench.faults import find_faults
 from stallbench.injection.context import InjectionContext
@@ -21,6 +20,7 @@ from stallbench.queues import find_queue
 from stallbench.records.events import EVENT_COLUMNS, Event
 from stallbench.run.folder import RunFolder, create_run_folder
 from stallbench.run.load import Load
+from stallbench.run.recorder import describe_queue
 from stallbench.scenario.choices import MaintenanceChoice
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
@@ -63,16 +63,9 @@ class FaultyRun:
         self.folder = folder
         self.scratch = started.scratch
         self.notes: list[str] = []
-        queue = find_queue(scenario.queue.kind)
-        options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
-        self.queue: dict[str, Any] = {
-            "kind": scenario.queue.kind,
-            "options": options.model_dump(mode="json"),
-            "tables": queue.tables,
-            "indexes": queue.indexes,
-        }
+        self.queue = describe_queue(scenario)
         primary = self.cluster.server("primary")
-        with opened_queue(scenario.queue.kind, self.queue["options"], primary.direct, "install") as opened:
+        with opened_queue(scenario.queue.kind, self.queue.options, primary.direct, "install") as opened:
             opened.install()
         self.load = Load(scenario, self.queue, primary.proxied, processes=self.processes, folder=folder)
         context = InjectionContext(

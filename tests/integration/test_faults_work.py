@@ -109,7 +109,7 @@ def test_a_poison_job_is_put_aside_when_its_attempts_are_used_up(tmp_path: Path,
         run.wait_until(lambda: len(record.evidence["killed"]) == 2, "two kills")
         job_id = poison_job(run)
         queue = run.queue
-        with opened_queue(queue["kind"], queue["options"], run.cluster.server("primary").direct, "test") as opened:
+        with opened_queue(queue.kind, queue.options, run.cluster.server("primary").direct, "test") as opened:
             session = open_session(opened.connection)
 
             def put_aside() -> set[str]:

@@ -14,17 +14,17 @@ from stallbench.pipeline.jobs import make_jobs
 from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.paths import name_folder
 from stallbench.pipeline.read import Records, read_records
-from stallbench.pipeline.run_facts import RunFacts, parse_run_facts
 from stallbench.pipeline.session import open_session
 from stallbench.pipeline.tables import read_table
 from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
+from stallbench.run.record import RunRecord, parse_record
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """A run as the functions that make tables are given it."""
 
-    facts: RunFacts
+    facts: RunRecord
     records: Records
     axis: TimeAxis
 
@@ -62,7 +62,7 @@ def read_parts(spark: SparkSession) -> ReadParts:
     """Read a run's folder, for a test of one table that need not wait for all."""
 
     def read(folder: Path) -> Parts:
-        facts = parse_run_facts((folder / "run.json").read_text(), "run.json")
+        facts = parse_record((folder / "run.json").read_text(), "run.json")
         records = read_records(spark, name_folder(folder))
         return Parts(facts, records, make_time_axis(facts, records.first_ns, records.last_ns))
 

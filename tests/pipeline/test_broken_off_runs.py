@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from stallbench.pipeline.conservation import make_conservation, may_have_missed_enqueues
 from stallbench.pipeline.failures import RunFolderError
 from stallbench.pipeline.make import write_tables
-from stallbench.pipeline.run_facts import parse_run_facts
 from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import make_time_axis
+from stallbench.run.record import parse_record
 from tests.pipeline.conftest import MakeTables, ReadParts
 from tests.synthetic_run import SyntheticRun, at_ns
 
@@ -25,7 +25,16 @@ def columns_of(name: str) -> list[str]:
 
 def test_a_run_that_recorded_nothing_has_empty_tables(make: MakeTables, tmp_path: Path) -> None:
     run = SyntheticRun(tmp_path / "run", status="running")
-    run.record["phases"] = [{"name": "baseline", "measured": True, "planned_start_s": 0, "start_ns": None, "end_ns": None}]
+    run.record["phases"] = [
+        {
+            "name": "baseline",
+            "measured": True,
+            "planned_start_s": 0,
+            "planned_duration_s": 10,
+            "start_ns": None,
+            "end_ns": None,
+        }
+    ]
     read = make(run.write())
     for name in TABLES:
         table = read(name)
@@ -66,7 +75,7 @@ def test_a_bench_that_was_killed_in_a_phase(make: MakeTables, tmp_path: Path) ->
 def test_a_phase_without_an_end_gives_way_to_the_next(tmp_path: Path) -> None:
     run = SyntheticRun(tmp_path / "run", phases={"baseline": 5, "longtx": 5})
     run.record["phases"][0]["end_ns"] = None
-    axis = make_time_axis(parse_run_facts((run.write() / "run.json").read_text(), "run.json"), at_ns(-1), at_ns(20))
+    axis = make_time_axis(parse_record((run.write() / "run.json").read_text(), "run.json"), at_ns(-1), at_ns(20))
     assert [(interval.name, interval.start_ns, interval.end_ns) for interval in axis.intervals] == [
         ("baseline", at_ns(0), at_ns(5)),
         ("longtx", at_ns(5), at_ns(10)),
@@ -125,10 +134,11 @@ def test_a_folder_with_a_name_that_looks_like_a_pattern(make: MakeTables, tmp_pa
         (None, "not a run's folder: it has no run.json"),
         ("", "run.json: not a run's record: Invalid JSON"),
         ("[]", "run.json: not a run's record: Input should be an object"),
-        ('{"format": 1, "status": "running"}', "run.json: not a run's record: queue: Field required"),
+        ('{"format": 2, "status": "running"}', "run.json: not a run's record: id: Field required"),
         (
-            '{"format": 2, "status": "running", "queue": {"promise": "x"}}',
-            "format is 2; this version of stallbench reads format 1",
+            '{"format": 1, "status": "running", "queue": {"promise": "x"}}',
+            "run.json: format 1 was written by an older stallbench; this version reads format 2; "
+            "run the scenario again, or read it with the version that wrote it",
         ),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +12,11 @@ from pyspark.sql import SparkSession
 
 from stallbench.injection.record import InjectionRecord
 from stallbench.pipeline.recoveries import make_recoveries, make_recovery_metrics
-from stallbench.pipeline.run_facts import Phase, QueueFacts, RunFacts
 from stallbench.pipeline.time_axis import make_time_axis
+from stallbench.run.record import parse_record
+from tests.synthetic_run import START_NS, SyntheticRun
 
 S = 10**9
-START_NS = 1_000 * S
 RATE = 4
 BASELINE_S, FAULT_S, LAST_S = 10, (10, 15), 30
 
@@ -64,16 +66,9 @@ def recover(
         jobs.append((number, at(wanted_s), at(wanted_s), at(wanted_s), at(done_s) if is_done else None, state))
     done = [(row[4] - START_NS) // S for row in jobs if row[4] is not None]
     windows: list[Any] = [(t_s, done.count(t_s), 1 if t_s == FAULT_S[0] else 0) for t_s in range(LAST_S)]
-    facts = RunFacts(
-        format=1,
-        status="completed",
-        queue=QueueFacts(promise="at_least_once"),
-        phases=(
-            Phase(name="baseline", measured=True, planned_start_s=0, start_ns=at(0), end_ns=at(BASELINE_S)),
-            Phase(name="outage", measured=True, planned_start_s=BASELINE_S, start_ns=at(BASELINE_S), end_ns=at(LAST_S)),
-        ),
-        injections=tuple(faults),
-    )
+    run = SyntheticRun(Path("made-up"), phases={"baseline": BASELINE_S, "outage": LAST_S - BASELINE_S})
+    run.record["injections"] = [fault.model_dump(mode="json") for fault in faults]
+    facts = parse_record(json.dumps(run.record), "made up")
     recoveries = make_recoveries(
         spark,
         facts,

@@ -21,11 +21,11 @@ def make_record(**changes: Any) -> dict[str, Any]:
     """Return a ``run.json`` of a completed run of `longtx` without expectations; ``changes`` replace its keys."""
     scenario = read_scenario("longtx", overrides=["expect=[]", "producers.rate=100"]).model_dump(mode="json")
     return {
-        "format": 1,
+        "format": 2,
         "id": "20300101T000000Z-longtx",
         "status": "completed",
         "reason": "",
-        "bench": {"version": "0", "pid": 1},
+        "bench": {"version": "0", "pid": 1, "process_started_s": 0.0},
         "seed": 1,
         "scenario": scenario,
         "queue": {
@@ -39,7 +39,8 @@ def make_record(**changes: Any) -> dict[str, Any]:
             "source": "nowhere",
         },
         "versions": {"python": "3"},
-        "host": {"cpus": 2, "cpu_model": "cpu", "memory_bytes": 2**30, "kernel": "6", "os": "Debian"},
+        "host": {"cpus": 2, "cpu_model": "cpu", "memory_bytes": 2**30, "kernel": "6", "os": "Debian"}
+        | {"disk_free_bytes": 2**40, "boot_id": "boot"},
         "servers": [],
         "phases": [
             {
@@ -76,6 +77,12 @@ def make_fault(phase: str, *, active_to_end: bool | None = True) -> dict[str, An
         "active_to_end": active_to_end,
         "why_ended": "" if active_to_end else "Toxiproxy no longer has it",
     }
+
+
+def make_process(name: str, **changes: Any) -> dict[str, Any]:
+    """Return the record of a process that ended as it should; its role is its name up to the number."""
+    known = {"name": name, "role": name.partition("-")[0], "pid": 1, "start_ns": START_NS, "end_ns": START_NS + 1}
+    return {**known, "intended": "stopped", "exit_code": 0, **changes}
 
 
 def make_windows(dead_at: Any, claim_ms_at: Any) -> pd.DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,18 @@ import pytest
 from stallbench.processes.clock_offset import ClockOffset
 from stallbench.verdicts import RunTables
 from stallbench.verdicts.clocks import Clocks, measure_ahead
+from tests.unit.made_up_run import make_process, make_record, make_run
 
 MS = 1_000_000
 
 
 def run_with(folder: Path, *, has_written: bool = True, **clocks: Any) -> RunTables:
     """Return a run with one external worker on the host ``far``."""
-    process = {"name": "worker-far", "host": "far", "external": True, **clocks}
-    (folder / "run.json").write_text(json.dumps({"processes": [{"name": "worker-1"}, process]}))
+    far = make_process("worker-far", host="far", external=True, **clocks)
+    run = make_run(folder, make_record(processes=[make_process("worker-1"), far]))
     (folder / "events").mkdir()
     (folder / "events" / "worker-far.csv").write_text("what it has done" if has_written else "")
-    return RunTables(folder)
+    return run
 
 
 def clock(offset_ms: float, error_ms: float = 0.2) -> dict[str, int]:
@@ -52,8 +52,7 @@ def test_it_is_the_difference_that_counts_and_not_the_primarys_own_clock(
 
 
 def test_without_external_processes_the_check_does_not_apply(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps({"processes": [{"name": "worker-1"}]}))
-    (finding,) = Clocks().judge(RunTables(tmp_path))
+    (finding,) = Clocks().judge(make_run(tmp_path, make_record(processes=[make_process("worker-1")])))
     assert (finding.result, finding.reason) == ("info", "no external process recorded times")
 
 

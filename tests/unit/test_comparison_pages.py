@@ -264,7 +264,7 @@ def test_the_pages_and_the_terminal_say_how_many_comparisons_are_adjusted_for(tm
 def test_the_comparison_of_a_dead_bench_is_marked_and_can_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nothing-else"))
     folder, record = make_made_up_record({"control": [1.0], "a": [1.0]}, tmp_path)
-    dead = {**record.bench, "process_started_s": 1.0}
+    dead = record.bench.model_copy(update={"process_started_s": 1.0})
     folder.write(record.model_copy(update={"status": "running", "bench": dead}))
     assert remove_leftovers(tmp_path) == [f"{folder.path.name}: marked as aborted"]
     assert folder.read().exit_code == 130

@@ -55,7 +55,7 @@ def test_another_load_saturates_when_the_model_says(tmp_path: Path, rate: float,
     seconds = make_seconds()
     run = make_declining_run(tmp_path, seconds)
     # As many processors as any of these loads has workers: the model's own answer includes no waiting for them.
-    make_declining_run(tmp_path / "wide", seconds, host=run.record["host"] | {"cpus": 8})
+    make_declining_run(tmp_path / "wide", seconds, host={**run.record.host.model_dump(), "cpus": 8})
     found = forecast_run(tmp_path / "wide", rate=rate, workers=workers, work=work)
     expected_s = when_it_saturates(rate, workers, float(work.removesuffix("ms")) / 1e3)
     assert found.time_to_saturation_s is not None
@@ -130,9 +130,11 @@ def test_warnings_say_what_the_run_does_not_show(tmp_path: Path) -> None:
     assert "far beyond the run" in warnings
     assert "50 workers are more than twice the 3 of the run" in warnings
     assert "of a second's service time unexplained" in warnings
-    (hold,) = run.record["injections"]
-    fault = {"name": "latency-1", "category": "fault", "kind": "latency", "on": "primary", "start_ns": hold["start_ns"]}
-    make_declining_run(tmp_path / "disturbed", cpu_percent=97.0, status="aborted", injections=[hold, fault])
+    (hold,) = run.record.injections
+    fault = {"name": "latency-1", "category": "fault", "kind": "latency", "on": "primary", "start_ns": hold.start_ns}
+    make_declining_run(
+        tmp_path / "disturbed", cpu_percent=97.0, status="aborted", injections=[hold.model_dump(mode="json"), fault]
+    )
     warnings = "\n".join(forecast_run(tmp_path / "disturbed", rate=50, workers=3, work=None).warnings)
     assert "the run is aborted, not completed" in warnings
     assert "latency-1 disturbed the run" in warnings

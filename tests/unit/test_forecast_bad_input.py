@@ -109,7 +109,7 @@ def test_a_run_without_tables(forecast: Any, tmp_path: Path) -> None:
 
 def test_a_run_whose_jobs_were_all_there_before_needs_a_rate(forecast: Any, tmp_path: Path) -> None:
     run = make_declining_run(tmp_path)
-    scenario = dict(run.record["scenario"])
+    scenario = run.record.scenario.model_dump(mode="json")
     scenario["producers"] |= {"rate": 0.0}
     make_declining_run(tmp_path / "drained", scenario=scenario)
     code, out, err = forecast(str(tmp_path / "drained"))

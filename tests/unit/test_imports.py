@@ -30,8 +30,11 @@ scenario.sections
 scenario.model
 scenario.locust_bounds scenario.validation.model_issues scenario.toml
 servers.record
-run.host_facts run.folder external.addresses
+run.folder external.addresses
 run.record
+run.host_facts exposition.intervals
+exposition.run_figures
+run.recorder
 servers
 external observers.grafana
 observers

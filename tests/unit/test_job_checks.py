@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.made_up_run import (
     EMPTY,
-    START_NS,
     find_of,
     make_phases,
+    make_process,
     make_record,
     make_record_with_expectation,
     make_run,
@@ -98,7 +98,7 @@ def test_a_job_of_a_dead_worker_must_be_offered_again(tmp_path: Path, kind: str,
 def test_a_queue_that_keeps_the_order_passes_over_no_more_jobs_than_workers_could_have_held(
     tmp_path: Path, ordered: bool, jobs: int, result: str
 ) -> None:
-    worker = {"name": "worker-1", "role": "worker", "end_ns": START_NS, "intended": "stopped", "exit_code": 0}
+    worker = make_process("worker-1")
     record = make_record(processes=[worker])
     record["queue"]["ordered"] = ordered
     errors = pd.DataFrame([["longtx", "worker-1", "error", "57014", "claim", 1]], columns=EMPTY["errors"])

@@ -8,15 +8,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.unit.made_up_run import START_NS, find_of, make_record, make_run, write_samples
+from tests.unit.made_up_run import find_of, make_process, make_record, make_run, write_samples
 
 
 def worker(**changes: Any) -> dict[str, Any]:
-    return {"name": "worker-1", "role": "worker", "end_ns": START_NS, "intended": "stopped", "exit_code": 0, **changes}
+    return make_process(str(changes.pop("name", "worker-1")), **changes)
 
 
 def collectors(**changes: Any) -> dict[str, Any]:
-    return {"name": "collectors", "role": "collectors", "end_ns": START_NS, "intended": "stopped", "exit_code": 0, **changes}
+    return make_process("collectors", **changes)
 
 
 def torn(file: str, lines: int, *, last: bool) -> pd.DataFrame:

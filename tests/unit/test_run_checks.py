@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from stallbench.verdicts import Finding, RunTables, find_checks
-from tests.unit.made_up_run import EMPTY, START_NS, find_of, make_phases, make_record, make_run
+from tests.unit.made_up_run import EMPTY, find_of, make_phases, make_process, make_record, make_run
 
 
 def load_in_longtx(run: RunTables) -> Finding:
@@ -28,7 +28,7 @@ def load_in_longtx(run: RunTables) -> Finding:
     ],
 )
 def test_a_process_must_end_as_intended(tmp_path: Path, role: str, intended: str, exit_code: int, result: str) -> None:
-    process = {"name": "one", "role": role, "end_ns": START_NS, "intended": intended, "exit_code": exit_code}
+    process = make_process(role, intended=intended, exit_code=exit_code)
     assert find_of(make_run(tmp_path, make_record(processes=[process])), "processes").result == result
 
 
@@ -73,8 +73,7 @@ def test_each_producer_may_be_in_the_middle_of_a_batch_when_a_phase_ends(tmp_pat
 def test_the_verdict_fails_where_locusts_own_test_does(
     tmp_path: Path, intended: str, exit_code: int, recorded: str | None, result: tuple[str, str]
 ) -> None:
-    process = {"name": "producer-1", "role": "producer", "pid": 1, "start_ns": START_NS, "end_ns": START_NS + 1}
-    process |= {"intended": intended, "exit_code": exit_code, "orderly_exit_codes": [0, 1]}
+    process = make_process("producer-1", intended=intended, exit_code=exit_code, orderly_exit_codes=[0, 1])
     tables = make_run(tmp_path, record=make_record(processes=[process]))
     if recorded:
         (tables.folder / "locust").mkdir()

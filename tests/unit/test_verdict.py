@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from stallbench.run.record import parse_record
 from stallbench.verdicts import Finding, RunTables, find_checks, judge
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Severity
 from stallbench.verdicts.verdict import decide
-from tests.unit.made_up_run import EMPTY, make_phases, make_record, make_record_with_expectation, make_run
+from tests.unit.made_up_run import EMPTY, make_phases, make_process, make_record, make_record_with_expectation, make_run
 
 DOES_NOT_APPLY = {"expectations", "advisory locks", "waiting", "clocks", "locust", "injections"}
 """Checks that do not apply to the made-up run."""
@@ -36,15 +38,14 @@ def test_what_does_not_apply_is_info_and_does_not_spoil_a_pass(tmp_path: Path) -
 
 def test_info_alone_is_no_reason_to_pass_a_run_that_broke_off(tmp_path: Path) -> None:
     only_info = Finding(check="order", subject="order", result="info", reason="does not apply")
-    verdict = decide(
-        make_record(status="aborted", reason="Ctrl-C"), [only_info], Attribution(sentence="", holders=(), trend=None)
-    )
+    record = parse_record(json.dumps(make_record(status="aborted", reason="Ctrl-C")), "made up")
+    verdict = decide(record, [only_info], Attribution(sentence="", holders=(), trend=None))
     assert verdict.verdict == "unknown"
 
 
 def test_the_worst_finding_is_stated_first(tmp_path: Path) -> None:
     record = make_record_with_expectation(metric="claim_ms.p95", phase="longtx", at_most=1)
-    record["processes"] = [{"name": "worker-1", "role": "worker", "end_ns": 1, "intended": "running", "exit_code": -9}]
+    record["processes"] = [make_process("worker-1", intended="running", exit_code=-9)]
     worse = [
         ({}, "claim_ms.p95 in longtx is 8"),
         ({"overdue": LEFT_BEHIND}, "1 jobs were still claimed by a worker that had died"),

@@ -1,0 +1,105 @@
+"""Writes ``run.json`` while a run goes on: at its start, and replaced whole at each change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from stallbench.atomic_file import replace_file
+from stallbench.queues import find_queue
+from stallbench.queues.queue import OptionRole
+from stallbench.run.host_facts import read_host_facts, read_library_versions
+from stallbench.run.record import PhaseRecord, QueueRecord, RunRecord, RunStatus, describe_bench
+from stallbench.scenario.model import Scenario
+from stallbench.scenario.sections import Phase
+
+
+class RunRecorder:
+    """The record of a run that goes on. Whoever knows a part of it is asked for it at each write."""
+
+    def __init__(self, path: Path, scenario: Scenario) -> None:
+        """Write the record of a run that is about to start."""
+        self._path = path
+        self._parts: dict[str, Callable[[], Iterable[object]]] = {}
+        self.record = RunRecord(
+            id=path.parent.name,
+            bench=describe_bench(),
+            seed=scenario.seed,
+            scenario=scenario,
+            queue=describe_queue(scenario),
+            versions=read_library_versions(),
+            host=read_host_facts(),
+            phases=tuple(plan_phases(scenario.phases)),
+        )
+        self.write()
+
+    def follow(self, part: str, read: Callable[[], Iterable[object]]) -> None:
+        """Take ``part``, a field of the record, anew from ``read`` at each write."""
+        self._parts[part] = read
+
+    def note(self, sentence: str) -> None:
+        """Add a sentence that the report must show; once is enough."""
+        if sentence not in self.record.notes:
+            self._change(notes=(*self.record.notes, sentence))
+
+    def begin_phase(self, index: int) -> None:
+        """Record that phase ``index`` starts now."""
+        self._change_phase(index, start_ns=time.time_ns())
+
+    def end_phase(self, index: int) -> None:
+        """Record that phase ``index`` ends now."""
+        self._change_phase(index, end_ns=time.time_ns())
+
+    def end(self, status: RunStatus, reason: str = "") -> None:
+        """Record how the run ended."""
+        self._change(status=status, reason=reason)
+
+    def write(self) -> None:
+        """Replace the file; a reader sees the old record or the new one, never a part."""
+        self._change()
+
+    def _change_phase(self, index: int, **times_ns: int) -> None:
+        phases = list(self.record.phases)
+        phases[index] = phases[index].model_copy(update=times_ns)
+        self._change(phases=tuple(phases))
+
+    def _change(self, **changes: Any) -> None:
+        parts = {part: tuple(read()) for part, read in self._parts.items()}
+        self.record = self.record.model_copy(update={**parts, **changes})
+        replace_file(self._path, self.record.model_dump_json(indent=1))
+
+
+def describe_queue(scenario: Scenario) -> QueueRecord:
+    """Return what a scenario's queue promises, and its options in force."""
+    queue = find_queue(scenario.queue.kind)
+    options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
+    return QueueRecord(
+        kind=scenario.queue.kind,
+        options=options.model_dump(mode="json"),
+        promise=queue.promise,
+        ordered=queue.ordered,
+        rescues_jobs=queue.rescues_jobs,
+        claims_survive_connection=queue.claims_survive_connection,
+        expiry_s=options.value_of(OptionRole.EXPIRY),
+        attempt_limit=options.value_of(OptionRole.ATTEMPT_LIMIT),
+        window=options.value_of(OptionRole.WINDOW),
+        advisory_locks=queue.count_advisory_locks(options),
+        tables=queue.tables,
+        indexes=queue.indexes,
+        summary=queue.summary,
+        source=queue.source,
+    )
+
+
+def plan_phases(phases: Iterable[Phase]) -> list[PhaseRecord]:
+    """Return the phases as they are to follow one another."""
+    planned: list[PhaseRecord] = []
+    start_s = 0.0
+    for phase in phases:
+        planned.append(
+            PhaseRecord(name=phase.name, measured=phase.measured, planned_start_s=start_s, planned_duration_s=phase.duration_s)
+        )
+        start_s += phase.duration_s
+    return planned
