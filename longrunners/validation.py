@@ -31,47 +31,46 @@ class Choices(RootModel[list[Choice]]):
 def find_issues(choice: Choice) -> list[dict[str, Any]]:
     """Return what is wrong with a choice, each as the parts of a sentence.
 
-    ``where`` is the key. An unknown key has ``unknown`` and ``allowed``; an unknown name has ``found`` and ``allowed``; any
-    other fault has ``found`` and
-    ``expected``. What pydantic finds wrong with the options has its own ``type``, ``loc``, ``msg`` and ``ctx`` beside them.
+    ``where`` is the key. An unknown key has ``unknown`` and ``allowed``; an unknown name has ``found`` and ``allowed``; any other
+    issue has ``found`` and ``expected``. What pydantic finds wrong with the options has its own ``type``, ``loc``, ``msg`` and ``ctx`` beside them.
     """
     kinds = find_longrunners(choice.engine)
     if choice.kind not in kinds:
         return [{"where": "kind", "found": choice.kind, "allowed": list(kinds), "engine": choice.engine}]
     kind = kinds[choice.kind]
-    faults: list[dict[str, Any]] = []
+    issues: list[dict[str, Any]] = []
     if choice.role is not None and choice.role not in kind.roles:
-        faults.append({"where": "on", "found": choice.role, "expected": f"a {' or '.join(kind.roles)}, where {choice.kind} runs"})
+        issues.append({"where": "on", "found": choice.role, "expected": f"a {' or '.join(kind.roles)}, where {choice.kind} runs"})
     try:
         options = kind.options_type.model_validate(choice.options)
     except ValidationError as error:
-        return [*faults, *_find_option_issues(error, kind.options_type)]
+        return [*issues, *_find_option_issues(error, kind.options_type)]
     missing = kind.find_missing_setting(options, choice.settings) if choice.settings is not None else None
     if missing:
-        faults.append({"where": "kind", "found": repr(choice.kind), "expected": missing})
-    return faults
+        issues.append({"where": "kind", "found": repr(choice.kind), "expected": missing})
+    return issues
 
 
-def describe_issue(fault: dict[str, Any]) -> str:
-    """Return a fault as a sentence."""
-    where = fault["where"]
-    if fault.get("unknown"):
-        allowed = ", ".join(fault["allowed"])
+def describe_issue(issue: dict[str, Any]) -> str:
+    """Return an issue as a sentence."""
+    where = issue["where"]
+    if issue.get("unknown"):
+        allowed = ", ".join(issue["allowed"])
         return f"{where}: unknown key; " + (f"allowed are {allowed}" if allowed else "no key is allowed here")
-    if "allowed" in fault:
-        return f"{where} is {fault['found']!r}; expected one of {', '.join(fault['allowed'])}"
-    expected = fault["expected"].removeprefix("Value error, ").removeprefix("expected ").removeprefix("Input should be ")
-    return f"{where} is {fault['found']}; expected {expected}"
+    if "allowed" in issue:
+        return f"{where} is {issue['found']!r}; expected one of {', '.join(issue['allowed'])}"
+    expected = issue["expected"].removeprefix("Value error, ").removeprefix("expected ").removeprefix("Input should be ")
+    return f"{where} is {issue['found']}; expected {expected}"
 
 
 def _find_option_issues(error: ValidationError, options_type: type[BaseModel]) -> list[dict[str, Any]]:
     names = [field.alias or name for name, field in options_type.model_fields.items()]
-    found = [fault["input"] for fault in error.errors(include_url=False)]
-    faults: list[dict[str, Any]] = []
+    found = [detail["input"] for detail in error.errors(include_url=False)]
+    issues: list[dict[str, Any]] = []
     for detail, value in zip(json.loads(error.json(include_url=False, include_input=False)), found, strict=True):
         where = ".".join(str(part) for part in detail["loc"])
         if detail["type"] == "extra_forbidden":
-            faults.append({**detail, "where": where, "unknown": True, "allowed": names})
+            issues.append({**detail, "where": where, "unknown": True, "allowed": names})
         else:
-            faults.append({**detail, "where": where, "found": repr(value), "expected": detail["msg"]})
-    return faults
+            issues.append({**detail, "where": where, "found": repr(value), "expected": detail["msg"]})
+    return issues

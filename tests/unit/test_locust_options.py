@@ -31,16 +31,16 @@ def options(**given: object) -> argparse.Namespace:
     [
         ({}, f"there is no queue; {NO_QUEUE}"),
         ({"join": "runs", "scenario": "baseline"}, f"--join and --scenario exclude each other; {NO_QUEUE}"),
-        ({"join": "/nowhere"}, "--join /nowhere: expected one folder: a run's, or that of all runs"),
-        ({"join": "/", "variant": "que", "set": ["a=b"]}, "--variant, --set goes with --scenario: --join says all that"),
-        ({"scenario": "baseline"}, "--scenario goes with --dsn and --database: where its queue is"),
+        ({"join": "/nowhere"}, "--join /nowhere: expected one folder: a run's folder, or the folder of all runs"),
+        ({"join": "/", "variant": "que", "set": ["a=b"]}, "--variant, --set needs --scenario; --join defines it already"),
+        ({"scenario": "baseline"}, "--scenario needs --dsn and --database: where its queue is"),
         (
             {"scenario": "baseline", "run_time": 90, **HERE},
             "--run-time 90s: the phases of scenarios/baseline.toml end after 35 s",
         ),
         (
             {"scenario": "baseline", "set": ["producers.rate=0"], **HERE},
-            "scenarios/baseline.toml: producers.rate is 0: there is nothing for Locust to do; expected --rate JOBS",
+            "scenarios/baseline.toml: producers.rate is 0: Locust has nothing to enqueue; expected --rate JOBS",
         ),
         (
             {"scenario": "baseline", **HERE, "database": "other"},
@@ -123,7 +123,7 @@ def test_alone_it_follows_the_phases_and_bursts_of_a_scenario(tmp_path: Path) ->
         ),
         (
             'kind = "locust"\nusers = 200',
-            "workers.count is 2: with the other processes that is some 222 connections, and the server takes 100; "
+            "workers.count is 2: with the other processes that makes about 222 connections, but the server accepts 100; "
             "expected fewer, or database.settings.max_connections of at least 222",
         ),
     ],
