@@ -10,18 +10,21 @@ from stallbench.errors import BadInputError
 from stallbench.pipeline.process import make_tables
 from stallbench.report import make_report
 from stallbench.run.folder import RunFolder
+from stallbench.run.record import read_record
 from stallbench.verdicts import RunTables, Verdict, judge
 
 
 def conclude(folder: RunFolder, make_tables: Callable[[RunFolder], None] = make_tables) -> Verdict:
     """Make the tables by ``make_tables``, judge them, and write the report; returns the verdict.
 
-    Raises `NotCarriedOutError` when the pipeline does not come to its end, `BadInputError` if there is nothing left to make tables of.
+    Raises `NotCarriedOutError` when the pipeline does not come to its end, `BadInputError` if there is nothing left to make tables of, or if
+    the folder is in another format.
     """
     if (folder.path / "tables").is_dir() and not folder.events.is_dir():
         raise BadInputError(
             f"{folder.path}: its records were removed after its tables had been made; its page is {folder.path}/report.html"
         )
+    read_record(folder.record)  # a folder in another format is refused before the pipeline starts
     make_tables(folder)
     tables = RunTables(folder.path)
     verdict = judge(tables)

@@ -1,24 +1,51 @@
-"""A run that an earlier version recorded can still be reported, from its folder alone."""
+"""A run's folder in an older format gives one clear message, before any table is made."""
 
 from __future__ import annotations
 
 import json
-import shutil
+import re
 from pathlib import Path
 
-from stallbench import PROJECT
+import pytest
+
+from stallbench.cli import main
+from stallbench.errors import BadInputError
 from stallbench.run.conclusion import conclude
 from stallbench.run.folder import RunFolder
+from tests.synthetic_run import SyntheticRun
 
 
-def test_a_run_without_what_has_been_added_since_is_reported(tmp_path: Path) -> None:
-    folder = tmp_path / "older"
-    shutil.copytree(PROJECT / "reports" / "sample", folder, ignore=shutil.ignore_patterns("tables", "report.html"))
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """A whole run whose record says that it is in format 1, as an older version wrote it."""
+    run = SyntheticRun(tmp_path / "20260101T000000Z-older").live(1, at_s=1)
+    folder = run.write(final_snapshot={})
     record = json.loads((folder / "run.json").read_text())
-    record["scenario"]["producers"].pop("backlog", None)
-    for phase in record["scenario"]["phases"]:
-        phase.pop("until", None)
-    (folder / "run.json").write_text(json.dumps(record))
-    verdict = conclude(RunFolder(folder))
-    assert verdict.status == "completed"
-    assert "jobs/s from" in (folder / "report.html").read_text()
+    (folder / "run.json").write_text(json.dumps({**record, "format": 1, "faults": [], "longrunners": []}))
+    return folder
+
+
+def message_of(folder: Path) -> str:
+    return (
+        f"{folder}/run.json: format 1 was written by an older stallbench; this version reads format 2; "
+        "run the scenario again, or read it with the version that wrote it"
+    )
+
+
+def test_nothing_is_made_of_it(older: Path) -> None:
+    def make_no_tables(folder: RunFolder) -> None:
+        pytest.fail("the record was not read before the tables were made")
+
+    with pytest.raises(BadInputError, match=f"^{re.escape(message_of(older))}$"):
+        conclude(RunFolder(older), make_no_tables)
+    assert not (older / "report.html").exists()
+
+
+def test_the_command_says_so_in_one_line_and_exits_with_2(
+    older: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["stallbench", "report", str(older)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"{message_of(older)}\n"

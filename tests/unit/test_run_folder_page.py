@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from pydantic import BaseModel
 
 from stallbench import PROJECT
 from stallbench.collectors import find_collectors
@@ -13,6 +14,7 @@ from stallbench.injection.record import InjectionRecord
 from stallbench.pipeline.tables import TABLES
 from stallbench.records.events import EVENT_COLUMNS
 from stallbench.records.samples import SAMPLE_COLUMNS
+from stallbench.run.record import BenchRecord, HostRecord, PhaseRecord, QueueRecord, RunRecord
 
 PAGE = (PROJECT / "docs" / "run-folder.md").read_text()
 ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*)$", PAGE, re.MULTILINE))
@@ -33,5 +35,8 @@ def test_it_has_the_file_of_every_collector() -> None:
     assert not [name for name in (*find_collectors(), OWN_COST) if name not in ROWS]
 
 
-def test_it_has_every_key_of_an_injection() -> None:
-    assert not [key for key in InjectionRecord.model_fields if f"`{key}`" not in PAGE]
+@pytest.mark.parametrize(
+    "part", [RunRecord, BenchRecord, QueueRecord, HostRecord, PhaseRecord, InjectionRecord], ids=lambda part: part.__name__
+)
+def test_it_has_every_key_of_run_json(part: type[BaseModel]) -> None:
+    assert not [key for key in part.model_fields if f"`{key}`" not in PAGE]
