@@ -33,7 +33,7 @@ _SCENARIO = Scenario.model_validate(
 )
 _LONGRUNNER = InjectionRecord(name=_HOLDER, category="longrunner", kind="idle_writer", on="primary", phase=_PHASE, start_ns=_T_NS)
 _WORKER = ProcessRecord(name="worker-1", role="worker", pid=1, start_ns=_T_NS, end_ns=5 * _T_NS, exit_code=0)
-_MOVES = ("claimed", "worked", "completed", "claimed", "failed")
+_OPERATIONS = ("claimed", "worked", "completed", "claimed", "failed")
 _SAMPLES = (
     ("queue", "depth", "3"),
     ("server", "holders", "1"),
@@ -87,8 +87,10 @@ def _make_up_run(folder: Path) -> None:
     recorder.end("completed")
     enqueued = [f"{_T_NS + n},1,producer-1,enqueued,{n},,{_T_NS},1000,\n" for n in range(10)]
     (folder / "events" / "producer-1.csv").write_text("".join(enqueued))
-    moves = [f"{2 * _T_NS + n},1,worker-1,{event},{n % 5},,,1000,40P01 in claim\n" for n, event in enumerate(_MOVES * 4)]
-    (folder / "events" / "worker-1.csv").write_text("".join(moves))
+    operations = [
+        f"{2 * _T_NS + n},1,worker-1,{event},{n % 5},,,1000,40P01 in claim\n" for n, event in enumerate(_OPERATIONS * 4)
+    ]
+    (folder / "events" / "worker-1.csv").write_text("".join(operations))
     samples = [f"{t_s * _T_NS},primary,{subject},{metric},{value}\n" for t_s in (1, 2, 3) for subject, metric, value in _SAMPLES]
     (folder / "samples" / "all.csv").write_text("".join(samples))
     (folder / "final_snapshot.csv").write_text("1,queued\nend,1\n")
