@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,6 @@ pytestmark = pytest.mark.usefixtures("longrunners_here")
 NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
 DURATION = 'a number with us, ms, s, m or h, like "90s"'
 IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
-LONGRUNNER = "phases[2].longrunners[0]"
 WINDOW = 'a whole number of at least 1, "N/2", "N" or "2N"'
 ALL_KEYS = "summary, seed, database, queue, producers, workers, external_processes, collectors, maintenance, phases, expect, comparison, mitigation"
 ALL_QUEUES = ", ".join(find_queues())
@@ -218,172 +216,7 @@ PHASES = [
     (f"longrunners = {IDLE_WRITER}", "longrunners = 3", "phases[2].longrunners is 3; expected an array, like [{ .. }, { .. }]"),
 ]
 
-LONGRUNNERS = [
-    (
-        '"idle_writer"',
-        '"idle_write"',
-        f'{LONGRUNNER}.kind is "idle_write"; expected one of idle_writer, listening_transaction, overlapping_readers, prepared,'
-        ' replica_reader, slot, snapshot_reader, stuck_listener; did you mean "idle_writer"?',
-    ),
-    (', on = "primary" }', ", on = 3 }", f"{LONGRUNNER}.on is 3; expected text in quotes"),
-    (
-        'on = "primary"',
-        'on = "replica-2"',
-        f'{LONGRUNNER}.on is "replica-2"; expected one of primary, replica-1; did you mean "replica-1"?',
-    ),
-    (
-        'on = "primary"',
-        'on = "replica-1"',
-        f'{LONGRUNNER}.on is "replica-1"; expected a primary, where idle_writer runs; there are primary, replica-1',
-    ),
-    (
-        IDLE_WRITER,
-        '[{ kind = "replica_reader" }]',
-        f'{LONGRUNNER}.on is "primary"; expected a replica, where replica_reader runs; there are primary, replica-1',
-    ),
-    ('on = "primary"', "each = 3", f"{LONGRUNNER}.each: unknown key of idle_writer; allowed are kind, on, may_be_ended"),
-    (
-        IDLE_WRITER,
-        '[{ kind = "overlapping_readers", reader = 3 }]',
-        f"{LONGRUNNER}.reader: unknown key of overlapping_readers; allowed are kind, on, may_be_ended, readers, each;"
-        ' did you mean "readers"?',
-    ),
-    (IDLE_WRITER, '[{ kind = "overlapping_readers", readers = 1 }]', f"{LONGRUNNER}.readers is 1; expected at least 2"),
-    (IDLE_WRITER, '[{ kind = "overlapping_readers", each = "2h" }]', f'{LONGRUNNER}.each is "2h"; expected at most 1h'),
-    (IDLE_WRITER, '[{ kind = "overlapping_readers", each = 20 }]', f"{LONGRUNNER}.each is 20; expected {DURATION}"),
-    (
-        IDLE_WRITER,
-        '[{ kind = "slot", type = "phisical" }]',
-        f'{LONGRUNNER}.type is "phisical"; expected "physical" or "logical"; did you mean "physical"?',
-    ),
-    (
-        IDLE_WRITER,
-        '[{ kind = "prepared" }]',
-        f'{LONGRUNNER}.kind is "prepared"; expected max_prepared_transactions of at least 1 in database.settings',
-    ),
-    (
-        IDLE_WRITER,
-        '[{ kind = "slot", type = "logical" }]',
-        f"{LONGRUNNER}.kind is \"slot\"; expected wal_level = 'logical' in database.settings, for a logical slot",
-    ),
-]
-
-EXPECTATIONS = [
-    ("at_least = 5", "at_least = 5\nat_most = 4", "expect[0].at_least is 5, more than at_most, which is 4; no value meets both"),
-    ("at_least = 5", "", "expect[0] has no bound; expected at_least, at_most or both"),
-    ("at_least = 5", "at_least = nan", "expect[0].at_least is nan; expected a finite number"),
-    ("at_least = 5", 'at_least = "5"', 'expect[0].at_least is "5"; expected a number'),
-    ("at_least = 5", 'at_least = 5\nbecause = ""', 'expect[0].because is ""; expected text that is not empty'),
-    (
-        "at_least = 5",
-        "at_leats = 5",
-        [
-            "expect[0].at_leats: unknown key; allowed are metric, phase, relative_to, at_least, at_most, because; did you mean"
-            ' "at_least"?',
-            "expect[0] has no bound; expected at_least, at_most or both",
-        ],
-    ),
-    (
-        '"claim_ms.p95"',
-        '"claim_ms.p90"',
-        'expect[0].metric is "claim_ms.p90"; expected claim_ms with one of .p50, .p95, .p99, .max, .mean',
-    ),
-    (
-        '"claim_ms.p95"',
-        '"claim_ms"',
-        'expect[0].metric is "claim_ms"; expected claim_ms with one of .p50, .p95, .p99, .max, .mean',
-    ),
-    (
-        '"claim_ms.p95"',
-        '"dead_tuple.max"',
-        'expect[0].metric is "dead_tuple.max"; expected a metric that docs/measures.md lists; did you mean "dead_tuples.max"?',
-    ),
-    ('metric = "claim_ms.p95"\n', "", 'expect[0].metric is missing; write it like metric = "claim_ms.p95"'),
-    (
-        'phase = "longtx"',
-        'phase = "longtxx"',
-        'expect[0].phase is "longtxx"; expected one of baseline, longtx; did you mean "longtx"?',
-    ),
-    (
-        'phase = "longtx"',
-        'phase = "warmup"',
-        'expect[0].phase is "warmup", which is not measured; expected one of baseline, longtx',
-    ),
-    ('phase = "longtx"', 'phase = "run"', 'expect[0].phase is "run", which is not a phase; leave it out to mean the whole run'),
-    (
-        'relative_to = "baseline"',
-        'relative_to = "base"',
-        'expect[0].relative_to is "base"; expected one of baseline, longtx; did you mean "baseline"?',
-    ),
-    (
-        'relative_to = "baseline"',
-        'relative_to = "warmup"',
-        'expect[0].relative_to is "warmup", which is not measured; expected one of baseline, longtx',
-    ),
-    (
-        'relative_to = "baseline"',
-        'relative_to = "longtx"',
-        'expect[0].relative_to is "longtx", the phase itself; expected another phase',
-    ),
-    ("[[expect]]", "[expect]", "expect is a table; expected an array, like [{ .. }, { .. }]"),
-]
-
-FAULT = "phases[2].faults[0]"
-OF_A_SERVER = "primary, replica-1, replication-replica-1"
-
-
-def with_fault(fault: str, *lines: str) -> tuple[str, str, list[str]]:
-    return f"longrunners = {IDLE_WRITER}", f"faults = [{fault}]", list(lines)
-
-
-FAULTS: list[Any] = [
-    with_fault('{ kind = "down", on = "workers" }', f'{FAULT}.on is "workers"; expected one of {OF_A_SERVER}'),
-    with_fault(
-        '{ kind = "down", on = "replica-2" }',
-        f'{FAULT}.on is "replica-2"; expected one of {OF_A_SERVER}; did you mean "replica-1"?',
-    ),
-    with_fault(
-        '{ kind = "kill", on = "worker-11" }',
-        f'{FAULT}.on is "worker-11"; expected one of workers, worker-1, worker-2, producers, producer-1; did you mean "worker-1"?',
-    ),
-    with_fault('{ kind = "down", after = "1h" }', f"{FAULT}.after is 3600 s, but the phase ends after 10 s; expected less"),
-    with_fault(
-        '{ kind = "down", after = "2s", for = "9s" }',
-        f"{FAULT}.for is 9 s, which ends after the phase; expected at most 8 s, or leave it out",
-    ),
-    with_fault('{ kind = "down", for = 3 }', f"{FAULT}.for is 3; expected {DURATION}"),
-    with_fault('{ on = "primary" }', f'{FAULT}.kind is missing; write it like kind = "latency"'),
-    with_fault(
-        '{ kind = "latency", latncy = "1s" }',
-        f"{FAULT}.latncy: unknown key of latency; allowed are kind, on, after, for, stream, toxicity, latency, jitter;"
-        ' did you mean "latency"?',
-    ),
-    with_fault('{ kind = "latency", toxicity = 1.5 }', f"{FAULT}.toxicity is 1.5; expected at most 1"),
-    with_fault('{ kind = "latency", latency = "2m" }', f'{FAULT}.latency is "2m"; expected at most 1m'),
-    with_fault('{ kind = "full_disk" }', 'database.small_disk is missing, but full_disk needs it; expected "wal" or "tables"'),
-    with_fault('{ kind = "latency", stream = "up" }', f'{FAULT}.stream is "up"; expected "upstream" or "downstream"'),
-]
-
-
-def with_maintenance(task: str, line: str) -> tuple[str, str, str]:
-    return 'one."\n', f'one."\nmaintenance = [{task}]\n', f"maintenance[0].{line}"
-
-
-MAINTENANCE = [
-    with_maintenance('{ kind = "watchdg" }', 'kind is "watchdg"; expected one of reindex, watchdog; did you mean "watchdog"?'),
-    with_maintenance('{ on = "primary" }', 'kind is missing; write it like kind = "watchdog"'),
-    with_maintenance(
-        '{ kind = "watchdog", on = "replica-2" }',
-        'on is "replica-2"; expected one of primary, replica-1; did you mean "replica-1"?',
-    ),
-    with_maintenance('{ kind = "reindex", on = "replica-1" }', 'on is "replica-1"; expected one of primary'),
-    with_maintenance('{ kind = "watchdog", every = 1 }', f"every is 1; expected {DURATION}"),
-    with_maintenance(
-        '{ kind = "reindex", older_than = "1s" }', "older_than: unknown key of reindex; allowed are kind, on, every"
-    ),
-]
-
-TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES, *LONGRUNNERS, *FAULTS, *MAINTENANCE, *EXPECTATIONS]
+TABLE = [*KEYS_AND_TYPES, *DATABASE, *QUEUE, *PHASES]
 
 
 @pytest.mark.parametrize(
@@ -400,21 +233,6 @@ def test_an_unknown_key_does_not_hide_what_is_wrong_with_the_whole_table(tmp_pat
         ' max_failure_ratio; did you mean "rate"?',
         "producers.rate is missing; write it like rate = 500, or as a share, like capacity_share = 0.65",
     ]
-
-
-def test_a_fault_that_nothing_in_the_scenario_can_have_is_reported(tmp_path: Path) -> None:
-    written, instead, _ = with_fault('{ kind = "kill", on = "workers" }')
-    text = SMALL.replace(written, instead).replace("count = 2", "count = 0").replace("rate = 500", "rate = 0")
-    assert find_lines(tmp_path, text) == [
-        f'{FAULT}.on is "workers"; expected a worker or producer or scheduler, but the scenario has none'
-    ]
-
-
-def test_an_unknown_kind_of_fault_is_reported_with_the_known_ones(tmp_path: Path) -> None:
-    written, instead, _ = with_fault('{ kind = "latncy" }')
-    (line,) = find_lines(tmp_path, SMALL.replace(written, instead))
-    assert line.startswith(f'{FAULT}.kind is "latncy"; expected one of ')
-    assert line.endswith('did you mean "latency"?')
 
 
 FITTING = [

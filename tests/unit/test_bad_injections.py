@@ -1,0 +1,148 @@
+"""What a scenario gets whose longrunners, faults or maintenance are invalid: one line for each issue, as everywhere in the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.scenario_text import SMALL, find_lines, longrunners_here
+
+__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
+
+pytestmark = pytest.mark.usefixtures("longrunners_here")
+
+DURATION = 'a number with us, ms, s, m or h, like "90s"'
+IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
+LONGRUNNER = "phases[2].longrunners[0]"
+
+LONGRUNNERS = [
+    (
+        '"idle_writer"',
+        '"idle_write"',
+        f'{LONGRUNNER}.kind is "idle_write"; expected one of idle_writer, listening_transaction, overlapping_readers, prepared,'
+        ' replica_reader, slot, snapshot_reader, stuck_listener; did you mean "idle_writer"?',
+    ),
+    (', on = "primary" }', ", on = 3 }", f"{LONGRUNNER}.on is 3; expected text in quotes"),
+    (
+        'on = "primary"',
+        'on = "replica-2"',
+        f'{LONGRUNNER}.on is "replica-2"; expected one of primary, replica-1; did you mean "replica-1"?',
+    ),
+    (
+        'on = "primary"',
+        'on = "replica-1"',
+        f'{LONGRUNNER}.on is "replica-1"; expected a primary, where idle_writer runs; there are primary, replica-1',
+    ),
+    (
+        IDLE_WRITER,
+        '[{ kind = "replica_reader" }]',
+        f'{LONGRUNNER}.on is "primary"; expected a replica, where replica_reader runs; there are primary, replica-1',
+    ),
+    ('on = "primary"', "each = 3", f"{LONGRUNNER}.each: unknown key of idle_writer; allowed are kind, on, may_be_ended"),
+    (
+        IDLE_WRITER,
+        '[{ kind = "overlapping_readers", reader = 3 }]',
+        f"{LONGRUNNER}.reader: unknown key of overlapping_readers; allowed are kind, on, may_be_ended, readers, each;"
+        ' did you mean "readers"?',
+    ),
+    (IDLE_WRITER, '[{ kind = "overlapping_readers", readers = 1 }]', f"{LONGRUNNER}.readers is 1; expected at least 2"),
+    (IDLE_WRITER, '[{ kind = "overlapping_readers", each = "2h" }]', f'{LONGRUNNER}.each is "2h"; expected at most 1h'),
+    (IDLE_WRITER, '[{ kind = "overlapping_readers", each = 20 }]', f"{LONGRUNNER}.each is 20; expected {DURATION}"),
+    (
+        IDLE_WRITER,
+        '[{ kind = "slot", type = "phisical" }]',
+        f'{LONGRUNNER}.type is "phisical"; expected "physical" or "logical"; did you mean "physical"?',
+    ),
+    (
+        IDLE_WRITER,
+        '[{ kind = "prepared" }]',
+        f'{LONGRUNNER}.kind is "prepared"; expected max_prepared_transactions of at least 1 in database.settings',
+    ),
+    (
+        IDLE_WRITER,
+        '[{ kind = "slot", type = "logical" }]',
+        f"{LONGRUNNER}.kind is \"slot\"; expected wal_level = 'logical' in database.settings, for a logical slot",
+    ),
+]
+
+FAULT = "phases[2].faults[0]"
+OF_A_SERVER = "primary, replica-1, replication-replica-1"
+
+
+def with_fault(fault: str, *lines: str) -> tuple[str, str, list[str]]:
+    return f"longrunners = {IDLE_WRITER}", f"faults = [{fault}]", list(lines)
+
+
+FAULTS: list[Any] = [
+    with_fault('{ kind = "down", on = "workers" }', f'{FAULT}.on is "workers"; expected one of {OF_A_SERVER}'),
+    with_fault(
+        '{ kind = "down", on = "replica-2" }',
+        f'{FAULT}.on is "replica-2"; expected one of {OF_A_SERVER}; did you mean "replica-1"?',
+    ),
+    with_fault(
+        '{ kind = "kill", on = "worker-11" }',
+        f'{FAULT}.on is "worker-11"; expected one of workers, worker-1, worker-2, producers, producer-1; did you mean "worker-1"?',
+    ),
+    with_fault('{ kind = "down", after = "1h" }', f"{FAULT}.after is 3600 s, but the phase ends after 10 s; expected less"),
+    with_fault(
+        '{ kind = "down", after = "2s", for = "9s" }',
+        f"{FAULT}.for is 9 s, which ends after the phase; expected at most 8 s, or leave it out",
+    ),
+    with_fault('{ kind = "down", for = 3 }', f"{FAULT}.for is 3; expected {DURATION}"),
+    with_fault('{ on = "primary" }', f'{FAULT}.kind is missing; write it like kind = "latency"'),
+    with_fault(
+        '{ kind = "latency", latncy = "1s" }',
+        f"{FAULT}.latncy: unknown key of latency; allowed are kind, on, after, for, stream, toxicity, latency, jitter;"
+        ' did you mean "latency"?',
+    ),
+    with_fault('{ kind = "latency", toxicity = 1.5 }', f"{FAULT}.toxicity is 1.5; expected at most 1"),
+    with_fault('{ kind = "latency", latency = "2m" }', f'{FAULT}.latency is "2m"; expected at most 1m'),
+    with_fault('{ kind = "full_disk" }', 'database.small_disk is missing, but full_disk needs it; expected "wal" or "tables"'),
+    with_fault('{ kind = "latency", stream = "up" }', f'{FAULT}.stream is "up"; expected "upstream" or "downstream"'),
+]
+
+
+def with_maintenance(task: str, line: str) -> tuple[str, str, str]:
+    return 'one."\n', f'one."\nmaintenance = [{task}]\n', f"maintenance[0].{line}"
+
+
+MAINTENANCE = [
+    with_maintenance('{ kind = "watchdg" }', 'kind is "watchdg"; expected one of reindex, watchdog; did you mean "watchdog"?'),
+    with_maintenance('{ on = "primary" }', 'kind is missing; write it like kind = "watchdog"'),
+    with_maintenance(
+        '{ kind = "watchdog", on = "replica-2" }',
+        'on is "replica-2"; expected one of primary, replica-1; did you mean "replica-1"?',
+    ),
+    with_maintenance('{ kind = "reindex", on = "replica-1" }', 'on is "replica-1"; expected one of primary'),
+    with_maintenance('{ kind = "watchdog", every = 1 }', f"every is 1; expected {DURATION}"),
+    with_maintenance(
+        '{ kind = "reindex", older_than = "1s" }', "older_than: unknown key of reindex; allowed are kind, on, every"
+    ),
+]
+
+TABLE = [*LONGRUNNERS, *FAULTS, *MAINTENANCE]
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "lines"), TABLE, ids=[f"{number}:{case[1].strip()[:40]}" for number, case in enumerate(TABLE)]
+)
+def test_an_issue_is_reported_in_one_line(written: str, instead: str, lines: str | list[str], tmp_path: Path) -> None:
+    assert SMALL.count(written) == 1, "each case changes one place of the small scenario"
+    assert find_lines(tmp_path, SMALL.replace(written, instead)) == ([lines] if isinstance(lines, str) else lines)
+
+
+def test_a_fault_that_nothing_in_the_scenario_can_have_is_reported(tmp_path: Path) -> None:
+    written, instead, _ = with_fault('{ kind = "kill", on = "workers" }')
+    text = SMALL.replace(written, instead).replace("count = 2", "count = 0").replace("rate = 500", "rate = 0")
+    assert find_lines(tmp_path, text) == [
+        f'{FAULT}.on is "workers"; expected a worker or producer or scheduler, but the scenario has none'
+    ]
+
+
+def test_an_unknown_kind_of_fault_is_reported_with_the_known_ones(tmp_path: Path) -> None:
+    written, instead, _ = with_fault('{ kind = "latncy" }')
+    (line,) = find_lines(tmp_path, SMALL.replace(written, instead))
+    assert line.startswith(f'{FAULT}.kind is "latncy"; expected one of ')
+    assert line.endswith('did you mean "latency"?')
