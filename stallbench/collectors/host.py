@@ -50,6 +50,7 @@ class HostCollector(Collector):
         try:
             changed_ns = self._record.stat().st_mtime_ns
             if changed_ns != self._record_changed_ns:
+                # Only two keys, each time that the file changes: the whole model would cost more than the sample itself.
                 record = json.loads(self._record.read_text())
                 self._names = {entry["pid"]: entry["name"] for entry in record["processes"] if entry["end_ns"] is None}
                 self._record_changed_ns = changed_ns

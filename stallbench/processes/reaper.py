@@ -150,6 +150,7 @@ def remove_scratch(scratch: Path) -> None:
 
 def mark_aborted(record: Path, reason: str) -> bool:
     """Correct a ``run.json`` that still says ``running``; returns whether it did."""
+    # Two keys of raw JSON: it is also for comparisons, soaks and other formats, and must not fail over anything else in them.
     try:
         content: dict[str, Any] = json.loads(record.read_text())
     except (OSError, ValueError):
