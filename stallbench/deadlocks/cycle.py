@@ -1,4 +1,4 @@
-"""A deadlock's circle as chains of stations, in the order in which a diagram shows them."""
+"""The cycle of a deadlock as chains of waiting transactions, in the order in which a diagram shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stallbench.deadlocks.deadlock import Deadlock, Transaction, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
+class WaitChain:
     """Transactions, each waiting for a lock of the next."""
 
     steps: tuple[tuple[Transaction, Wait | None], ...]
@@ -18,15 +18,15 @@ class Chain:
     """Whether the last one's lock is the first one's."""
 
 
-def find_chains(deadlock: Deadlock) -> Sequence[Chain]:
+def find_chains(deadlock: Deadlock) -> Sequence[WaitChain]:
     """Return the circle, and then what the listing leaves loose: of a whole listing there is nothing."""
     waits = {wait.waiter.number: wait for wait in deadlock.waits()}
     transactions = {transaction.number: transaction for transaction in deadlock.transactions}
     left = list(transactions)
-    chains: list[Chain] = []
+    chains: list[WaitChain] = []
     circle = _find_circle(waits, left)
     if circle:
-        chains.append(Chain(steps=tuple((transactions[number], waits[number]) for number in circle), closed=True))
+        chains.append(WaitChain(steps=tuple((transactions[number], waits[number]) for number in circle), closed=True))
         left = [number for number in left if number not in circle]
     while left:
         steps = []
@@ -36,7 +36,7 @@ def find_chains(deadlock: Deadlock) -> Sequence[Chain]:
             wait = waits.get(number)
             steps.append((transactions[number], wait))
             number = wait.holder.number if wait and wait.holder else None
-        chains.append(Chain(steps=tuple(steps), closed=False))
+        chains.append(WaitChain(steps=tuple(steps), closed=False))
     return chains
 
 

@@ -1,7 +1,7 @@
-"""A deadlock as the server describes it: who held what, who waited for what, and who paid for it.
+"""A deadlock as the server describes it: which transaction held and waited for which lock, and which one was rolled back.
 
 The server rolls back one transaction of the circle, and in a queue that is not harmless: a worker whose DELETE is rolled back
-has done its job and leaves it in the table, to be done again (seed 000). The listing names the statement that paid.
+has done its job and leaves it in the table, to be done again (seed 000). The listing has the statement that was rolled back.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Lock:
     """What stands in those entries as far as it can be read, one for each of `heap_nos`: ``default, 209``."""
 
     @property
-    def place(self) -> str:
-        """Table and index without the database, as an engineer calls it: ``jobs.PRIMARY``, or ``jobs`` alone."""
+    def target(self) -> str:
+        """What is locked: table and index without the database, ``jobs.PRIMARY``, or ``jobs`` alone."""
         table = self.table.rpartition(".")[2]
         return f"{table}.{self.index}" if self.index else table
 
-    def meets(self, other: Lock) -> bool:
-        """Say whether both lock the same thing, as far as the text tells: a listing without entries is compared by index."""
+    def overlaps(self, other: Lock) -> bool:
+        """Whether both lock the same entry, or the same index if the listing has no entries."""
         if (self.table, self.index) != (other.table, other.index):
             return False
         if not self.heap_nos or not other.heap_nos:
@@ -96,16 +96,16 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """One arrow of the circle: somebody waits for somebody's lock."""
+    """One edge of the cycle: a transaction waits for a lock of another one."""
 
     waiter: Transaction
     lock: Lock
     """What is asked for."""
     holder: Transaction | None
-    """Who has it; None when the listing does not say."""
+    """The transaction that holds it; None if the listing does not say."""
     held: Lock | None
     """The lock that is in the way; None when the listing does not have it."""
-    strangers: int
+    unlisted: int
     """How many locks of transactions that are not listed are in the way, too."""
 
 
@@ -140,18 +140,18 @@ class Deadlock:
         lock is listed that is in the way, MariaDB's order is believed, but not MySQL's: before 8.0.18 it listed two transactions
         even of a longer circle.
         """
-        for place, waiter in enumerate(self.transactions):
+        for position, waiter in enumerate(self.transactions):
             lock = waiter.waits_for
             if lock is None:
                 continue
-            others = self.transactions[place + 1 :] + self.transactions[:place]
-            strangers = [held for held in self.other_locks if held.meets(lock)]
-            holder, held = next(((other, held) for other in others for held in other.holds if held.meets(lock)), (None, None))
-            if holder is None and strangers:
-                held = strangers[0]
+            others = self.transactions[position + 1 :] + self.transactions[:position]
+            unlisted = [held for held in self.other_locks if held.overlaps(lock)]
+            holder, held = next(((other, held) for other in others for held in other.holds if held.overlaps(lock)), (None, None))
+            if holder is None and unlisted:
+                held = unlisted[0]
             elif holder is None and others and self.server == "mariadb":
                 holder = others[0]
-            yield Wait(waiter=waiter, lock=lock, holder=holder, held=held, strangers=len(strangers))
+            yield Wait(waiter=waiter, lock=lock, holder=holder, held=held, unlisted=len(unlisted))
 
     def to_json(self) -> str:
         """Return everything on one line."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 
-from stallbench.deadlocks.cycle import Chain, find_chains
+from stallbench.deadlocks.cycle import WaitChain, find_chains
 from stallbench.deadlocks.deadlock import Deadlock, Lock, LockKind, Transaction, Wait
 
 NOT_LISTED = "holder not listed by the server"
@@ -131,7 +131,7 @@ class _Box:
                 yield _text(self.x + _PADDING_PX, y - 5, line, font.css)
 
 
-def _draw_chain(chain: Chain, names: Mapping[int, str], top: float) -> tuple[list[str], float]:
+def _draw_chain(chain: WaitChain, names: Mapping[int, str], top: float) -> tuple[list[str], float]:
     """Return the shapes of a chain whose upper edge is at ``top``, and where its lower edge is."""
     boxes: list[_Box] = []
     links: list[tuple[str, str]] = []
@@ -144,11 +144,11 @@ def _draw_chain(chain: Chain, names: Mapping[int, str], top: float) -> tuple[lis
             links.append(("held", "held by"))
     rows = (len(boxes) + 1) // 2
     # The first box is at the upper left, the next ones go down on the right, the others up again on the left.
-    places = [(0, 0)] + [(1, row) for row in range(rows)] + [(0, row) for row in reversed(range(1, rows))]
+    cells = [(0, 0)] + [(1, row) for row in range(rows)] + [(0, row) for row in reversed(range(1, rows))]
     heights = [0.0] * rows
-    for box, (_, row) in zip(boxes, places, strict=False):
+    for box, (_, row) in zip(boxes, cells, strict=False):
         heights[row] = max(heights[row], box.needed_px)
-    for box, (column, row) in zip(boxes, places, strict=False):
+    for box, (column, row) in zip(boxes, cells, strict=False):
         box.x = _MARGIN_PX + column * (_COLUMN_PX + _BETWEEN_PX)
         box.y = top + sum(heights[:row]) + row * _ROW_GAP_PX
         box.height = heights[row]
@@ -184,7 +184,7 @@ def _transaction_box(transaction: Transaction, names: Mapping[int, str]) -> _Box
 def _lock_box(wait: Wait, *, ends: bool) -> _Box:
     """Return the box of what is waited for; the one that ends a chain has to say in words whose it is."""
     keys = wait.lock.keys[:1]
-    lines = _lines((wait.lock.place, _INNER_PX, _PLACE))
+    lines = _lines((wait.lock.target, _INNER_PX, _PLACE))
     if keys and keys[0]:
         lines += _lines((f"entry: {keys[0]}", _INNER_PX, _CODE))
     lines += [("", _SPACE), *_lines((f"wanted: {describe(wait.lock)}", _INNER_PX, _PLAIN))]
@@ -192,8 +192,8 @@ def _lock_box(wait: Wait, *, ends: bool) -> _Box:
         others = len(set(wait.held.heap_nos) - set(wait.lock.heap_nos))
         more = f", and {others} other {'entry' if others == 1 else 'entries'}" if others else ""
         lines += _lines((f"held: {describe(wait.held)}{more}", _INNER_PX, _PLAIN))
-    if wait.holder and wait.strangers:
-        whom = "a transaction" if wait.strangers == 1 else f"{wait.strangers} transactions"
+    if wait.holder and wait.unlisted:
+        whom = "a transaction" if wait.unlisted == 1 else f"{wait.unlisted} transactions"
         lines += _lines((f"held also by {whom} not listed by the server", _INNER_PX, _QUIET))
     if ends:
         lines += _lines((f"held by ({wait.holder.number})" if wait.holder else NOT_LISTED, _INNER_PX, _PLAIN))
@@ -278,7 +278,7 @@ def _notes(deadlock: Deadlock) -> Iterator[str]:
     for wait in deadlock.waits():
         if wait.holder is None:
             yield (
-                f"Who holds {wait.lock.place} against ({wait.waiter.number}) is not in the listing: another of these transactions, "
+                f"Who holds {wait.lock.target} against ({wait.waiter.number}) is not in the listing: another of these transactions, "
                 "or a session that the server does not show."
             )
 
@@ -291,6 +291,6 @@ def _describe(deadlock: Deadlock, names: Mapping[int, str]) -> Iterator[str]:
         if wait := waits.get(transaction.number):
             key = f" entry {wait.lock.keys[0]}" if wait.lock.keys else ""
             holder = f"held by ({wait.holder.number})" if wait.holder else NOT_LISTED
-            yield f"It waits for {wait.lock.place}{key}, {describe(wait.lock)}, {holder}."
+            yield f"It waits for {wait.lock.target}{key}, {describe(wait.lock)}, {holder}."
         yield f"Its statement: {' '.join(_shorten(transaction.sql)) or 'not listed'}."
     yield from _notes(deadlock)

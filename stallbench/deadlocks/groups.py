@@ -20,7 +20,7 @@ class DeadlockGroup:
     """The statement that was rolled back, its constants as ``?``; `UNKNOWN` if the server did not say."""
     others: tuple[str, ...]
     """The statements that went on."""
-    places: tuple[str, ...]
+    targets: tuple[str, ...]
     """What they waited for: ``jobs.PRIMARY``."""
     example: Deadlock
     """The first of them."""
@@ -43,17 +43,17 @@ def group_deadlocks(deadlocks: Iterable[Deadlock], names: Mapping[int, str] | No
     for deadlock in distinct.values():
         victim = shape_of(deadlock.victim.sql) if deadlock.victim else UNKNOWN
         others = tuple(sorted(shape_of(t.sql) for t in deadlock.transactions if not t.rolled_back))
-        places = tuple(sorted(wait.lock.place for wait in deadlock.waits()))
-        found.setdefault((victim, others, places), []).append(deadlock)
+        targets = tuple(sorted(wait.lock.target for wait in deadlock.waits()))
+        found.setdefault((victim, others, targets), []).append(deadlock)
     groups = [
         DeadlockGroup(
             count=len(alike),
             victim=victim,
             others=others,
-            places=places,
+            targets=targets,
             example=alike[0],
             diagram=draw_deadlock(alike[0], names),
         )
-        for (victim, others, places), alike in found.items()
+        for (victim, others, targets), alike in found.items()
     ]
     return sorted(groups, key=lambda group: -group.count)

@@ -129,7 +129,7 @@ class _Listing:
 
     def deadlock(self) -> Deadlock:
         """Return what has been read."""
-        granted, strangers = self._granted()
+        granted, unlisted = self._granted()
         transactions = [
             Transaction(
                 number=lines.number,
@@ -153,7 +153,7 @@ class _Listing:
             when=self._when,
             server=server,
             transactions=tuple(replace(t, rolled_back=t.number == victim) for t in transactions),
-            other_locks=tuple(strangers),
+            other_locks=tuple(unlisted),
             too_deep=self._too_deep,
             victim_said=self._said,
             victim_by=by,
@@ -164,16 +164,16 @@ class _Listing:
         """Return the granted locks by the number of their transaction, and those of transactions that are not listed."""
         numbers = {lines.transaction_id: lines.number for lines in self._transactions if lines.transaction_id}
         granted: dict[int, list[Lock]] = {}
-        strangers: list[Lock] = []
+        unlisted: list[Lock] = []
         for lines in self._locks:
             if lines.part == "waits":
                 continue
             lock = lines.lock()
             number = numbers.get(lock.transaction_id, lines.number if lines.part == "holds" else 0)
-            whose = granted.setdefault(number, []) if number else strangers
+            whose = granted.setdefault(number, []) if number else unlisted
             if lock not in whose:  # MariaDB prints a lock once for each that it is in the way of
                 whose.append(lock)
-        return granted, strangers
+        return granted, unlisted
 
     def _find_victim(self, transactions: Sequence[Transaction], server: Server) -> tuple[int, Literal["server", "weight", ""]]:
         """Return the number of the transaction that was rolled back, 0 if unknown, and who says so."""

@@ -37,7 +37,7 @@ def test_the_report_shows_count_drawing_and_listing() -> None:
     assert "The server counted 117; the listings of 1 were read." in page
     assert "<svg class=" in page
     assert "WE ROLL BACK TRANSACTION (1)" in page
-    assert "will be done again" in page
+    assert "will be re-executed" in page
 
 
 def test_without_deadlocks_the_report_says_nothing_of_them() -> None:

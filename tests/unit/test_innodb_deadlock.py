@@ -14,7 +14,7 @@ from tests.unit.innodb_listings import LISTINGS, deadlock_of, read_listing
 def circle(deadlock: Deadlock) -> list[str]:
     """Say the circle in words: ``1 waits for jobs.PRIMARY (2), held by 2``."""
     return [
-        f"{wait.waiter.number} waits for {wait.lock.place} ({', '.join(wait.lock.keys)}), "
+        f"{wait.waiter.number} waits for {wait.lock.target} ({', '.join(wait.lock.keys)}), "
         f"held by {wait.holder.number if wait.holder else 'nobody listed'}"
         for wait in deadlock.waits()
     ]
@@ -112,7 +112,7 @@ def test_a_table_can_be_waited_for() -> None:
 
 def test_a_reader_in_the_way_has_no_number_and_is_counted() -> None:
     deadlock = deadlock_of("mariadb_reader_in_the_way")
-    assert [wait.strangers for wait in deadlock.waits()] == [0, 1]
+    assert [wait.unlisted for wait in deadlock.waits()] == [0, 1]
     assert deadlock.other_locks[0].transaction_id == "0"
 
 
