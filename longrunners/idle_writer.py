@@ -1,4 +1,4 @@
-"""A transaction that has written one row and then idles: the longrunner of seed 002, and a common mistake in an interactive console."""
+"""A transaction that has written one row and then idles: the longrunner of the article of 2015, and a common mistake in an interactive console."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Kill(Fault[KillOptions]):
 
     kind = "kill"
     summary = "kills a worker, a producer or the scheduler (SIGKILL), a named one or one drawn at random, once or repeatedly"
-    source = "OOM killers, spot instances, orchestrators whose grace period is over; seed 003, about workers that are killed while they hold a token"
+    source = "OOM killers, spot instances, orchestrators after their grace period; the Aerospike article"
     targets = ("worker", "producer", "scheduler")
     options_type = KillOptions
 

@@ -131,9 +131,7 @@ class Crash(Outage):
 
     kind = "crash"
     summary = "the server is killed with all its processes (SIGKILL), and started again on its data after a while"
-    source = (
-        "out-of-memory killers, kernel panics, power failures; seed 002's session locks, which exist only in the server's memory"
-    )
+    source = "out-of-memory killers, kernel panics, power failures; Que's session locks, which exist only in the server's memory"
 
     def take_down(self, server: Server, process: Process) -> None:
         """Kill the server."""

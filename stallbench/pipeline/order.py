@@ -1,4 +1,4 @@
-"""Are jobs claimed in the order in which they were enqueued? The histogram of ``Diff_i = abs(i - job_idx_i)`` of seed 000.
+"""Are jobs claimed in the order in which they were enqueued? The histogram of ``Diff_i = abs(i - job_idx_i)`` of the Laravel article.
 
 A position among all jobs is global, but no partition ever holds all jobs. They are partitioned by range and sorted in each partition; a
 job's position is its row in its partition plus the sizes of the partitions before it.

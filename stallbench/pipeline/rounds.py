@@ -1,4 +1,4 @@
-"""In which round is a job claimed, where workers choose among the first N available ones? The ``X`` of seed 000.
+"""In which round is a job claimed, where workers choose among the first N available ones? The ``X`` of the Laravel article.
 
 A round is N *picks*: tries of any worker to reserve a job, whether it got it or lost the race. A job's first round begins when it comes
 into the window, that is when fewer than N earlier jobs are unclaimed. The article gives ``E[X] = 1 / (1 - ((N-1)/N)^N)``, about 1.6.

@@ -1,4 +1,4 @@
-"""Postgrestue, the queue of seed 004. A job's description, its state, and what it waits for are in different tables.
+"""Postgrestue, a prototype. A job's description, its state, and what it waits for are in different tables.
 
 The claim reads a small table without an index on changing columns. Everything that would make it larger or slower is done elsewhere: at
 enqueueing, at completion, and by a scheduler.

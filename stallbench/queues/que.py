@@ -1,4 +1,4 @@
-"""Que 0.x, the queue of seed 002: a recursive walk over the primary key that tries an advisory lock on each job.
+"""Que 0.x, the queue of the article of 2015: a recursive walk over the primary key that tries an advisory lock on each job.
 
 Deleted jobs stay in the index until vacuum may remove them, and every walk starts at the oldest of them: this is
 the queue that one idle transaction brings down.

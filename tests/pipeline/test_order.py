@@ -1,4 +1,4 @@
-"""The order of claims against the order of enqueueing, by seed 000's measure."""
+"""The order of claims against the order of enqueueing, by the Laravel article's measure."""
 
 from __future__ import annotations
 
