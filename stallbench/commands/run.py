@@ -87,15 +87,15 @@ def run(
     from stallbench.scenario.validation.external import require_fit_for_external
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
-    joined = read_external_servers(
+    external_servers = read_external_servers(
         dsn or [],
         database=database,
         toxiproxy=toxiproxy,
         may_change_servers=allow_server_changes,
         wanted=chosen.database,
     )
-    if joined:
-        require_fit_for_external(chosen, joined)
+    if external_servers:
+        require_fit_for_external(chosen, external_servers)
         if keep_servers:
             raise BadInputError(
                 "--keep-servers is for servers that the bench starts; those of --dsn stay up anyway: leave it out"
@@ -105,10 +105,10 @@ def run(
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         try:
-            chosen = with_measured_load(chosen, view.say, runs, joined)
+            chosen = with_measured_load(chosen, view.say, runs, external_servers)
             at_most = "at most " if any(phase.until for phase in chosen.phases) else ""
             view.say(f"{at_most}{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
-            with open_run(chosen, runs, view, joined, observer_options) as started:
+            with open_run(chosen, runs, view, external_servers, observer_options) as started:
                 folder = started.folder
                 view.say(f"records are in {shorten(folder.path)}")
                 started.carry_out()
@@ -118,7 +118,9 @@ def run(
             kept = f"; what was recorded is kept: stallbench report {shorten(folder.path)}" if folder else ""
             print(f"interrupted{kept}", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
-        view.say(f"{'the joined servers are left' if joined else 'servers are down'}; making tables, verdict and report")
+        view.say(
+            f"{'the external servers keep running' if external_servers else 'servers are down'}; making tables, verdict and report"
+        )
     conclude_and_exit(folder.path)
 
 

@@ -37,7 +37,7 @@ _MOST_BYTES = 64 * 1024**2
 
 
 def with_measured_load(
-    scenario: Scenario, say: Callable[[str], None], runs: Path, joined: ExternalServers | None = None
+    scenario: Scenario, say: Callable[[str], None], runs: Path, external_servers: ExternalServers | None = None
 ) -> Scenario:
     """Return ``scenario`` with a rate: as it is if it has one, else changed as ``--set producers.rate=...`` would have.
 
@@ -45,7 +45,7 @@ def with_measured_load(
     """
     if not scenario.producers.wants_rate:
         return scenario
-    rated = scenario.with_capacity(measure_capacity(scenario, say, runs, joined))
+    rated = scenario.with_capacity(measure_capacity(scenario, say, runs, external_servers))
     say(describe_load(scenario, rated))
     return rated
 
@@ -55,17 +55,19 @@ def describe_load(scenario: Scenario, rated: Scenario) -> str:
     return f"the load is {scenario.producers.capacity_share:.0%} of that: {', '.join(rated.changes[len(scenario.changes) :])}"
 
 
-def measure_capacity(scenario: Scenario, say: Callable[[str], None], runs: Path, joined: ExternalServers | None = None) -> float:
+def measure_capacity(
+    scenario: Scenario, say: Callable[[str], None], runs: Path, external_servers: ExternalServers | None = None
+) -> float:
     """Return the jobs a second that a scenario's workers complete while the queue always has some and nothing is wrong.
 
-    On servers like the run's own, which are gone afterwards, or on ``joined``. Its records are below ``runs`` meanwhile, and stay there
+    On servers like the run's own, which are gone afterwards, or on ``external_servers``. Its records are below ``runs`` meanwhile, and stay there
     if it fails. Raises `NotCarriedOutError`.
     """
     say(f"measuring what {scenario.workers.count} workers can do: {_LOOK_S:.0f} s on a full queue")
     view = _Listening()
     folder: RunFolder | None = None
     try:
-        with open_run(_fill_and_look(scenario), runs, view, joined, is_latest=False) as run:
+        with open_run(_fill_and_look(scenario), runs, view, external_servers, is_latest=False) as run:
             folder = run.folder
             capacity = _look(run)
             said = len(view.said)

@@ -61,12 +61,12 @@ class Run:
         processes: Supervisor,
         scratch: Path,
         view: RunView,
-        joined: ExternalServers | None = None,
+        external_servers: ExternalServers | None = None,
         observer_options: ObserverOptions | None = None,
     ) -> None:
         """Hold the parts together; nothing is started.
 
-        ``joined``: servers to run on; the bench starts some if none. ``observer_options``: who looks on, if anybody.
+        ``external_servers``: servers to run on; the bench starts some if none. ``observer_options``: which observers the run has, if any.
         """
         self.scenario = scenario
         self.folder = folder
@@ -81,7 +81,7 @@ class Run:
         self._died: set[str] = set()
         self._injection_numbers: Counter[str] = Counter()
         self._external_processes = ExternalProcesses(folder)
-        self._joined = joined
+        self._external_servers = external_servers
         self._observer_options = observer_options or ObserverOptions()
         self._observers = Observers(self._observer_options, folder, scenario.labels, view.say)
         self._journal = CleanupJournal(scratch)
@@ -126,9 +126,9 @@ class Run:
         return self._injections
 
     def _start_servers(self) -> None:
-        if self._joined:
+        if self._external_servers:
             self._cluster = join_cluster(
-                self._joined,
+                self._external_servers,
                 self.scenario.database,
                 journal=self._journal,
                 logs=self.folder.logs,
@@ -153,7 +153,7 @@ class Run:
     def _install_queue(self) -> None:
         with self._opened_queue("install") as queue:
             queue.install()
-        if self._joined:
+        if self._external_servers:
             record_created_objects(self.cluster.server("primary").direct)
 
     def _opened_queue(self, name: str) -> AbstractContextManager[Queue[Any]]:
@@ -349,7 +349,7 @@ def open_run(
     scenario: Scenario,
     runs: Path,
     view: RunView,
-    joined: ExternalServers | None = None,
+    external_servers: ExternalServers | None = None,
     observer_options: ObserverOptions | None = None,
     *,
     is_latest: bool = True,
@@ -366,7 +366,7 @@ def open_run(
     with start_reaper(token, record=folder.record, scratch=scratch):
         exposure = observer_options.exposure if observer_options else None
         processes = Supervisor(token, exposure.model_dump() if exposure else None)
-        run = Run(scenario, folder, recorder, processes, scratch, view, joined, observer_options)
+        run = Run(scenario, folder, recorder, processes, scratch, view, external_servers, observer_options)
         recorder.follow("processes", run.process_records)
         try:
             with ending_recorded(recorder, run.take_down, also_if_whole=True):
