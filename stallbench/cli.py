@@ -9,10 +9,11 @@ from typing import NoReturn
 
 import typer
 
+from stallbench.commands.clean import clean
 from stallbench.commands.compare import compare
 from stallbench.commands.dashboards import push
+from stallbench.commands.doctor import doctor
 from stallbench.commands.forecast import forecast
-from stallbench.commands.machine import clean, doctor
 from stallbench.commands.report import report
 from stallbench.commands.run import run
 from stallbench.commands.scenarios import list_, show
@@ -61,3 +62,7 @@ def main() -> NoReturn:
 
 def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

@@ -81,7 +81,7 @@ def run(
     from stallbench.external.addresses import read_external_servers
     from stallbench.observers import read_observer_options
     from stallbench.run.capacity import with_measured_load
-    from stallbench.run.run import open_run
+    from stallbench.run.opening import open_run
     from stallbench.run.view import RunView
     from stallbench.scenario.file import read_scenario
     from stallbench.scenario.validation.external import require_fit_for_external
@@ -113,7 +113,7 @@ def run(
                 view.say(f"records are in {shorten(folder.path)}")
                 started.carry_out()
                 if keep_servers:
-                    _keep_servers(started.describe_servers())
+                    _keep_servers(started.cluster.describe_access())
         except KeyboardInterrupt:
             kept = f"; what was recorded is kept: stallbench report {shorten(folder.path)}" if folder else ""
             print(f"interrupted{kept}", file=sys.stderr)

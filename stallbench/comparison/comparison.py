@@ -13,7 +13,7 @@ from stallbench.pipeline.process import KeptPipeline
 from stallbench.run.capacity import describe_load, measure_capacity
 from stallbench.run.conclusion import conclude
 from stallbench.run.folder import RunFolder
-from stallbench.run.run import open_run
+from stallbench.run.opening import open_run
 from stallbench.run.view import RunView
 from stallbench.scenario.duration import format_duration
 from stallbench.servers.find_starters import find_starters

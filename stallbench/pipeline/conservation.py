@@ -30,7 +30,7 @@ def count_refused(records: Records) -> int:
 def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int = 0) -> DataFrame:
     """Return a row for each state and each origin that jobs have, with the lowest `EXAMPLES` of their ids.
 
-    A job is of one state (see `stallbench.pipeline.jobs.make_jobs`) and of one origin: ``enqueued``, by a producer's record; without one,
+    A job is of one state (see `stallbench.pipeline.job_states.make_jobs`) and of one origin: ``enqueued``, by a producer's record; without one,
     ``left_over`` if it was in the queue before the run, ``enqueue_unrecorded`` if a producer may have enqueued it without being able to
     record it, otherwise ``unexpected``.
     Beside both, ``held_after_completion``: the queue had confirmed its completion and still held it at the end. Those that were ``refused``

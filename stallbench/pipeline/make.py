@@ -26,7 +26,7 @@ from stallbench.pipeline.failures import PipelineError, RunFolderError, explain
 from stallbench.pipeline.frames import make_rows
 from stallbench.pipeline.holders import make_holders
 from stallbench.pipeline.injections import make_injections
-from stallbench.pipeline.jobs import make_jobs
+from stallbench.pipeline.job_states import make_jobs
 from stallbench.pipeline.measurements import (
     keep_silent_times,
     measure_deadlocks,

@@ -170,7 +170,13 @@ class Process:
         code = self.exit_code
         if code is None:
             return "is still running"
-        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"was ended by {self.exit_cause}" if code < 0 else f"ended with {self.exit_cause}"
+
+    @property
+    def exit_cause(self) -> str:
+        """The signal that ended it (``SIGKILL``), else ``exit code <n>``."""
+        code = self.exit_code
+        return signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
 
     def tail_log(self) -> str:
         """Return the end of its log, to follow a message; says so if it printed nothing."""

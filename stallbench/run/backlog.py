@@ -19,7 +19,7 @@ CAUGHT_UP_FOR_S = 5.0
 _T = TypeVar("_T")
 
 
-class BacklogLook:
+class BacklogPoll:
     """One connection, opened again when it breaks. Use it as a context manager."""
 
     def __init__(

@@ -17,7 +17,8 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.external.addresses import ExternalServers
 from stallbench.records.events import Event, read_events
 from stallbench.run.folder import RunFolder
-from stallbench.run.run import Run, open_run
+from stallbench.run.opening import open_run
+from stallbench.run.run import Run
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Collectors, Phase, Producers

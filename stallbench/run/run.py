@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import random
-import secrets
-import signal
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +17,17 @@ from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.external.join import join_cluster, record_created_objects
 from stallbench.external.processes import ExternalProcesses
 from stallbench.injection.context import InjectionContext
-from stallbench.injection.injections import Injections
+from stallbench.injection.life_cycle import Injections
 from stallbench.observers import ObserverOptions, Observers
-from stallbench.processes.process import Process
 from stallbench.processes.queue_client import opened_queue
-from stallbench.processes.reaper import start_reaper
 from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import Queue, find_queue
-from stallbench.run.backlog import CAUGHT_UP_FOR_S, BacklogLook, take_final_snapshot
-from stallbench.run.ending import ending_recorded
-from stallbench.run.folder import RunFolder, create_run_folder
+from stallbench.run.backlog import take_final_snapshot
+from stallbench.run.folder import RunFolder
 from stallbench.run.live_figures import read_live_figures
 from stallbench.run.load import Load
+from stallbench.run.phase_end import watch_phase
 from stallbench.run.recorder import RunRecorder
 from stallbench.run.sampling import Sampling
 from stallbench.run.view import RunView
@@ -42,12 +36,7 @@ from stallbench.scenario.sections import Phase
 from stallbench.servers.cluster import Cluster, start_cluster
 
 _STOP_S = 15.0
-_WATCH_EVERY_S = 0.25
 _SHOW_EVERY_S = 1.0
-_LOOK_IF_DRAINED_EVERY_S = 0.05
-_LOOK_IF_CAUGHT_UP_EVERY_S = 0.5
-_LAST_RECORD_S = 0.02
-"""How long the worker that took the last job away may need until it has recorded that."""
 
 
 class Run:
@@ -79,6 +68,7 @@ class Run:
         self._injections: Injections | None = None
         self._sampling: Sampling | None = None
         self._died: set[str] = set()
+        self._show_at_s = 0.0
         self._injection_numbers: Counter[str] = Counter()
         self._external_processes = ExternalProcesses(folder)
         self._external_servers = external_servers
@@ -144,9 +134,9 @@ class Run:
                 progress=self.view.say,
                 second_engine=find_queue(self.scenario.queue.kind).second_engine,
             )
-        self._watch_over_servers()
+        self._record_servers()
 
-    def _watch_over_servers(self) -> None:
+    def _record_servers(self) -> None:
         self.recorder.follow("servers", self.cluster.records)
         self.recorder.write()
 
@@ -235,43 +225,23 @@ class Run:
         self.injections.begin_phase(phase.name)
         if index == 0:
             self.load.go()
-        if phase.until:
-            self._watch_backlog(phase)
-        else:
-            self._watch_until(time.monotonic() + phase.duration_s, phase.name)
+        self._show_at_s = 0.0
+        watch_phase(phase, lambda left_s: self._poll(phase, left_s), lambda: self._opened_queue("backlog"), self.recorder.note)
         self.recorder.end_phase(index)
         self.injections.end_phase(phase.name)
         self.recorder.write()
 
-    def _watch_backlog(self, phase: Phase) -> None:
-        """Watch until the backlog is gone; that it was not in time is noted, and expectations say whether it matters."""
-        with BacklogLook(lambda: self._opened_queue("backlog")) as look:
-            end_s = time.monotonic() + phase.duration_s
-            if phase.until == "drained":
-                self._watch_until(end_s, phase.name, is_over=look.is_drained, every_s=_LOOK_IF_DRAINED_EVERY_S)
-                time.sleep(_LAST_RECORD_S)
-                missed = "the queue was not drained by then"
-            else:
-                self._watch_until(end_s, phase.name, is_over=look.is_caught_up, every_s=_LOOK_IF_CAUGHT_UP_EVERY_S)
-                missed = f"by then the workers had not been seen caught up for {CAUGHT_UP_FOR_S:.0f} s"
-            if time.monotonic() >= end_s:
-                self.recorder.note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; {missed}.")
-
-    def _watch_until(
-        self, end_s: float, phase: str, *, is_over: Callable[[], bool] = lambda: False, every_s: float = _WATCH_EVERY_S
-    ) -> None:
-        show_at_s = time.monotonic()
-        while (now_s := time.monotonic()) < end_s and not is_over():
-            self._check_processes()
-            self._show_observers()
-            next_due_s = self.injections.run_due()
-            if self._sampling:
-                self._sampling.follow()
-            if now_s >= show_at_s:
-                show_at_s = now_s + _SHOW_EVERY_S
-                self.view.show(phase, end_s - now_s, read_live_figures(self.folder))
-            pause_s = min(every_s, end_s - time.monotonic(), *([] if next_due_s is None else [next_due_s]))
-            time.sleep(max(0.0, pause_s))
+    def _poll(self, phase: Phase, left_s: float) -> float | None:
+        """Do what is due during a phase of which ``left_s`` seconds are left. Returns the seconds until an injection is due, if any."""
+        self._check_processes()
+        self._show_observers()
+        next_due_s = self.injections.run_due()
+        if self._sampling:
+            self._sampling.follow()
+        if (now_s := time.monotonic()) >= self._show_at_s:
+            self._show_at_s = now_s + _SHOW_EVERY_S
+            self.view.show(phase.name, left_s, read_live_figures(self.folder))
+        return next_due_s
 
     def _show_observers(self) -> None:
         self._observers.update(self._intervals(), self._processes.exposed(), self._external_processes.exposed())
@@ -286,9 +256,7 @@ class Run:
             if process.name not in self._died:
                 self._died.add(process.name)
                 expected = self._injections is not None and self._injections.may_be_ended(process.name)
-                end = (
-                    f"{process.name} {'ended early, as it may' if expected else 'exited unexpectedly'} ({_how_it_ended(process)})"
-                )
+                end = f"{process.name} {'ended early, as it may' if expected else 'exited unexpectedly'} ({process.exit_cause})"
                 self.recorder.note(f"{end}; see logs/{process.log.name}.")
                 self.view.say(end)
         for role in ("producer", "worker", "scheduler"):
@@ -318,14 +286,6 @@ class Run:
         """Return every process that took part, the bench's own and others', for ``run.json``."""
         return [*self._processes.records(), *self._external_processes.records()]
 
-    def describe_servers(self) -> list[str]:
-        """Return, for each server, how to look at it; a password goes by the environment."""
-        return [
-            f"{driver_of(server.direct.engine).console(server.direct)}   # {server.name}"
-            + (f"; through Toxiproxy: port {server.proxied.port}" if self.cluster.has_proxy else "")
-            for server in self.cluster.servers
-        ]
-
     def take_down(self) -> None:
         """Stop everything that the run started, whatever state it is in; asked for again, it does nothing."""
         if self._injections is not None:
@@ -335,41 +295,3 @@ class Run:
         for sentence in self._journal.clean_up():
             self.recorder.note(f"{sentence[0].upper()}{sentence[1:]}")
             self.view.say(sentence)
-
-
-def _how_it_ended(process: Process) -> str:
-    code = process.exit_code
-    if code is not None and code < 0:
-        return signal.Signals(-code).name
-    return f"exit code {code}"
-
-
-@contextmanager
-def open_run(
-    scenario: Scenario,
-    runs: Path,
-    view: RunView,
-    external_servers: ExternalServers | None = None,
-    observer_options: ObserverOptions | None = None,
-    *,
-    is_latest: bool = True,
-) -> Iterator[Run]:
-    """Make a run's folder and its scratch; whatever happens inside, say in ``run.json`` how it ended and leave nothing running.
-
-    What the bench or the database raised inside comes out as `NotCarriedOutError`, with the run marked ``failed``; an
-    interrupt marks it ``aborted`` and comes out as it is. ``is_latest``: whether ``latest`` is to mean it.
-    """
-    folder = create_run_folder(scenario, runs, is_latest=is_latest)
-    recorder = RunRecorder(folder.record, scenario)
-    token = secrets.token_hex(8)
-    scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
-    with start_reaper(token, record=folder.record, scratch=scratch):
-        exposure = observer_options.exposure if observer_options else None
-        processes = Supervisor(token, exposure.model_dump() if exposure else None)
-        run = Run(scenario, folder, recorder, processes, scratch, view, external_servers, observer_options)
-        recorder.follow("processes", run.process_records)
-        try:
-            with ending_recorded(recorder, run.take_down, also_if_whole=True):
-                yield run
-        except NotCarriedOutError as error:
-            raise NotCarriedOutError(f"the run could not be carried out: {error}\nits records: {folder.path}") from error

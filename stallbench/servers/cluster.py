@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from stallbench.engines import ENGINES
+from stallbench.engines import ENGINES, driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
@@ -115,6 +115,14 @@ class Cluster:
             ),
         }
         self.servers = [parts.get(server.name, server) for server in self.servers]
+
+    def describe_access(self) -> list[str]:
+        """Return, for each server, the command that opens a console on it. The password is in the environment, not in the command."""
+        return [
+            f"{driver_of(server.direct.engine).console(server.direct)}   # {server.name}"
+            + (f"; through Toxiproxy: port {server.proxied.port}" if self.has_proxy else "")
+            for server in self.servers
+        ]
 
     def check(self) -> None:
         """Raise `NotCarriedOutError` if a server, or the proxy in front of it, exited unexpectedly."""

@@ -51,7 +51,7 @@ class Cycle(Run):
             self._start_servers()
             self._install_queue()
         else:
-            self._watch_over_servers()
+            self._record_servers()
         self._start_collectors()
         self._start_load()
         for index, phase in enumerate(self.scenario.phases):

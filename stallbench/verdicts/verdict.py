@@ -1,4 +1,4 @@
-"""From findings to the verdict and its reason."""
+"""From findings to the verdict and its headline: the most severe finding leads (`Severity` in `check.py`)."""
 
 from __future__ import annotations
 

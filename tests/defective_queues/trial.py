@@ -17,7 +17,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.queues import find_queues
 from stallbench.queues.laravel import Laravel
 from stallbench.queues.queue import Queue
-from stallbench.run.run import open_run
+from stallbench.run.opening import open_run
 from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario
 from stallbench.verdicts import RunTables, judge

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stallbench.faults import find_faults
 from stallbench.injection.context import InjectionContext
-from stallbench.injection.injections import Injections
+from stallbench.injection.life_cycle import Injections
 from stallbench.injection.record import InjectionRecord
 from stallbench.processes.process import Process
 from stallbench.processes.queue_client import opened_queue

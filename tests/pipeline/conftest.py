@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from stallbench.pipeline.jobs import make_jobs
+from stallbench.pipeline.job_states import make_jobs
 from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.paths import name_folder
 from stallbench.pipeline.read import Records, read_records

@@ -42,6 +42,7 @@ setup
 pipeline
 run.load run.sampling run.backlog run.live_figures
 injection.context
+run.phase_end
 faults
 injection
 verdicts
@@ -52,6 +53,7 @@ scenario.file
 report
 run.conclusion run.view run.ending
 run.run
+run.opening
 run.capacity
 comparison.statistics comparison.saturation
 forecast

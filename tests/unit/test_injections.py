@@ -9,7 +9,7 @@ import pytest
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults import Fault, FaultOptions, find_faults
 from stallbench.injection.context import InjectionContext
-from stallbench.injection.injections import Injections
+from stallbench.injection.life_cycle import Injections
 from stallbench.injection.record import InjectionRecord
 from stallbench.scenario.sections import Phase
 

@@ -1,0 +1,52 @@
+"""Opens a run: its folder, its temporary folder and its reaper; and takes it down whatever happens."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.external.addresses import ExternalServers
+from stallbench.observers import ObserverOptions
+from stallbench.processes.reaper import start_reaper
+from stallbench.processes.supervisor import Supervisor
+from stallbench.run.ending import ending_recorded
+from stallbench.run.folder import create_run_folder
+from stallbench.run.recorder import RunRecorder
+from stallbench.run.run import Run
+from stallbench.run.view import RunView
+from stallbench.scenario.model import Scenario
+
+
+@contextmanager
+def open_run(
+    scenario: Scenario,
+    runs: Path,
+    view: RunView,
+    external_servers: ExternalServers | None = None,
+    observer_options: ObserverOptions | None = None,
+    *,
+    is_latest: bool = True,
+) -> Iterator[Run]:
+    """Make a run's folder and its scratch; whatever happens inside, say in ``run.json`` how it ended and leave nothing running.
+
+    What the bench or the database raised inside comes out as `NotCarriedOutError`, with the run marked ``failed``; an
+    interrupt marks it ``aborted`` and comes out as it is. ``is_latest``: whether ``latest`` is to mean it.
+    """
+    folder = create_run_folder(scenario, runs, is_latest=is_latest)
+    recorder = RunRecorder(folder.record, scenario)
+    token = secrets.token_hex(8)
+    scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
+    with start_reaper(token, record=folder.record, scratch=scratch):
+        exposure = observer_options.exposure if observer_options else None
+        processes = Supervisor(token, exposure.model_dump() if exposure else None)
+        run = Run(scenario, folder, recorder, processes, scratch, view, external_servers, observer_options)
+        recorder.follow("processes", run.process_records)
+        try:
+            with ending_recorded(recorder, run.take_down, also_if_whole=True):
+                yield run
+        except NotCarriedOutError as error:
+            raise NotCarriedOutError(f"the run could not be carried out: {error}\nits records: {folder.path}") from error

@@ -1,0 +1,55 @@
+"""Watches a phase until it ends: after its duration, or earlier when the backlog has drained or the workers have caught up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from stallbench.queues import Queue
+from stallbench.run.backlog import CAUGHT_UP_FOR_S, BacklogPoll
+from stallbench.scenario.sections import Phase
+
+_POLL_EVERY_S = 0.25
+_POLL_DRAINED_EVERY_S = 0.05
+_POLL_CAUGHT_UP_EVERY_S = 0.5
+_LAST_RECORD_S = 0.02
+"""Time for the worker that completed the last job to record it."""
+
+
+def watch_phase(
+    phase: Phase,
+    poll: Callable[[float], float | None],
+    opened_queue: Callable[[], AbstractContextManager[Queue[Any]]],
+    note: Callable[[str], None],
+) -> None:
+    """Return when ``phase`` is over.
+
+    ``poll``: does what is due during the phase. It takes the seconds left and returns the seconds until it must be called again, if it
+    knows. ``opened_queue``: opens the queue, to ask for its backlog. ``note``: takes a sentence for the report, if an event that was to end
+    the phase did not happen in time; expectations decide whether that matters.
+    """
+    end_s = time.monotonic() + phase.duration_s
+    if not phase.until:
+        _poll_until(end_s, poll, every_s=_POLL_EVERY_S)
+        return
+    with BacklogPoll(opened_queue) as backlog:
+        if phase.until == "drained":
+            _poll_until(end_s, poll, every_s=_POLL_DRAINED_EVERY_S, is_over=backlog.is_drained)
+            time.sleep(_LAST_RECORD_S)
+            missed = "the queue was not drained by then"
+        else:
+            _poll_until(end_s, poll, every_s=_POLL_CAUGHT_UP_EVERY_S, is_over=backlog.is_caught_up)
+            missed = f"by then the workers had not been caught up for {CAUGHT_UP_FOR_S:.0f} s"
+    if time.monotonic() >= end_s:
+        note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; {missed}.")
+
+
+def _poll_until(
+    end_s: float, poll: Callable[[float], float | None], *, every_s: float, is_over: Callable[[], bool] = lambda: False
+) -> None:
+    while (now_s := time.monotonic()) < end_s and not is_over():
+        next_due_s = poll(end_s - now_s)
+        pause_s = min(every_s, end_s - time.monotonic(), *([] if next_due_s is None else [next_due_s]))
+        time.sleep(max(0.0, pause_s))
