@@ -1,4 +1,4 @@
-"""Replaces files as a whole, so that a reader sees the old content or the new, and never a part of either."""
+"""Replaces files atomically: a reader sees either the old content or the new, never a mixture."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Give ``path`` the content ``text``: written beside it, made durable, then renamed.
+    """Replace the content of ``path`` by ``text``: write a temporary file beside it, flush it to disk, and rename it.
 
-    Raises `OSError` when that fails (disk full, read-only); ``path`` is then as it was, and nothing is left beside it.
+    Raises `OSError` when that fails (disk full, read-only). ``path`` is then unchanged, and the temporary file is removed.
     """
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with fresh.open("w") as file:
+        with temporary.open("w") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(path)
+        temporary.replace(path)
     except OSError:
-        fresh.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

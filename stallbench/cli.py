@@ -1,4 +1,4 @@
-"""The command line: which commands there are, and how every end of one becomes a message and an exit code."""
+"""The command line: registers the commands, and turns every error into one message and an exit code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ app.command()(compare)
 app.command()(soak)
 app.command()(report)
 app.command()(forecast)
-dashboards = typer.Typer(help="Grafana's dashboards of runs.", no_args_is_help=True)
+dashboards = typer.Typer(help="Manage Grafana dashboards that show runs.", no_args_is_help=True)
 dashboards.command()(push)
 app.add_typer(dashboards, name="dashboards")
 app.command("list")(list_)
@@ -43,7 +43,7 @@ app.command()(clean)
 
 
 def main() -> NoReturn:
-    """Run the command line; whatever a user can cause ends in one message and the design's exit code."""
+    """Run the command line. An error that a user can cause prints one message, without a traceback, and exits with its documented code."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         app(standalone_mode=True)
@@ -51,8 +51,8 @@ def main() -> NoReturn:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"{where}{error.strerror or error}", file=sys.stderr)
+        path = f"{error.filename}: " if error.filename else ""
+        print(f"{path}{error.strerror or error}", file=sys.stderr)
         sys.exit(EXIT_NOT_CARRIED_OUT)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

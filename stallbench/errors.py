@@ -1,4 +1,4 @@
-"""What ends a command early, each with the exit code that the user's scripts can rely on."""
+"""The errors that end a command, and the exit codes that scripts can rely on."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ EXIT_INTERRUPTED = 130
 
 
 class StallbenchError(Exception):
-    """Something that the user is told in one message, without a traceback."""
+    """An error that is shown to the user as one message, without a traceback."""
 
     exit_code: int = EXIT_NOT_CARRIED_OUT
 
 
 class BadInputError(StallbenchError):
-    """What was asked for cannot be meant: a wrong name, value or path. Nothing was started."""
+    """The input is invalid: a wrong name, value or path. Nothing was started."""
 
     exit_code = EXIT_BAD_INPUT
 
 
 class NotCarriedOutError(StallbenchError):
-    """The run could not be carried out, or not to its end; what was recorded is kept."""
+    """The run could not be carried out to its end. Its records are kept."""

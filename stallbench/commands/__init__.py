@@ -1,1 +1,1 @@
-"""The commands, one file each: what each takes, and what it prints; `stallbench.cli` has them all."""
+"""The commands, one file each: their arguments, options and output. `stallbench.cli` registers them."""

@@ -1,4 +1,4 @@
-"""Removes what dead runs left behind."""
+"""`stallbench clean`: removes the leftovers of runs that no longer exist."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stallbench.run.folder import RUNS
 
 def clean(
     runs: RunsOption = RUNS,
-    reports: Annotated[bool, typer.Option("--reports", help="Also delete all recorded runs.")] = False,
+    reports: Annotated[bool, typer.Option("--reports", help="Also delete the folders of all recorded runs.")] = False,
 ) -> None:
-    """Remove what dead runs left behind: processes, servers and temporary folders. Running runs are not touched.
+    """Remove the processes, servers and temporary folders of runs that did not end properly. Active runs are not affected.
 
-    Examples:
+    For example:
+
         stallbench clean
-
         stallbench clean --reports
     """
     from stallbench.processes.reaper import remove_leftovers

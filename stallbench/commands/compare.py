@@ -1,4 +1,4 @@
-"""Compares interleaved variants of a scenario."""
+"""`stallbench compare`: compares interleaved variants of a scenario."""
 
 from __future__ import annotations
 
@@ -23,46 +23,54 @@ from stallbench.run.folder import RUNS
 def compare(
     scenario: Annotated[
         str | None,
-        typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path; may be left out with --table."),
+        typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path. Optional with --table."),
     ] = None,
     variants: Annotated[
         str | None,
         typer.Option(
             "--variants",
             metavar="A,B,..",
-            help="Which variants, with commas between; `control` is the scenario without one. If not given, it and its mitigations, or all if none is one.",
+            help="The variants to compare, separated by commas; `control` is the scenario without a variant. "
+            "Default: `control` and the mitigations, or all variants if none is a mitigation.",
         ),
     ] = None,
-    repeat: Annotated[int, typer.Option("--repeat", metavar="N", min=1, max=1000, help="How often each is run.")] = 3,
+    repeat: Annotated[
+        int, typer.Option("--repeat", metavar="N", min=1, max=1000, help="The number of runs of each variant.")
+    ] = 3,
     seed: Annotated[
         int | None,
         typer.Option(
-            "--seed", metavar="S", min=0, max=2**31 - 1, help="Of the order and of all runs; the scenario's if not given."
+            "--seed",
+            metavar="S",
+            min=0,
+            max=2**31 - 1,
+            help="The random seed of the order and of all runs. Default: the scenario's.",
         ),
     ] = None,
     set_: SetOption = None,
     table: Annotated[
         bool,
-        typer.Option("--table", help="Run nothing: write the tables in docs/mitigations.md again, from the comparisons on disk."),
+        typer.Option("--table", help="Run nothing. Rewrite the tables in docs/mitigations.md from the comparisons on disk."),
     ] = False,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Run interleaved variants of a scenario and report which is better, by how much, and whether that is significant.
+    """Compare variants of a scenario: which is better, by how much, and is the difference significant?
 
-    Exit codes: 0 every run passes, 1 one fails (or could not be decided), 2 bad input, 3 a run could not be carried out, 130 interrupted
-    (what was done until then is compared).
+    The runs of the variants are interleaved.
 
-    Examples:
+    Exit codes: 0 every run passed, 1 a run failed or its verdict is unknown, 2 bad input, 3 a run could not be carried out, 130 interrupted
+    (the runs completed so far are compared).
+
+    For example:
+
         stallbench compare longtx
-
         stallbench compare longtx --variants control,skip_locked --repeat 5
-
         stallbench compare --table
     """
     if table:
         _write_tables_and_exit(scenario, runs)
     if scenario is None:
-        raise BadInputError("compare needs a SCENARIO, like longtx; only --table goes without one")
+        raise BadInputError("compare needs a SCENARIO, like longtx; only --table works without one")
     from stallbench.comparison.comparison import carry_out_runs
     from stallbench.comparison.plan import make_plan
 

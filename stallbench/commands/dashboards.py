@@ -1,4 +1,4 @@
-"""Brings Grafana's dashboards to a Grafana."""
+"""`stallbench dashboards push`: installs the dashboards in a Grafana."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ import typer
 
 
 def push(
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="Where Grafana is, like http://127.0.0.1:3000.")],
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="The address of Grafana, like http://127.0.0.1:3000.")],
     token: Annotated[
         str | None,
         typer.Option(
             "--token",
             metavar="TOKEN",
-            help="Of a service account; better by STALLBENCH_GRAFANA_TOKEN, for what is typed here shows in process lists.",
+            help="The token of a service account. Prefer the environment variable STALLBENCH_GRAFANA_TOKEN: process lists show options.",
         ),
     ] = None,
     prometheus: Annotated[
         str | None,
-        typer.Option("--prometheus", metavar="URL", help="Make a data source, too: where Grafana finds Prometheus."),
+        typer.Option(
+            "--prometheus", metavar="URL", help="Also create a data source: the address at which Grafana reaches Prometheus."
+        ),
     ] = None,
 ) -> None:
-    """Put the dashboards into a Grafana, in a folder of their own; done again, it changes what has changed.
+    """Install the dashboards in a Grafana, in their own folder. Repeat it to update them.
 
-    Exit codes: 0 they are there, 2 bad input, 3 Grafana refuses or cannot be reached.
+    Exit codes: 0 the dashboards are installed, 2 bad input, 3 Grafana cannot be reached or refuses the request.
 
-    Examples:
+    For example:
+
         stallbench dashboards push --url http://127.0.0.1:3000
-
         stallbench dashboards push --url http://127.0.0.1:3000 --prometheus http://127.0.0.1:9090
     """
     from stallbench.observers.dashboards import push_dashboards

@@ -1,4 +1,4 @@
-"""Checks the machine."""
+"""`stallbench doctor`: checks the machine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from stallbench.errors import (
 
 
 def doctor() -> None:
-    """Check what the bench needs from this machine, and say what would install what is missing.
+    """Check that this machine has everything the bench needs, and show how to install what is missing.
 
-    Example:
+    Exit codes: 0 nothing required is missing, 3 something required is missing.
+
+    For example:
+
         stallbench doctor
     """
     from stallbench.setup.doctor import check, render

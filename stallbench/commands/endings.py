@@ -1,4 +1,4 @@
-"""How commands end: what was recorded becomes a report, is told on the screen, and decides the exit code."""
+"""How commands end: they make a report from the records, print the result, and choose the exit code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stallbench.run.folder import RunFolder
 
 
 def conclude_and_exit(folder: Path, master: str = "local[*]") -> NoReturn:
-    """Make tables, verdict and report of a run, print the verdict, and end with its exit code."""
+    """Make the tables, verdict and report of a run, print the verdict, and exit with its code."""
     from stallbench.pipeline.process import make_tables
     from stallbench.run.conclusion import conclude
     from stallbench.run.view import print_verdict
@@ -31,7 +31,7 @@ def conclude_and_exit(folder: Path, master: str = "local[*]") -> NoReturn:
 
 
 def conclude_comparison_and_exit(path: Path) -> NoReturn:
-    """Make the report of a comparison, print its ranking, and end with its exit code."""
+    """Make the report of a comparison, print its ranking, and exit with its code."""
     from stallbench.comparison.conclusion import conclude_comparison
     from stallbench.comparison.record import ComparisonFolder
     from stallbench.comparison.screen import print_comparison
@@ -42,7 +42,7 @@ def conclude_comparison_and_exit(path: Path) -> NoReturn:
 
 
 def conclude_soak_and_exit(path: Path) -> NoReturn:
-    """Make the report of a soak, print what drifts, and end with its exit code."""
+    """Make the report of a soak, print the drifts, and exit with its code."""
     from stallbench.soak.conclusion import conclude_soak
     from stallbench.soak.folder import SoakFolder
     from stallbench.soak.screen import print_soak
@@ -53,6 +53,6 @@ def conclude_soak_and_exit(path: Path) -> NoReturn:
 
 
 def shorten(path: Path) -> str:
-    """Return ``path`` as seen from here, if that is shorter."""
+    """Return ``path`` relative to the current folder, if that is shorter."""
     relative = os.path.relpath(path)
     return relative if len(relative) < len(str(path)) else str(path)

@@ -1,4 +1,4 @@
-"""Forecasts when a queue saturates."""
+"""`stallbench forecast`: forecasts when a queue saturates."""
 
 from __future__ import annotations
 
@@ -18,27 +18,32 @@ from stallbench.run.folder import RUNS, find_run_folder
 
 def forecast(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run in which a longrunner held the horizon; `latest` is the newest.")
+        str,
+        typer.Argument(metavar="RUN", help="A run in which a longrunner held the horizon: its folder, its name, or `latest`."),
     ],
-    rate: Annotated[float | None, typer.Option("--rate", metavar="R", help="Jobs a second; the run's if not given.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="The run's if not given.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", metavar="R", help="Jobs per second. Default: the run's.")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", metavar="N", help="The number of workers. Default: the run's.")
+    ] = None,
     work: Annotated[
-        str | None, typer.Option("--work", metavar="TIME", help="How long a job takes, like 10ms; the run's if not given.")
+        str | None, typer.Option("--work", metavar="TIME", help="The work time of a job, like 10ms. Default: the run's.")
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="RUN", help="Another run: forecast its load, and say how far off the forecast was."),
+        typer.Option("--against", metavar="RUN", help="Forecast the load of another run, and report the error of the forecast."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the forecast as JSON.")] = False,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Forecast when a queue saturates while a transaction holds the horizon, from the cost of dead tuples in one short run.
+    """Forecast when a queue saturates while a transaction holds the horizon.
 
-    Exit codes: 0 there is a forecast (also: it never saturates), 2 bad input, or a run from which nothing can be fitted.
+    The forecast uses the cost of dead tuples that was measured in one short run.
 
-    Examples:
+    Exit codes: 0 there is a forecast (including: the queue never saturates), 2 bad input, or a run without enough data for a forecast.
+
+    For example:
+
         stallbench forecast latest
-
         stallbench forecast latest --rate 50 --workers 8 --work 10ms
     """
     from stallbench.forecast.command import backtest_forecast, forecast_run
@@ -50,7 +55,7 @@ def forecast(
     elif (rate, workers, work) == (None, None, None):
         found, backtest = backtest_forecast(folder, find_run_folder(against, runs).path)
     else:
-        raise BadInputError("--against: the load is that run's; leave out --rate, --workers and --work")
+        raise BadInputError("--against uses the load of that run; leave out --rate, --workers and --work")
     if as_json:
         print(json.dumps(found.as_json() | ({"against": backtest.as_json()} if backtest else {}), indent=2))
         return

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,29 +8,40 @@ from typing import Annotated
 import typer
 
 ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path.")]
-VariantOption = Annotated[str | None, typer.Option("--variant", "-v", help="A variant that the scenario names.")]
+VariantOption = Annotated[
+    str | None, typer.Option("--variant", "-v", help="A variant of the scenario; `stallbench list` shows them.")
+]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change one value, by its path in the file; can be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one value of the scenario, by its key path. Can be repeated."),
 ]
-RunsOption = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where runs are kept.")]
+RunsOption = Annotated[
+    Path, typer.Option("--runs", metavar="DIR", help="The folder in which runs are kept.", show_default="reports/runs")
+]
 DsnOption = Annotated[
     list[str] | None,
     typer.Option(
         "--dsn",
         metavar="NAME=ADDRESS",
-        help="Join a server instead of starting one: primary=postgresql://user@host:5432/database, and replica-1=.. and so on. "
-        "The password comes by STALLBENCH_PASSWORD.",
+        help="Join an external server instead of starting one: primary=postgresql://user@host:5432/database; replicas as replica-1=.. and so on. "
+        "The password is read from STALLBENCH_PASSWORD.",
     ),
 ]
 DatabaseOption = Annotated[
-    str | None, typer.Option("--database", metavar="NAME", help="The joined database's name again: the bench writes into it.")
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="NAME",
+        help="Repeat the name of the external database, to confirm that the bench may write into it.",
+    ),
 ]
 ToxiproxyOption = Annotated[
     str | None,
-    typer.Option("--toxiproxy", metavar="URL", help="Join a Toxiproxy, too; the bench starts its own if not given."),
+    typer.Option("--toxiproxy", metavar="URL", help="Also join an external Toxiproxy. Default: the bench starts one."),
 ]
 AllowServerChangesOption = Annotated[
     bool,
-    typer.Option("--allow-server-changes", help="Let the bench change settings of joined servers, and set them back afterwards."),
+    typer.Option(
+        "--allow-server-changes", help="Allow the bench to change settings of external servers. It restores them afterwards."
+    ),
 ]

@@ -1,4 +1,4 @@
-"""Makes the report of a run, a comparison or a soak again."""
+"""`stallbench report`: makes the report of a run, a comparison or a soak again."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from stallbench.run.folder import RUNS, find_comparison_folder, find_run_folder,
 def report(
     run: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="A run's, comparison's or soak's folder, or its name; `latest` is the newest run."),
+        typer.Argument(metavar="RUN", help="The folder or the name of a run, comparison or soak; `latest` is the newest run."),
     ],
-    master: Annotated[str, typer.Option(help="Spark master to compute the tables on.")] = "local[*]",
+    master: Annotated[str, typer.Option(help="The Spark master that computes the tables.")] = "local[*]",
     runs: RunsOption = RUNS,
 ) -> None:
-    """Make tables, verdict and report of a run again, from its folder alone; of a comparison its report, from its runs' tables.
+    """Make the report of a run, a comparison or a soak again, from its folder.
 
-    Examples:
+    The tables and the verdict of a run are computed again, too. The report of a comparison is made from the tables of its runs.
+
+    For example:
+
         stallbench report latest
-
         stallbench report reports/runs/20261120T101500Z-longtx
     """
     if (soaked := find_soak_folder(run, runs)) is not None:

@@ -1,4 +1,4 @@
-"""Runs one scenario and judges it."""
+"""`stallbench run`: runs one scenario and judges it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def run(
     variant: VariantOption = None,
     set_: SetOption = None,
     keep_servers: Annotated[
-        bool, typer.Option("--keep-servers", help="Leave the servers up until Ctrl-C, to look at them.")
+        bool,
+        typer.Option("--keep-servers", help="Keep the servers running after the run until Ctrl-C, so that you can inspect them."),
     ] = False,
     dsn: DsnOption = None,
     database: DatabaseOption = None,
@@ -42,40 +43,39 @@ def run(
         typer.Option(
             "--expose",
             metavar="ADDRESS",
-            help="Let every process answer Prometheus on this address, 127.0.0.1 or 0.0.0.0; targets/ beside the runs says where.",
+            help="Expose Prometheus metrics of every process on this address, 127.0.0.1 or 0.0.0.0. targets/ beside the runs lists the ports.",
         ),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Start a Prometheus beside the run, which watches all of it and ends with it.")
+        bool, typer.Option("--watch", help="Start a Prometheus that scrapes the whole run and stops with it.")
     ] = False,
     watch_port: Annotated[
         int | None,
-        typer.Option("--watch-port", metavar="PORT", min=1, max=65535, help="Where on 127.0.0.1 it listens; 9090 if not given."),
+        typer.Option(
+            "--watch-port", metavar="PORT", min=1, max=65535, help="The port of that Prometheus on 127.0.0.1. Default: 9090."
+        ),
     ] = None,
     annotate: Annotated[
         str | None,
         typer.Option(
             "--annotate",
             metavar="URL",
-            help="Write phases and faults into this Grafana as they happen. The token comes by STALLBENCH_GRAFANA_TOKEN.",
+            help="Annotate phases and faults in this Grafana as they happen. The token is read from STALLBENCH_GRAFANA_TOKEN.",
         ),
     ] = None,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Run a scenario on servers of its own, or on servers that it is told to join, and judge it.
+    """Run a scenario and judge it, on servers that the bench starts or on external servers (--dsn).
 
-    Exit codes: 0 every expectation holds, 1 one fails (or could not be decided), 2 bad input, 3 the run could not be carried
-    out, 130 interrupted.
+    Exit codes: 0 every expectation is met, 1 an expectation is not met or is unknown, 2 bad input, 3 the run could not be
+    carried out, 130 interrupted.
 
-    Examples:
+    For example:
+
         stallbench run longtx
-
         stallbench run longtx --variant skip_locked
-
         stallbench run longtx --set workers.count=4 --set phases.longtx.duration=30s
-
         stallbench run longtx --watch
-
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
     from stallbench.external.addresses import read_external_servers
@@ -98,7 +98,7 @@ def run(
         require_fit_for_external(chosen, external_servers)
         if keep_servers:
             raise BadInputError(
-                "--keep-servers is for servers that the bench starts; those of --dsn stay up anyway: leave it out"
+                "--keep-servers is for servers that the bench starts; leave it out: the servers of --dsn keep running anyway"
             )
     observer_options = read_observer_options(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
     folder: RunFolder | None = None
@@ -110,22 +110,22 @@ def run(
             view.say(f"{at_most}{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
             with open_run(chosen, runs, view, external_servers, observer_options) as started:
                 folder = started.folder
-                view.say(f"records are in {shorten(folder.path)}")
+                view.say(f"the records are in {shorten(folder.path)}")
                 started.carry_out()
                 if keep_servers:
                     _keep_servers(started.cluster.describe_access())
         except KeyboardInterrupt:
-            kept = f"; what was recorded is kept: stallbench report {shorten(folder.path)}" if folder else ""
+            kept = f"; the records are kept: stallbench report {shorten(folder.path)}" if folder else ""
             print(f"interrupted{kept}", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
         view.say(
-            f"{'the external servers keep running' if external_servers else 'servers are down'}; making tables, verdict and report"
+            f"{'the external servers keep running' if external_servers else 'the servers are stopped'}; making the tables, verdict and report"
         )
     conclude_and_exit(folder.path)
 
 
 def _keep_servers(lines: list[str]) -> None:
-    print("the servers stay up until Ctrl-C:", *lines, sep="\n  ", flush=True)
+    print("the servers keep running until Ctrl-C:", *lines, sep="\n  ", flush=True)
     try:
         signal.pause()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Lists and shows scenarios."""
+"""`stallbench list` and `stallbench show`: list scenarios and show one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def list_() -> None:
     """List the scenarios and their variants.
 
-    Example:
+    For example:
+
         stallbench list
     """
     from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
@@ -33,9 +34,9 @@ def list_() -> None:
 
 
 def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOption = None) -> None:
-    """Show a scenario as it would run: with its variant, its changes and all defaults.
+    """Show a scenario as it would run, as JSON: with its variant, all changes and all defaults.
 
-    Examples:
+    For example:
         stallbench show longtx
 
         stallbench show longtx --variant skip_locked --set producers.rate=1000
@@ -47,7 +48,7 @@ def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOpt
 
 
 def _fill_in(scenario: Scenario) -> dict[str, Any]:
-    """Return the scenario with the defaults of its queue, faults and maintenance; docs/add-a-longrunner.md lists those of longrunners."""
+    """Return the scenario with the default options of its queue, faults and maintenance. docs/add-a-longrunner.md lists those of longrunners."""
     from stallbench.faults import find_faults
     from stallbench.maintenance import find_maintenance_kinds
     from stallbench.queues import find_queue

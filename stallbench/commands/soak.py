@@ -1,4 +1,4 @@
-"""Repeats a scenario for hours."""
+"""`stallbench soak`: repeats a scenario for hours."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from stallbench.run.folder import RUNS
 def soak(
     scenario: Annotated[
         str | None,
-        typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path; left out with --resume."),
+        typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path. Leave it out with --resume."),
     ] = None,
-    for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="How long, like 8h.")] = None,
+    for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="The duration of the soak, like 8h.")] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="SOAK", help="Go on with a soak that broke off: its folder, or its name.")
+        str | None,
+        typer.Option("--resume", metavar="SOAK", help="Continue a soak that was interrupted: its folder, or its name."),
     ] = None,
     variant: VariantOption = None,
     set_: SetOption = None,
@@ -37,7 +38,7 @@ def soak(
             metavar="N",
             min=0,
             max=1000,
-            help="Keep the records of the last N passed cycles, and of the first N others; 3 if not given.",
+            help="Keep the records of the last N cycles that passed, and of the first N that did not. Default: 3.",
         ),
     ] = None,
     dsn: DsnOption = None,
@@ -46,16 +47,17 @@ def soak(
     allow_server_changes: AllowServerChangesOption = False,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Repeat a scenario's cycle for hours on the same servers; judge each cycle, and say what drifts.
+    """Repeat a scenario for hours on the same servers, judge each cycle, and report what drifts.
 
-    It goes on without its terminal. Exit codes: 0 every cycle passes, 1 one does not, 2 bad input, 3 a cycle could not be carried out,
-    130 interrupted (what was done until then is reported, and --resume goes on from there).
+    The soak continues when its terminal is closed.
 
-    Examples:
+    Exit codes: 0 every cycle passed, 1 a cycle did not pass, 2 bad input, 3 a cycle could not be carried out, 130 interrupted (the cycles
+    completed so far are reported, and --resume continues the soak).
+
+    For example:
+
         stallbench soak longtx --for 8h
-
         stallbench soak baseline --for 20m --set phases.baseline.duration=60s
-
         stallbench soak --resume 20261120T220000Z-soak-longtx
     """
     from stallbench.soak.command import begin_or_resume, carry_out

@@ -116,7 +116,7 @@ def test_an_interrupted_run_is_taken_down_and_kept(bench: Bench, signum: signal.
     running.send_signal(signum)
     _, err = running.communicate(timeout=120)
     assert running.returncode == 130
-    assert "interrupted; what was recorded is kept: stallbench report" in err
+    assert "interrupted; the records are kept: stallbench report" in err
     assert "Traceback" not in err
     assert bench.record()["status"] == "aborted"
     assert_nothing_is_left(bench, record["bench"]["pid"])
