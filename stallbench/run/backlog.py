@@ -1,4 +1,4 @@
-"""Looks again and again at what a queue still holds, also while its server goes away and comes back."""
+"""Polls the backlog of a queue, also while its server is down, and writes the final snapshot."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any, Self, TypeVar
 from stallbench.engines import loaded_errors
 from stallbench.queues import Queue
 
-WAITS_AT_MOST_S = 1.0
-"""A ready job that has waited for less is being fetched; one that has waited longer is a backlog."""
+BACKLOG_AGE_S = 1.0
+"""A ready job that has waited for this long belongs to a backlog; a younger one is about to be claimed."""
 CAUGHT_UP_FOR_S = 5.0
-"""How long there must be no backlog: a single look may fall between two bursts, or on a moment in which nothing could be enqueued."""
+"""How long there must be no backlog. A single poll is not enough: it may fall between two bursts, or into a moment in which no job could be enqueued."""
 
 _T = TypeVar("_T")
 
 
 class BacklogPoll:
-    """One connection, opened again when it breaks. Use it as a context manager."""
+    """Asks the queue for its backlog over one connection, which it reopens after an error. Use it as a context manager."""
 
     def __init__(
         self, opened_queue: Callable[[], AbstractContextManager[Queue[Any]]], *, now_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """Prepare; nothing is opened. ``opened_queue`` opens the queue on the primary, whichever server that is by then."""
+        """Open nothing yet. ``opened_queue`` opens the queue on the current primary."""
         self._opened_queue = opened_queue
         self._now_s = now_s
         self._stack = ExitStack()
@@ -40,28 +40,28 @@ class BacklogPoll:
         self._stack.close()
 
     def is_drained(self) -> bool:
-        """Whether the queue holds no job; a queue that cannot be asked is not known to be empty."""
-        return self._ask(lambda queue: queue.is_drained()) or False
+        """Whether the queue holds no job; False if the queue cannot be reached."""
+        return self._query(lambda queue: queue.is_drained()) or False
 
     def is_caught_up(self) -> bool:
-        """Whether no ready job has waited for `WAITS_AT_MOST_S`, at every look of the last `CAUGHT_UP_FOR_S`.
+        """Whether no ready job has waited for `BACKLOG_AGE_S`, at every poll of the last `CAUGHT_UP_FOR_S`.
 
-        A queue that cannot be asked is not known to be.
+        False if the queue cannot be reached.
         """
-        backlog = self._ask(lambda queue: queue.backlog())
+        backlog = self._query(lambda queue: queue.backlog())
         now_s = self._now_s()
-        if backlog is None or (backlog.oldest_job_s or 0.0) >= WAITS_AT_MOST_S:
+        if backlog is None or (backlog.oldest_job_s or 0.0) >= BACKLOG_AGE_S:
             self._caught_up_since_s = None
             return False
         if self._caught_up_since_s is None:
             self._caught_up_since_s = now_s
         return now_s - self._caught_up_since_s >= CAUGHT_UP_FOR_S
 
-    def _ask(self, question: Callable[[Queue[Any]], _T]) -> _T | None:
+    def _query(self, query: Callable[[Queue[Any]], _T]) -> _T | None:
         try:
             if self._queue is None:
                 self._queue = self._stack.enter_context(self._opened_queue())
-            return question(self._queue)
+            return query(self._queue)
         except loaded_errors():
             self._queue = None
             self._stack.close()
@@ -69,16 +69,16 @@ class BacklogPoll:
 
 
 def take_final_snapshot(queue: Queue[Any], path: Path) -> int:
-    """Write every job of the queue to ``path``, as docs/run-folder.md has it, and return how many there are.
+    """Write every job of the queue to ``path``, in the format of docs/run-folder.md, and return their number.
 
-    The file gets its name only when it is whole: half a final snapshot would turn queued jobs into lost ones.
+    The file is renamed to ``path`` when it is complete: with an incomplete snapshot, queued jobs would be counted as lost.
     """
-    fresh = path.with_suffix(".csv.new")
+    temporary = path.with_suffix(".csv.new")
     count = 0
-    with fresh.open("w") as file:
+    with temporary.open("w") as file:
         for job_id, claimed in queue.job_ids():
             file.write(f"{job_id},{'claimed' if claimed else 'queued'}\n")
             count += 1
         file.write(f"end,{count}\n")
-    fresh.replace(path)
+    temporary.replace(path)
     return count

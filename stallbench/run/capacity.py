@@ -1,4 +1,4 @@
-"""The load of a scenario that asks for a share of what its workers can do: measured by a short run of its own, before the run proper.
+"""Measures what the workers of a scenario can do, by a short run of its own, if the scenario's load is a share of that.
 
 Why a share: docs/decisions/0010-a-load-fits-the-machine.md.
 """
@@ -24,15 +24,17 @@ from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Collectors, Phase, Producers
 
 MEASURING = "measuring"
-"""What its run is called in the place of a variant; it is there for as long as it lasts, or to be looked at if it failed, and never ``latest``."""
+"""The name of the measurement in place of a variant. Its run folder is removed afterwards, unless it failed, and is never ``latest``."""
 _FAILED = "what the workers can do could not be measured"
-_LOOK_S = 4.0
+_MEASURED_S = 4.0
 _WARM_UP_S = 1.0
-"""Of the look: connections prepare their statements, and pages come into memory."""
+"""The part of the measurement that does not count: connections prepare statements, and pages are read into memory."""
 _QUICKEST_JOB_S = 0.0005
+"""Assumed time of a job that does no work."""
 _FEWEST_JOBS = 5
-"""That each worker must complete after the warm-up."""
+"""Jobs that each worker must complete after the warm-up."""
 _MOST_JOBS = 50_000
+"""Upper bound of the jobs that the queue is filled with; `_MOST_BYTES` is that of their payloads."""
 _A_FEW_LINES_BYTES = 4096
 _MOST_BYTES = 64 * 1024**2
 
@@ -40,9 +42,9 @@ _MOST_BYTES = 64 * 1024**2
 def with_measured_load(
     scenario: Scenario, say: Callable[[str], None], runs: Path, external_servers: ExternalServers | None = None
 ) -> Scenario:
-    """Return ``scenario`` with a rate: as it is if it has one, else changed as ``--set producers.rate=...`` would have.
+    """Return ``scenario`` with a rate: unchanged if it has one, else changed as by ``--set producers.rate=...``.
 
-    ``say`` is called with a sentence at a time. Raises as `measure_capacity` does.
+    ``say`` takes messages for the screen. Raises `NotCarriedOutError` as `measure_capacity` does.
     """
     if not scenario.producers.wants_rate:
         return scenario
@@ -52,56 +54,56 @@ def with_measured_load(
 
 
 def describe_load(scenario: Scenario, rated: Scenario) -> str:
-    """Return, in a sentence, what became of a scenario's share of the capacity; ``rated``: the same, with a rate."""
+    """Return a sentence about the load that a share of the capacity results in. ``rated``: the same scenario, with a rate."""
     return f"the load is {scenario.producers.capacity_share:.0%} of that: {', '.join(rated.changes[len(scenario.changes) :])}"
 
 
 def measure_capacity(
     scenario: Scenario, say: Callable[[str], None], runs: Path, external_servers: ExternalServers | None = None
 ) -> float:
-    """Return the jobs a second that a scenario's workers complete while the queue always has some and nothing is wrong.
+    """Return the jobs per second that a scenario's workers complete while the queue always has jobs and no fault is active.
 
-    On servers like the run's own, which are gone afterwards, or on ``external_servers``. Its records are below ``runs`` meanwhile, and stay there
-    if it fails. Raises `NotCarriedOutError`.
+    Uses servers like those of the run, which are stopped afterwards, or ``external_servers``. The records are kept below ``runs`` during the
+    measurement, and afterwards only if it fails. Raises `NotCarriedOutError`.
     """
-    say(f"measuring what {scenario.workers.count} workers can do: {_LOOK_S:.0f} s on a full queue")
-    view = _Listening()
+    say(f"measuring what {scenario.workers.count} workers can do: {_MEASURED_S:.0f} s on a full queue")
+    view = _CapturedView()
     folder: RunFolder | None = None
     try:
-        with open_run(_fill_and_look(scenario), runs, view, external_servers, is_latest=False) as run:
+        with open_run(_make_measuring_scenario(scenario), runs, view, external_servers, is_latest=False) as run:
             folder = run.folder
-            capacity = _look(run)
-            said = len(view.said)
+            capacity = _measure(run)
+            before_end = len(view.messages)
     except NotCarriedOutError as error:
         raise NotCarriedOutError(f"{_FAILED}: {error}") from error
     except KeyboardInterrupt:
         if folder:
             shutil.rmtree(folder.path)
         raise
-    if owed := view.said[said:]:
-        raise NotCarriedOutError(f"{_FAILED}: {'; '.join(owed)}\nits records: {folder.path}")
+    if problems := view.messages[before_end:]:
+        raise NotCarriedOutError(f"{_FAILED}: {'; '.join(problems)}\nits records: {folder.path}")
     shutil.rmtree(folder.path)
     say(f"they complete {capacity:,.0f} jobs/s")
     return capacity
 
 
-def _look(run: Run) -> float:
+def _measure(run: Run) -> float:
     run.carry_out()
-    if run.died:
-        raise NotCarriedOutError(f"{', '.join(run.died)} exited unexpectedly")
+    if run.exited_unexpectedly:
+        raise NotCarriedOutError(f"{', '.join(run.exited_unexpectedly)} exited unexpectedly")
     return read_capacity(run.folder, run.scenario.workers.count)
 
 
 def read_capacity(folder: RunFolder, workers: int) -> float:
-    """Return the completions a second of all workers together, from when they were warm until the queue was first empty.
+    """Return the completions per second of all workers together, from the end of the warm-up until the queue was first empty.
 
-    Each worker's rate is taken by itself: workers that begin together keep step for a while. It is over all of its time, also that in which
-    it completed nothing. Raises `NotCarriedOutError` if one of them completed too few.
+    The rate is computed for each worker separately, because workers that start together complete jobs at the same moments for a while. It
+    includes the time in which a worker completed nothing. Raises `NotCarriedOutError` if a worker completed too few jobs.
     """
     names = [f"worker-{number}" for number in range(1, workers + 1)]
     logs = {name: [(record.t_ns, record.event) for record in read_events(folder.events / f"{name}.csv")] for name in names}
     began_ns = min((t_ns for log in logs.values() for t_ns, _ in log), default=0)
-    # Where jobs are left, a worker that found none did not find the queue empty: all were locked, or a mover had not brought them yet.
+    # If jobs are left at the end, a worker that found none did not find an empty queue: all jobs were locked, or not yet available.
     empties = [] if _holds_jobs(folder) else [t_ns for log in logs.values() for t_ns, event in log if event == Event.EMPTY]
     empty_ns = min(empties, default=math.inf)
     ended_ns = min(empty_ns, max((t_ns for log in logs.values() for t_ns, _ in log), default=0))
@@ -122,28 +124,28 @@ def read_capacity(folder: RunFolder, workers: int) -> float:
     return rate
 
 
-class _Listening(RunView):
-    """Shows nothing, and keeps what is said."""
+class _CapturedView(RunView):
+    """Shows nothing, and keeps the messages."""
 
     def __init__(self) -> None:
         super().__init__(Console(file=StringIO()))
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def say(self, sentence: str) -> None:
-        self.said.append(sentence)
+        self.messages.append(sentence)
 
 
-def _fill_and_look(scenario: Scenario) -> Scenario:
-    """Return the scenario with more jobs than its workers can do, and nothing else."""
+def _make_measuring_scenario(scenario: Scenario) -> Scenario:
+    """Return the scenario of the measurement: more jobs than the workers can complete, and no fault, collector or expectation."""
     payload_bytes, work_s = scenario.producers.payload_bytes, max(scenario.workers.work_s, _QUICKEST_JOB_S)
-    jobs = int(_LOOK_S * scenario.workers.count / work_s) + scenario.workers.count
+    jobs = int(_MEASURED_S * scenario.workers.count / work_s) + scenario.workers.count
     return scenario.model_copy(
         update={
             "variant": MEASURING,
             "producers": Producers(
                 rate=0, backlog=min(jobs, _MOST_JOBS, _MOST_BYTES // payload_bytes), payload_bytes=payload_bytes
             ),
-            "phases": (Phase.model_validate({"name": "full", "duration": f"{_LOOK_S}s"}),),
+            "phases": (Phase.model_validate({"name": "full", "duration": f"{_MEASURED_S}s"}),),
             "collectors": Collectors(enabled=False),
             "external_processes": False,
             "expect": (),
@@ -152,7 +154,7 @@ def _fill_and_look(scenario: Scenario) -> Scenario:
 
 
 def _holds_jobs(folder: RunFolder) -> bool:
-    """Whether the queue held any job in the end."""
+    """Whether the queue held any job at the end."""
     if not folder.final_snapshot.exists():
         return False
     with folder.final_snapshot.open() as file:

@@ -1,6 +1,4 @@
-"""From a run's records to its report: tables, then verdict, then pages. Reads only the run's folder; can be done
-again at any time.
-"""
+"""From a run's records to its report: tables, verdict, pages. Reads only the run's folder, and can be repeated at any time."""
 
 from __future__ import annotations
 
@@ -17,12 +15,11 @@ from stallbench.verdicts import RunTables, Verdict, judge
 def conclude(folder: RunFolder, make_tables: Callable[[RunFolder], None] = make_tables) -> Verdict:
     """Make the tables by ``make_tables``, judge them, and write the report; returns the verdict.
 
-    Raises `NotCarriedOutError` when the pipeline does not come to its end, `BadInputError` if there is nothing left to make tables of, or if
-    the folder is in another format.
+    Raises `NotCarriedOutError` when the pipeline fails, `BadInputError` if the records were removed or the folder has another format.
     """
     if (folder.path / "tables").is_dir() and not folder.events.is_dir():
         raise BadInputError(
-            f"{folder.path}: its records were removed after its tables had been made; its page is {folder.path}/report.html"
+            f"{folder.path}: its records were removed after its tables had been made; its report is {folder.path}/report.html"
         )
     read_record(folder.record)  # a folder in another format is refused before the pipeline starts
     make_tables(folder)

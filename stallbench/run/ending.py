@@ -1,4 +1,4 @@
-"""How a run ends, in its ``run.json``: whole, interrupted, or not carried out, and in the last two with nothing left running."""
+"""Records in ``run.json`` how a run ends: completed, interrupted or failed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from stallbench.run.recorder import RunRecorder
 
 
 @contextmanager
-def ending_recorded(recorder: RunRecorder, take_down: Callable[[], None], *, also_if_whole: bool) -> Iterator[None]:
-    """Record how the block ends, after ``take_down``, which is called unless it came to its end and ``also_if_whole`` is off.
+def ending_recorded(recorder: RunRecorder, take_down: Callable[[], None], *, also_if_completed: bool) -> Iterator[None]:
+    """Call ``take_down`` when the block ends, then record the status. A completed block calls it only if ``also_if_completed``.
 
-    What the bench or the database raised inside comes out as `NotCarriedOutError` with the reason, and is recorded as ``failed``; an
-    interrupt is recorded as ``aborted`` and comes out as it is.
+    An error of the bench or the database is recorded as ``failed`` and raised again as `NotCarriedOutError` with the reason. An interrupt is
+    recorded as ``aborted`` and raised again unchanged.
     """
     status: RunStatus = "failed"
-    reason = "the bench itself broke off"
+    reason = "unexpected error in the bench"
     try:
         yield
         status, reason = "completed", ""
@@ -33,7 +33,7 @@ def ending_recorded(recorder: RunRecorder, take_down: Callable[[], None], *, als
         raise NotCarriedOutError(reason) from error
     finally:
         try:
-            if also_if_whole or status != "completed":
+            if also_if_completed or status != "completed":
                 take_down()
         finally:
             recorder.end(status, reason)

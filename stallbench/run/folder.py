@@ -1,4 +1,4 @@
-"""Where runs are kept, how their folders are named, and how one is found again."""
+"""The folders of runs: where they are kept, how they are named, and how to find one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from stallbench.scenario.model import Scenario
 RUNS = PROJECT / "reports" / "runs"
 _LATEST = "latest"
 COMPARISON = "comparison.json"
-"""The file by which a comparison's folder is known, as a run's by its ``run.json``."""
+"""The file that identifies the folder of a comparison, as ``run.json`` identifies that of a run."""
 SOAK = "soak.json"
-"""The same of a soak's."""
+"""The file that identifies the folder of a soak."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +39,22 @@ class RunFolder:
 
     @property
     def samples(self) -> Path:
-        """Folder of what the collectors measured."""
+        """Folder of the collectors' samples."""
         return self.path / "samples"
 
     @property
     def logs(self) -> Path:
-        """Folder of what processes and servers printed."""
+        """Folder of the output of processes and servers."""
         return self.path / "logs"
 
     @property
     def job_faults(self) -> Path:
-        """Folder of what goes wrong inside workers at the moment; it is there only while something does."""
+        """Folder of the active job faults; it exists only while one is active."""
         return self.path / "job_faults"
 
     @property
     def locust(self) -> Path:
-        """Folder of what Locust says of its own requests; it is there only if Locust may take part."""
+        """Folder of Locust's own results; it exists only if Locust may take part."""
         return self.path / "locust"
 
     @property
@@ -64,17 +64,17 @@ class RunFolder:
 
     @property
     def left_over(self) -> Path:
-        """Every job that was in the queue before the run: what the final snapshot of a soak's cycle before found."""
+        """Every job that was in the queue before the run: in a soak, the final snapshot of the cycle before."""
         return self.path / "left_over.csv"
 
 
 def create_run_folder(scenario: Scenario, runs: Path, *, is_latest: bool = True) -> RunFolder:
     """Make the folder of a new run and, if it ``is_latest``, point ``latest`` at it.
 
-    Raises `NotCarriedOutError` if ``runs`` cannot be written.
+    Raises `NotCarriedOutError` if the folder cannot be created.
     """
     folder = RunFolder(create_folder(runs, scenario.name, scenario.variant))
-    with _told(runs):
+    with _creation_errors(runs):
         for part in (folder.events, folder.samples, folder.logs):
             part.mkdir()
         if is_latest:
@@ -85,18 +85,18 @@ def create_run_folder(scenario: Scenario, runs: Path, *, is_latest: bool = True)
 def create_folder(runs: Path, *parts: str | None) -> Path:
     """Make a new folder below ``runs`` and return it, named by the time and ``parts``; raises as `create_run_folder` does."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    with _told(runs):
+    with _creation_errors(runs):
         return _make_new(runs, "-".join(part for part in (stamp, *parts) if part))
 
 
 @contextmanager
-def _told(runs: Path) -> Iterator[None]:
-    """Let what goes wrong while folders are made come out as `NotCarriedOutError`."""
+def _creation_errors(runs: Path) -> Iterator[None]:
+    """Turn an `OSError` in the block into a `NotCarriedOutError`."""
     try:
         yield
     except OSError as error:
         raise NotCarriedOutError(
-            f"{runs}: a run's folder cannot be made there: {error.strerror or error}; choose another place with --runs DIR"
+            f"{runs}: a run's folder cannot be made there: {error.strerror or error}; choose another folder with --runs DIR"
         ) from error
 
 
@@ -118,12 +118,12 @@ def find_run_folder(run: str, runs: Path) -> RunFolder:
 
 
 def find_comparison_folder(name: str, runs: Path) -> Path | None:
-    """Return the folder of a comparison, a path or a name below ``runs``; none if ``name`` is none's."""
+    """Return the folder of a comparison, a path or a name below ``runs``; None if there is none of that name."""
     return _find_folder_with(COMPARISON, name, runs)
 
 
 def find_soak_folder(name: str, runs: Path) -> Path | None:
-    """Return the folder of a soak, a path or a name below ``runs``; none if ``name`` is none's."""
+    """Return the folder of a soak, a path or a name below ``runs``; None if there is none of that name."""
     return _find_folder_with(SOAK, name, runs)
 
 
@@ -140,12 +140,12 @@ def _make_new(runs: Path, name: str) -> Path:
         except FileExistsError:
             continue
         return path
-    raise NotCarriedOutError(f"{runs}/{name}: a hundred runs of that name began in this second")
+    raise NotCarriedOutError(f"{runs}/{name}: there are already a hundred folders of that name; run the scenario again")
 
 
 def _point_latest_at(path: Path) -> None:
     link = path.parent / _LATEST
-    fresh = path.parent / f".{_LATEST}-{os.getpid()}"
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(path.name)
-    fresh.replace(link)
+    temporary = path.parent / f".{_LATEST}-{os.getpid()}"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(path.name)
+    temporary.replace(link)

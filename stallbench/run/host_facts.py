@@ -1,4 +1,4 @@
-"""What the machine is and which libraries ran on it, for the record of a run."""
+"""Facts about the machine and the installed libraries, for the record of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LIBRARIES = ("psycopg", "pyspark", "pandas", "pyarrow", "pydantic", "toxiproxy-
 
 
 def read_library_versions() -> dict[str, str]:
-    """Versions of Python and of the libraries whose behaviour can change a result; ``not installed`` where one is missing."""
+    """Return the versions of Python and of the libraries that can influence a result; ``not installed`` if one is missing."""
     versions = {"python": platform.python_version()}
     for library in _LIBRARIES:
         try:
@@ -26,7 +26,7 @@ def read_library_versions() -> dict[str, str]:
 
 
 def read_host_facts() -> HostRecord:
-    """Describe this machine as it is now."""
+    """Return the facts about this machine, as it is now."""
     return HostRecord(
         cpus=psutil.cpu_count() or 1,
         cpu_model=_read_cpu_model(),

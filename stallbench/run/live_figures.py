@@ -1,7 +1,7 @@
-"""What is going on right now, read from the ends of a run's records: for the eye only; the report reads all of them.
+"""Figures of the last seconds of a run, for the screen; the report uses the full records.
 
-Only the last stretch of each file is read, so that watching costs the same whatever the run's length. At very high rates the
-window may hold more events than that stretch: rates are then taken from the time that it does cover.
+Only the end of each file is read, so that the cost does not depend on the length of the run. At very high rates this end may cover
+less than the window: rates are then computed over the time that it covers.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ _TAIL_BYTES = 128 * 1024
 _WINDOW_S = 2.0
 _FRESH_S = 10.0
 _BRIEF_S = 1.0
-"""Whoever holds the horizon for less is a worker at its work."""
+"""A holder of the horizon that is younger is an ordinary transaction of a worker; it is not shown."""
 _SHOWN = {"backlog", "tables", "transactions", "horizon", "locks"} | {
     f"innodb_{name}" for name in ("transactions", "horizon", "locks", "purge")
 }
-"""Collectors whose latest samples the view shows."""
+"""The collectors whose latest samples are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFigures:
-    """The figures of the last two seconds; none where nothing is known (yet)."""
+    """The figures of the last two seconds; None if a figure is unknown."""
 
     enqueued_rate: float | None
-    """Jobs a second."""
+    """Jobs per second."""
     completed_rate: float | None
     claim_ms_p95: float | None
     depth: int | None
     dead_tuples: int | None
-    """PostgreSQL's."""
+    """PostgreSQL only."""
     history_list_length: int | None
-    """InnoDB's."""
+    """InnoDB only."""
     deadlocks: int | None
-    """Since the server's start."""
+    """Number since the start of the server."""
     oldest_transaction_s: float | None
     holder: str | None
-    """Who holds the horizon: application, pid and state of the oldest."""
+    """The oldest holder of the horizon: its application, server, pid and state."""
 
 
 def read_live_figures(folder: RunFolder) -> LiveFigures:
-    """Read the ends of the job logs and of the samples that the view shows."""
+    """Read the ends of the job logs and of the samples that are shown."""
     now_ns = time.time_ns()
     claims_ns: list[int] = []
     enqueued_rate = completed_rate = 0.0

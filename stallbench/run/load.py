@@ -1,4 +1,4 @@
-"""The load of a run: the backlog, the workers and the producers, as processes of their own."""
+"""The load of a run: starts and stops its backlog, workers, scheduler and producers, each a process of its own."""
 
 from __future__ import annotations
 
@@ -19,52 +19,52 @@ from stallbench.scenario.model import Scenario
 
 _READY_S = 30.0
 _STOP_S = 15.0
-_REST_S = 30.0
+_SUSPEND_S = 30.0
 _SLOWEST_FILL = 2000
-"""Jobs a second that a queue takes at the least when it is filled; one that is slower is given up."""
+"""Jobs per second. Filling a queue that is slower than this ends the run."""
 _BACKLOG = "backlog"
 LOCUST = (
     *(sys.executable, "-m", "locust", "-f", str(PROJECT / "producers" / "locustfile.py")),
     *("--headless", "--only-summary", "--document", "-"),
 )
-"""How a producer is started that is Locust; its document comes by standard input, as every producer's does."""
+"""The command of a Locust producer. It reads its document from standard input, like every producer."""
 _USERS = "users"
-"""What only the document of a Locust process has."""
+"""A key that only the documents of Locust processes have."""
 _SEED_OF_BACKLOG = 999
 _SEED_OF_PRODUCERS = 1000
 
 
 class Load:
-    """What puts jobs into the queue and takes them out; every process of it is a client, and so goes through the proxy."""
+    """The processes that enqueue and complete jobs. All of them reach the database through the proxy."""
 
     def __init__(
         self, scenario: Scenario, queue: QueueRecord, endpoint: Endpoint, *, processes: Supervisor, folder: RunFolder
     ) -> None:
-        """Prepare; nothing is started. ``endpoint``: the primary, as clients reach it."""
+        """Start nothing yet. ``endpoint``: the primary, as clients reach it."""
         self._scenario = scenario
         self._queue = queue
         self._endpoint = endpoint
         self._processes = processes
         self._folder = folder
         self._documents: dict[str, dict[str, object]] = {}
-        """By name of the process."""
+        """The document of each process, by its name."""
         self._generations: dict[str, int] = {}
         self._met: dict[str, set[str]] = {}
-        """By name of a job_fault: the workers that have said that they met it."""
+        """The workers that have reported each job fault, by its name."""
 
     @property
     def waits_for_go(self) -> bool:
-        """Whether workers begin with the first phase, all at once, and not as soon as they are there."""
+        """Whether the workers start together with the first phase, and not each as soon as it is connected."""
         return self._scenario.producers.backlog > 0
 
     def go(self) -> None:
-        """Let workers that wait begin."""
+        """Start the workers that wait for the first phase."""
         if self.waits_for_go:
             for process in self.running("worker"):
                 process.signal(signal.SIGUSR1)
 
     def fill(self) -> int:
-        """Enqueue the backlog by a producer that is gone before the first worker comes; returns how many jobs that are."""
+        """Enqueue the backlog by a producer that ends before the first worker starts. Returns the number of jobs."""
         producers = self._scenario.producers
         if producers.backlog:
             self._start(
@@ -106,7 +106,7 @@ class Load:
             self._start("scheduler", {"scheduler": {}})
 
     def start_producers(self) -> None:
-        """Start all producers and wait until each is connected: each begins with its schedule when it is."""
+        """Start all producers and wait until each is connected. Each starts its schedule when it is connected."""
         producers = self._scenario.producers
         if producers.rate:
             self._start(
@@ -126,7 +126,7 @@ class Load:
         return self._scenario.producers.kind == "locust"
 
     def _describe_producer(self, number: int, *, by_locust: bool | None = None) -> dict[str, object]:
-        """Return what the document of the ``number``-th producer has in any case."""
+        """Return the part of the ``number``-th producer's document that does not depend on its rate."""
         producers = self._scenario.producers
         document: dict[str, object] = {
             "payload_bytes": producers.payload_bytes,
@@ -137,23 +137,24 @@ class Load:
         return {**document, "max_batch": producers.max_batch}
 
     def start_extra_producer(self, *, rate: float = 0, backlog: int = 0, mark: str | None = None) -> Process:
-        """Start one producer more, at ``rate`` jobs a second, after it has enqueued ``backlog`` jobs at once; wait until it has.
+        """Start another producer that enqueues ``backlog`` jobs at once and then ``rate`` jobs per second. Returns after the backlog.
 
-        ``mark``: what its jobs are known by. It is Locust if the scenario's are and it has no heap of jobs, which Locust has no word for.
+        ``mark``: identifies its jobs in their payload. It is a Locust process if the scenario's producers are and it has no backlog, which
+        Locust does not support.
         """
         number = 1 + sum(name.startswith("producer-") for name in self._documents)
         by_locust = self._is_locust and backlog == 0
-        heap = {} if by_locust else {"backlog": backlog}
-        document = {"rate": rate, "mark": mark, **heap, **self._describe_producer(number, by_locust=by_locust)}
+        initial = {} if by_locust else {"backlog": backlog}
+        document = {"rate": rate, "mark": mark, **initial, **self._describe_producer(number, by_locust=by_locust)}
         self._start("producer", {f"producer-{number}": document})
         return self._processes.of_role("producer")[-1]
 
     def end(self, process: Process) -> None:
-        """Stop one process of the load after the move that it is making."""
+        """Stop one process of the load after its current operation."""
         self._processes.stop([process], _STOP_S)
 
     def workers_that_met(self, job_fault: str) -> set[str]:
-        """Return the workers that have said by now that they met a job_fault."""
+        """Return the workers that have reported a job fault so far."""
         for process in self._processes.of_role("worker"):
             for message in process.messages():
                 if "met" in message:
@@ -165,7 +166,7 @@ class Load:
         return [process for process in self._processes.of_role(role) if process.poll() is None]
 
     def named(self, on: str) -> list[Process]:
-        """Return the running processes that a scenario means by ``on``: ``workers``, or ``worker-3`` and whoever came in its place."""
+        """Return the running processes that ``on`` of a scenario refers to: ``workers``, or ``worker-3`` and its replacements."""
         if on in ("workers", "producers"):
             return self.running(on.removesuffix("s"))
         return [
@@ -173,7 +174,7 @@ class Load:
         ]
 
     def at_work(self, on: str) -> list[Process]:
-        """Return those of `named` that have made, and recorded, a move already; a scheduler, which records only errors, if it is ready."""
+        """Return those of `named` that have recorded an operation. A scheduler records only errors: it is included if it is ready."""
         return [
             process
             for process in self.named(on)
@@ -190,53 +191,55 @@ class Load:
         return self._folder.events / f"{name}.csv"
 
     def replace(self, process: Process, **changes: object) -> Process:
-        """Start a process that does what one that has ended did, under a name of its own: ``worker-3-2`` comes after ``worker-3``.
+        """Start a replacement of a process that has ended, under a new name: ``worker-3-2`` replaces ``worker-3``.
 
-        It does not wait until the new one is ready. A worker that comes later than the others waits for nothing. ``changes``: what is
-        otherwise in its document.
+        Does not wait until it is ready. A new worker starts at once, also if the others waited for the first phase. ``changes``: values
+        that replace those in its document.
         """
         first = next(name for name in self._documents if process.name == name or process.name.startswith(f"{name}-"))
-        return self._start_anew(process.role, first, **({"wait_for_go": False} if process.role == "worker" else {}), **changes)
+        return self._start_replacement(
+            process.role, first, **({"wait_for_go": False} if process.role == "worker" else {}), **changes
+        )
 
-    def _start_anew(self, role: str, first: str, **changes: object) -> Process:
+    def _start_replacement(self, role: str, first: str, **changes: object) -> Process:
         self._generations[first] = self._generations.get(first, 1) + 1
         return self._start_one(role, f"{first}-{self._generations[first]}", self._documents[first] | changes)
 
     def stop(self) -> None:
-        """Stop the producers, then the workers, then the scheduler, each after the move that it is making."""
+        """Stop the producers, then the workers, then the scheduler, each after its current operation."""
         for role in ("producer", "worker", "scheduler"):
             self._processes.stop(self._processes.of_role(role), _STOP_S)
 
     def suspend(self) -> None:
-        """Let the producers, then the workers, finish the move that they are making, close their logs and wait; stop the scheduler.
+        """Suspend the producers, then the workers: each finishes its operation, closes its log and waits. Stops the scheduler.
 
-        Raises `NotCarriedOutError` if one does not come to rest: its records could not be told from later ones.
+        Raises `NotCarriedOutError` if a process is not suspended in time: its records could not be separated from later ones.
         """
         for role in ("producer", "worker"):
-            resting = self.running(role)
-            for process in resting:
+            suspended = self.running(role)
+            for process in suspended:
                 process.require_ready(_READY_S)
                 process.signal(signal.SIGUSR2)
-            for process in resting:
-                process.wait_suspended(_REST_S + self._scenario.workers.work_s)
+            for process in suspended:
+                process.wait_suspended(_SUSPEND_S + self._scenario.workers.work_s)
         self._processes.stop(self.running("scheduler"), _STOP_S)
 
     def resume(self) -> list[str]:
-        """End the rest: workers, then producers, begin as they did at the start. Returns the names of those that were started for lost ones."""
+        """Resume the workers, then the producers, as at the start of a run. Returns the names of replacements of processes that have ended."""
         producers = self._scenario.producers
         planned = {f"worker-{number}": "worker" for number in range(1, self._scenario.workers.count + 1)}
         if producers.rate:
             planned |= {f"producer-{number}": "producer" for number in range(1, producers.count + 1)}
         self.start_scheduler()
-        resting = {role: self.running(role) for role in ("worker", "producer")}
-        fresh = [self._start_anew(role, name) for name, role in planned.items() if not self.named(name)]
-        for process in fresh:
+        suspended = {role: self.running(role) for role in ("worker", "producer")}
+        replacements = [self._start_replacement(role, name) for name, role in planned.items() if not self.named(name)]
+        for process in replacements:
             process.wait_ready(_READY_S)
-        for role, processes in resting.items():
+        for role, processes in suspended.items():
             if role == "producer" or not self.waits_for_go:
                 for process in processes:
                     process.signal(signal.SIGUSR1)
-        return [process.name for process in fresh]
+        return [process.name for process in replacements]
 
     def _start(self, role: str, documents: Mapping[str, dict[str, object]], *, ready_s: float = _READY_S) -> None:
         """Start ``python -m <role>s`` for each of ``documents`` and wait until each is connected."""

@@ -1,4 +1,4 @@
-"""Opens a run: its folder, its temporary folder and its reaper; and takes it down whatever happens."""
+"""Opens a run: creates its folder, its temporary folder and its reaper, and always takes the run down."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def open_run(
     *,
     is_latest: bool = True,
 ) -> Iterator[Run]:
-    """Make a run's folder and its scratch; whatever happens inside, say in ``run.json`` how it ended and leave nothing running.
+    """Give the block a new run. When it ends, stop everything that the run started and record the end in ``run.json``.
 
-    What the bench or the database raised inside comes out as `NotCarriedOutError`, with the run marked ``failed``; an
-    interrupt marks it ``aborted`` and comes out as it is. ``is_latest``: whether ``latest`` is to mean it.
+    An error of the bench or the database is raised as `NotCarriedOutError`, and the run is recorded as ``failed``. An interrupt is recorded as
+    ``aborted`` and raised unchanged. ``is_latest``: whether the name ``latest`` refers to this run.
     """
     folder = create_run_folder(scenario, runs, is_latest=is_latest)
     recorder = RunRecorder(folder.record, scenario)
@@ -46,7 +46,7 @@ def open_run(
         run = Run(scenario, folder, recorder, processes, scratch, view, external_servers, observer_options)
         recorder.follow("processes", run.process_records)
         try:
-            with ending_recorded(recorder, run.take_down, also_if_whole=True):
+            with ending_recorded(recorder, run.take_down, also_if_completed=True):
                 yield run
         except NotCarriedOutError as error:
             raise NotCarriedOutError(f"the run could not be carried out: {error}\nits records: {folder.path}") from error

@@ -1,4 +1,4 @@
-"""Watches a phase until it ends: after its duration, or earlier when the backlog has drained or the workers have caught up."""
+"""Waits for the end of a phase: after its duration, or earlier when the queue is drained or the workers have caught up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLL_EVERY_S = 0.25
 _POLL_DRAINED_EVERY_S = 0.05
 _POLL_CAUGHT_UP_EVERY_S = 0.5
 _LAST_RECORD_S = 0.02
-"""Time for the worker that completed the last job to record it."""
+"""Time that the worker needs to record the completion of the last job."""
 
 
 def watch_phase(
@@ -26,9 +26,9 @@ def watch_phase(
 ) -> None:
     """Return when ``phase`` is over.
 
-    ``poll``: does what is due during the phase. It takes the seconds left and returns the seconds until it must be called again, if it
-    knows. ``opened_queue``: opens the queue, to ask for its backlog. ``note``: takes a sentence for the report, if an event that was to end
-    the phase did not happen in time; expectations decide whether that matters.
+    ``poll``: performs the actions that are due during the phase. It takes the seconds left, and returns the seconds until it must be called
+    again, or None. ``opened_queue``: opens the queue, to read its backlog. ``note``: takes a sentence for the report, if the phase reached
+    its duration before the event of its ``until``; expectations decide whether that matters.
     """
     end_s = time.monotonic() + phase.duration_s
     if not phase.until:

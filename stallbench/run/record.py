@@ -1,6 +1,6 @@
-"""``run.json``: what was run, on what, when, and how it ended. One model, which everybody writes and reads.
+"""``run.json``: the record of a run, from its scenario to its end. One model, which all code writes and reads.
 
-docs/run-folder.md describes it for those who read it without this package.
+docs/run-folder.md describes the file for readers that do not use this package.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ RunStatus = Literal["running", "completed", "aborted", "failed"]
 
 
 class _Part(BaseModel):
-    """A part of the record. Times in ``_ns`` are wall-clock nanoseconds since 1970, UTC; none if it did not come to that."""
+    """A part of the record. Times in ``_ns`` are wall-clock nanoseconds since 1970, UTC; None if the event did not happen."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class BenchRecord(_Part):
-    """The bench's process."""
+    """The process of the bench."""
 
     version: str
     pid: int
@@ -83,7 +83,7 @@ class HostRecord(_Part):
 
 
 class PhaseRecord(_Part):
-    """A phase as it was planned and as it went."""
+    """A phase: its plan and its actual times."""
 
     name: str
     measured: bool
@@ -94,7 +94,7 @@ class PhaseRecord(_Part):
 
 
 class RunRecord(_Part):
-    """The whole file."""
+    """The content of ``run.json``."""
 
     format: Literal[2] = 2
     id: str = Field(description="the folder's name")
@@ -141,19 +141,19 @@ class RunRecord(_Part):
 
     @property
     def started_phases(self) -> tuple[PhaseRecord, ...]:
-        """The phases that the run came to."""
+        """The phases that were started."""
         return tuple(phase for phase in self.phases if phase.start_ns is not None)
 
     @property
     def measured_phases(self) -> tuple[PhaseRecord, ...]:
-        """The phases that the run came to and whose figures count."""
+        """The phases that were started and whose figures count."""
         return tuple(phase for phase in self.started_phases if phase.measured)
 
     @property
     def dead_processes(self) -> frozenset[str]:
         """Names of the processes that ended by a signal, or with a code other than 0, at least once.
 
-        In a run that is not `completed`, those whose end nobody saw are among them.
+        In a run that is not `completed`, they include the processes whose end was not recorded.
         """
         return frozenset(
             process.name
@@ -162,12 +162,12 @@ class RunRecord(_Part):
         )
 
     def processes_of(self, role: str) -> tuple[ProcessRecord, ...]:
-        """Return the processes of one role, external ones among them."""
+        """Return the processes of one role, including external ones."""
         return tuple(process for process in self.processes if process.role == role)
 
 
 def describe_bench() -> BenchRecord:
-    """Return which process writes a record, so that others can find out whether it still runs."""
+    """Return the process that writes a record, so that other processes can check whether it still runs."""
     return BenchRecord(version=stallbench.__version__, pid=os.getpid(), process_started_s=psutil.Process().create_time())
 
 
@@ -177,7 +177,7 @@ def read_record(path: Path) -> RunRecord:
 
 
 def parse_record(text: str, where: str) -> RunRecord:
-    """Read the text of a ``run.json``; raises `BadInputError`, naming ``where`` it is, if it is none or has another format."""
+    """Read the text of a ``run.json``. Raises `BadInputError`, which names the path ``where``, if it is invalid or has another format."""
     _require_format(text, where)
     try:
         return RunRecord.model_validate_json(text, by_name=True, by_alias=False, context={ON_RECORD: True})
@@ -189,7 +189,7 @@ def parse_record(text: str, where: str) -> RunRecord:
 
 
 def _require_format(text: str, where: str) -> None:
-    """Raise `BadInputError` for a record of another format, of which nothing else can be said."""
+    """Raise `BadInputError` if the record has another format. Its other fields cannot be validated then."""
     try:
         content = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Writes ``run.json`` while a run goes on: at its start, and replaced whole at each change."""
+"""Writes ``run.json`` during a run: at its start, and again, atomically, at each change."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from stallbench.scenario.sections import Phase
 
 
 class RunRecorder:
-    """The record of a run that goes on. Whoever knows a part of it is asked for it at each write."""
+    """The record of an active run. Parts that other objects own are read from them at each write."""
 
     def __init__(self, path: Path, scenario: Scenario) -> None:
-        """Write the record of a run that is about to start."""
+        """Write the record of a run that starts now."""
         self._path = path
         self._parts: dict[str, Callable[[], Iterable[object]]] = {}
         self.record = RunRecord(
@@ -36,11 +36,11 @@ class RunRecorder:
         self.write()
 
     def follow(self, part: str, read: Callable[[], Iterable[object]]) -> None:
-        """Take ``part``, a field of the record, anew from ``read`` at each write."""
+        """Call ``read`` at each write, and store its result in the field ``part`` of the record."""
         self._parts[part] = read
 
     def note(self, sentence: str) -> None:
-        """Add a sentence that the report must show; once is enough."""
+        """Add a sentence that the report must show. A repeated sentence is ignored."""
         if sentence not in self.record.notes:
             self._change(notes=(*self.record.notes, sentence))
 
@@ -57,7 +57,7 @@ class RunRecorder:
         self._change(status=status, reason=reason)
 
     def write(self) -> None:
-        """Replace the file; a reader sees the old record or the new one, never a part."""
+        """Replace the file atomically."""
         self._change()
 
     def _change_phase(self, index: int, **times_ns: int) -> None:
@@ -72,7 +72,7 @@ class RunRecorder:
 
 
 def describe_queue(scenario: Scenario) -> QueueRecord:
-    """Return what a scenario's queue promises, and its options in force."""
+    """Return the record of a scenario's queue, with its effective options."""
     queue = find_queue(scenario.queue.kind)
     options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
     return QueueRecord(
@@ -94,7 +94,7 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
 
 
 def plan_phases(phases: Iterable[Phase]) -> list[PhaseRecord]:
-    """Return the phases as they are to follow one another."""
+    """Return the records of the phases, with their planned start times."""
     planned: list[PhaseRecord] = []
     start_s = 0.0
     for phase in phases:

@@ -1,4 +1,4 @@
-"""One run, from servers up to the last look into the queue. `Run.carry_out` is the story; read it top to bottom."""
+"""One run, from the start of the servers to the final snapshot of the queue. Start reading at `Run.carry_out`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHOW_EVERY_S = 1.0
 
 
 class Run:
-    """One scenario on servers of its own. Make it by `open_run`, which also takes it down."""
+    """One run of a scenario. `open_run` creates it and takes it down."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class Run:
         external_servers: ExternalServers | None = None,
         observer_options: ObserverOptions | None = None,
     ) -> None:
-        """Hold the parts together; nothing is started.
+        """Start nothing yet.
 
-        ``external_servers``: servers to run on; the bench starts some if none. ``observer_options``: which observers the run has, if any.
+        ``external_servers``: the servers to run on; if None, the bench starts its own. ``observer_options``: the observers of the run, if any.
         """
         self.scenario = scenario
         self.folder = folder
@@ -67,7 +67,7 @@ class Run:
         self._load: Load | None = None
         self._injections: Injections | None = None
         self._sampling: Sampling | None = None
-        self._died: set[str] = set()
+        self._exited_unexpectedly: set[str] = set()
         self._show_at_s = 0.0
         self._injection_numbers: Counter[str] = Counter()
         self._external_processes = ExternalProcesses(folder)
@@ -79,8 +79,8 @@ class Run:
     def carry_out(self) -> None:
         """Carry the scenario out to its end.
 
-        Raises `NotCarriedOutError` when something that the result depends on could not be had: a server, a longrunner's
-        proof, the whole of the load. What was recorded until then is kept.
+        Raises `NotCarriedOutError` when the result would be meaningless: a server is missing, a longrunner was not verified, or the
+        load is incomplete. The records are kept.
         """
         self._observers.start(self._processes, self._scratch)
         self._start_servers()
@@ -88,30 +88,30 @@ class Run:
         self._start_collectors()
         self._start_load()
         for index, phase in enumerate(self.scenario.phases):
-            self._go_through(index, phase)
+            self._run_phase(index, phase)
         self._stop_load()
         self._take_final_snapshot()
 
     @property
-    def died(self) -> list[str]:
+    def exited_unexpectedly(self) -> list[str]:
         """Names of the processes that exited unexpectedly."""
-        return sorted(self._died)
+        return sorted(self._exited_unexpectedly)
 
     @property
     def cluster(self) -> Cluster:
-        """The servers, once they are up."""
+        """The servers, once they are started."""
         assert self._cluster is not None, "the servers have not been started"
         return self._cluster
 
     @property
     def load(self) -> Load:
-        """What fills and empties the queue, once it is there."""
+        """The producers, workers and scheduler, once they are started."""
         assert self._load is not None, "the load has not been started"
         return self._load
 
     @property
     def injections(self) -> Injections:
-        """The faults, longrunners and maintenance, once the load is there."""
+        """The faults, longrunners and maintenance, once the load is started."""
         assert self._injections is not None, "the load has not been started"
         return self._injections
 
@@ -147,7 +147,7 @@ class Run:
             record_created_objects(self.cluster.server("primary").direct)
 
     def _opened_queue(self, name: str) -> AbstractContextManager[Queue[Any]]:
-        """Open the queue on the primary, past the proxy."""
+        """Open the queue on the primary, without the proxy."""
         queue = self.recorder.record.queue
         return opened_queue(queue.kind, queue.options, self.cluster.server("primary").direct, name)
 
@@ -163,7 +163,7 @@ class Run:
         if choice.enabled:
             self._sampling.start()
         else:
-            self.recorder.note("The collectors were off: nothing was sampled.")
+            self.recorder.note("The collectors were disabled: nothing was sampled.")
 
     def _start_load(self) -> None:
         backlog = self._fill_and_start()
@@ -175,13 +175,13 @@ class Run:
                 self._scratch,
                 expose=self._observer_options.exposure is not None,
             )
-            self.view.say(f"processes that others start may take part: python -m workers --join {self.folder.path}")
+            self.view.say(f"external processes can join this run: python -m workers --join {self.folder.path}")
         if not backlog and self.scenario.producers.rate == 0:
-            self.recorder.note("No load was asked for: producers.rate is 0.")
+            self.recorder.note("There was no load: producers.rate is 0.")
         self.recorder.write()
 
     def _fill_and_start(self) -> int:
-        """Fill the queue, then start its scheduler, the workers, and the producers; returns how many jobs it was filled with."""
+        """Fill the queue, then start the scheduler, the maintenance, the workers and the producers. Returns the size of the backlog."""
         self._load = Load(
             self.scenario,
             self.recorder.record.queue,
@@ -219,7 +219,7 @@ class Run:
         self.recorder.follow("injections", self.injections.records)
         self.injections.start_maintenance(self.scenario.maintenance)
 
-    def _go_through(self, index: int, phase: Phase) -> None:
+    def _run_phase(self, index: int, phase: Phase) -> None:
         self.injections.prepare_phase(phase, planned_start_s=self.recorder.record.phases[index].planned_start_s)
         self.recorder.begin_phase(index)
         self.injections.begin_phase(phase.name)
@@ -232,9 +232,9 @@ class Run:
         self.recorder.write()
 
     def _poll(self, phase: Phase, left_s: float) -> float | None:
-        """Do what is due during a phase of which ``left_s`` seconds are left. Returns the seconds until an injection is due, if any."""
+        """Perform the actions that are due during a phase; ``left_s`` seconds are left. Returns the seconds until the next injection, if any."""
         self._check_processes()
-        self._show_observers()
+        self._update_observers()
         next_due_s = self.injections.run_due()
         if self._sampling:
             self._sampling.follow()
@@ -243,26 +243,26 @@ class Run:
             self.view.show(phase.name, left_s, read_live_figures(self.folder))
         return next_due_s
 
-    def _show_observers(self) -> None:
+    def _update_observers(self) -> None:
         self._observers.update(self._intervals(), self._processes.exposed(), self._external_processes.exposed())
 
     def _intervals(self) -> list[Interval]:
         return read_intervals(self.recorder.record.phases, self._injections.records() if self._injections else [])
 
     def _check_processes(self) -> None:
-        """Record what exited unexpectedly; end the run when the load, or what it runs on, is no longer whole."""
+        """Record processes that exited unexpectedly. Raises `NotCarriedOutError` if a server, or every process of a role, has ended."""
         self.cluster.check()
         for process in self._processes.exited_unexpectedly():
-            if process.name not in self._died:
-                self._died.add(process.name)
-                expected = self._injections is not None and self._injections.may_be_ended(process.name)
-                end = f"{process.name} {'ended early, as it may' if expected else 'exited unexpectedly'} ({process.exit_cause})"
+            if process.name not in self._exited_unexpectedly:
+                self._exited_unexpectedly.add(process.name)
+                may_end = self._injections is not None and self._injections.may_be_ended(process.name)
+                end = f"{process.name} {'ended early, as the scenario allows' if may_end else 'exited unexpectedly'} ({process.exit_cause})"
                 self.recorder.note(f"{end}; see logs/{process.log.name}.")
                 self.view.say(end)
         for role in ("producer", "worker", "scheduler"):
             names = {process.name for process in self._processes.of_role(role)}
-            if names and names <= self._died:
-                raise NotCarriedOutError(f"every {role} has died: {', '.join(sorted(names))}; see {self.folder.logs}")
+            if names and names <= self._exited_unexpectedly:
+                raise NotCarriedOutError(f"every {role} has ended: {', '.join(sorted(names))}; see {self.folder.logs}")
 
     def _stop_load(self) -> None:
         for role in ("longrunner", "producer"):
@@ -274,7 +274,7 @@ class Run:
         self._check_processes()
 
     def _take_final_snapshot(self) -> int:
-        """Look what the queue still holds; returns how many jobs that are."""
+        """Record the jobs that the queue still holds. Returns their number."""
         with self._opened_queue("final_snapshot") as queue:
             count = take_final_snapshot(queue, self.folder.final_snapshot)
         if self._sampling:
@@ -283,11 +283,11 @@ class Run:
         return count
 
     def process_records(self) -> list[ProcessRecord]:
-        """Return every process that took part, the bench's own and others', for ``run.json``."""
+        """Return the records of all processes of the run, those of the bench and external ones."""
         return [*self._processes.records(), *self._external_processes.records()]
 
     def take_down(self) -> None:
-        """Stop everything that the run started, whatever state it is in; asked for again, it does nothing."""
+        """Stop everything that the run started, in whatever state the run is. A second call does nothing."""
         if self._injections is not None:
             self._injections.undo_all()
         self._processes.stop_all()

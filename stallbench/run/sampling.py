@@ -1,4 +1,4 @@
-"""The collectors' process under the run's control: it watches the servers that there are, also after a failover."""
+"""Starts and stops the process of the collectors. After a failover it starts a new one, for the new primary."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ _NAME = "collectors"
 
 
 class Sampling:
-    """Starts the collectors, and starts them anew when the servers have changed their parts."""
+    """Starts the collectors, and starts them again when a server has changed its role."""
 
     def __init__(
         self, cluster: Cluster, queue: QueueRecord, *, interval_s: float, processes: Supervisor, folder: RunFolder
     ) -> None:
-        """Prepare; nothing is started."""
+        """Start nothing yet."""
         self._cluster = cluster
         self._queue = queue
         self._interval_s = interval_s
         self._processes = processes
         self._folder = folder
         self._process: Process | None = None
-        self._watched: list[tuple[str, str]] = []
+        self._sampled: list[tuple[str, str]] = []
 
     def start(self) -> None:
-        """Start them, and wait until each has had a sample."""
+        """Start the collectors, and wait until each has taken a sample."""
         self._start().wait_ready(_READY_S)
 
     def follow(self) -> None:
-        """Start them anew if another server has become the primary; what the two are called tells their samples apart.
+        """Start the collectors again if another server has become the primary. Samples name their server, so the two can be distinguished.
 
-        It does not wait: who cannot watch the new servers ends, and the run's end is told so.
+        Does not wait. If the collectors cannot reach the servers, their process ends, and the run records that it exited unexpectedly.
         """
-        if self._process is not None and self._watched != self._parts():
+        if self._process is not None and self._sampled != self._roles():
             self._process.ask_to_stop()
             self._start()
 
     def stop(self) -> None:
-        """Let them take their last samples."""
+        """Stop the collectors after their last samples."""
         self._processes.stop(self._processes.of_role(_NAME), _STOP_S)
 
-    def _parts(self) -> list[tuple[str, str]]:
+    def _roles(self) -> list[tuple[str, str]]:
         return [(server.name, server.role) for server in self._cluster.running]
 
     def _start(self) -> Process:
-        self._watched = self._parts()
+        self._sampled = self._roles()
         self._process = self._processes.start(
             _NAME,
             _NAME,

@@ -1,4 +1,4 @@
-"""What the terminal shows while a run goes on: where it is, and the figures that tell whether the queue stands."""
+"""The live view of a run on the terminal, and its verdict at the end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LINE_EVERY_S = 5.0
 
 
 class RunView:
-    """A panel that is redrawn on a terminal; elsewhere (a file, a CI log) one line every few seconds."""
+    """Redraws a panel on a terminal; prints one line every few seconds elsewhere (a file, a CI log)."""
 
     def __init__(self, console: Console | None = None) -> None:
-        """Show the run on ``console``, standard output if none is given."""
+        """Print to ``console``; to standard output if it is None."""
         self._console = console or Console(highlight=False, soft_wrap=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._console.is_terminal else None
         self._began_s = time.monotonic()
@@ -37,11 +37,11 @@ class RunView:
             self._live.stop()
 
     def say(self, sentence: str) -> None:
-        """Print one line that stays."""
+        """Print one permanent line."""
         self._console.print(f"[dim]{time.monotonic() - self._began_s:6.1f} s[/dim]  {escape(sentence)}")
 
     def show(self, phase: str, left_s: float, figures: LiveFigures) -> None:
-        """Show where the run is and how the queue does; call it about once a second."""
+        """Show the phase and the live figures. Call it about once a second."""
         if self._live:
             self._live.update(_panel(phase, left_s, figures), refresh=True)
         elif time.monotonic() - self._last_line_s >= _LINE_EVERY_S:
@@ -58,30 +58,30 @@ def _panel(phase: str, left_s: float, figures: LiveFigures) -> Table:
     table.add_row("completed", _figure(figures.completed_rate, "{:,.0f} jobs/s"))
     table.add_row("depth", _figure(figures.depth, "{:,}"))
     table.add_row("claim time p95", _figure(figures.claim_ms_p95, "{:.2f} ms"))
-    for label, value, form in _of_engine(figures):
+    for label, value, form in _engine_figures(figures):
         table.add_row(label, form.format(value))
-    table.add_row("horizon held by", escape(figures.holder or "nobody for long"))
+    table.add_row("horizon held by", escape(figures.holder or "no long transaction"))
     return table
 
 
-def _of_engine(figures: LiveFigures) -> list[tuple[str, float, str]]:
-    """Return what only some engines tell, as far as this one does: label, value, how to write it."""
-    told = (
+def _engine_figures(figures: LiveFigures) -> list[tuple[str, float, str]]:
+    """Return the label, value and format of each figure that this engine has and others do not."""
+    candidates = (
         ("dead tuples", figures.dead_tuples, "{:,}"),
         ("history list", figures.history_list_length, "{:,}"),
         ("deadlocks", figures.deadlocks, "{:,}"),
         ("oldest transaction", figures.oldest_transaction_s, "{:.0f} s"),
     )
-    return [(label, value, form) for label, value, form in told if value is not None]
+    return [(label, value, form) for label, value, form in candidates if value is not None]
 
 
 def _line(phase: str, left_s: float, figures: LiveFigures) -> str:
-    of_engine = "".join(f"{label} {form.format(value)}  " for label, value, form in _of_engine(figures))
+    engine_part = "".join(f"{label} {form.format(value)}  " for label, value, form in _engine_figures(figures))
     return (
         f"{phase:<10} {left_s:3.0f} s left  "
         f"in {_figure(figures.enqueued_rate, '{:5.0f}/s')}  out {_figure(figures.completed_rate, '{:5.0f}/s')}  "
         f"depth {_figure(figures.depth, '{:6d}')}  claim p95 {_figure(figures.claim_ms_p95, '{:7.2f} ms')}  "
-        f"{of_engine}held by {figures.holder or '-'}"
+        f"{engine_part}held by {figures.holder or '-'}"
     )
 
 
@@ -93,7 +93,7 @@ _COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright
 
 
 def print_verdict(verdict: Verdict, report: str) -> None:
-    """Print every finding, then the verdict, its reason, the attribution, and where the report is."""
+    """Print all findings, the verdict with its reason, the attribution, and the path of the report."""
     console = Console(highlight=False, soft_wrap=True)
     console.print()
     for finding in verdict.findings:

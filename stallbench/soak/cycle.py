@@ -39,7 +39,7 @@ class Cycle(Run):
         if before is not None:
             self._cluster = before._cluster
             self._load = before._load
-            self._died = before._died
+            self._exited_unexpectedly = before._exited_unexpectedly
             self._injection_numbers = before._injection_numbers
             self._journal = before._journal
             before._before = None
@@ -55,7 +55,7 @@ class Cycle(Run):
         self._start_collectors()
         self._start_load()
         for index, phase in enumerate(self.scenario.phases):
-            self._go_through(index, phase)
+            self._run_phase(index, phase)
         self._suspend_load()
         self.left_over = self._take_final_snapshot()
 

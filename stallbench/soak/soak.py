@@ -140,7 +140,7 @@ class Soak:
         self._view.say(f"cycle {number} begins; after it {left - 1} to come")
         cycle = self._cycle = self._open_cycle(folder, processes, scratch, number)
         try:
-            with ending_recorded(cycle.recorder, cycle.take_down, also_if_whole=False):
+            with ending_recorded(cycle.recorder, cycle.take_down, also_if_completed=False):
                 cycle.carry_out()
             rested_s = time.monotonic()
             entry = self._judge(folder, entry.model_copy(update={"status": "completed", "left_over": cycle.left_over}))
