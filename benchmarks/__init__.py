@@ -1,1 +1,1 @@
-"""What the bench itself costs and reaches, as ratios within one run: machines differ and are noisy. ``python -m benchmarks`` runs all."""
+"""Benchmarks of the bench itself: its throughput and its overhead, as ratios within one session, because machines differ and are noisy."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [ROUNDS]``: the bench beside pgbench, and the bench with its collectors beside the bench without, in turns."""
+"""``python -m benchmarks [ROUNDS]``: compares the bench with pgbench, and the bench with and without its collectors, in interleaved rounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.workers import MEASURED_S
 
 
 def main() -> None:
-    """Measure in turns and print each ratio with its spread."""
+    """Measure in interleaved rounds and print each ratio with its spread."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     to_pgbench, throughput, claim_time = [], [], []
     with open_rig() as rig:

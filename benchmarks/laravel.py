@@ -1,7 +1,7 @@
-"""``python -m benchmarks.laravel [ROUNDS]``: Laravel's queue on MariaDB, worked by the bench and by sysbench, in turns.
+"""``python -m benchmarks.laravel [ROUNDS]``: compares the bench with sysbench on Laravel's queue on MariaDB, in interleaved rounds.
 
-Both claim by the primary key, so that no deadlock disturbs the comparison, and both go through Toxiproxy. sysbench is Debian's,
-unpacked into the project's cache.
+Both claim by the primary key, so that no deadlock disturbs the comparison, and both connect through Toxiproxy. sysbench is Debian's
+package, unpacked into the project's cache.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SCRIPT = Path(__file__).with_name("laravel.lua")
 
 @dataclass(frozen=True, slots=True)
 class LaravelRig:
-    """A MariaDB with the queue installed."""
+    """A MariaDB server with the queue installed."""
 
     cluster: Cluster
     processes: Supervisor
@@ -51,13 +51,13 @@ class LaravelRig:
                 queue.enqueue([NewJob(payload='{"n":1}')] * 1000)
 
     def run_workers(self) -> float:
-        """Let `CLIENTS` workers of the bench work for `MEASURED_S`; returns jobs a second."""
+        """Run `CLIENTS` workers of the bench for `MEASURED_S`. Returns jobs per second."""
         self.fill()
         endpoint, run = self.cluster.server("primary").proxied, self.folder / secrets.token_hex(4)
         return run_workers(self.processes, CLIENTS, endpoint, run, queue="laravel", options=_OPTIONS).jobs_a_second
 
     def run_sysbench(self) -> float:
-        """Let sysbench run the same statements with as many threads; returns jobs a second."""
+        """Run the same statements by sysbench, with as many threads. Returns jobs per second."""
         self.fill()
         endpoint = self.cluster.server("primary").proxied
         root = CACHE / "sysbench"
@@ -83,7 +83,7 @@ class LaravelRig:
 
 @contextmanager
 def open_laravel_rig() -> Iterator[LaravelRig]:
-    """Start a MariaDB, and take everything down afterwards."""
+    """Start a MariaDB server, and stop everything afterwards."""
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as folder:
@@ -98,7 +98,7 @@ def open_laravel_rig() -> Iterator[LaravelRig]:
 
 
 def main() -> None:
-    """Measure in turns and print the ratio with its spread."""
+    """Measure in interleaved rounds and print the ratio with its spread."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     if not (CACHE / "sysbench" / "usr" / "bin" / "sysbench").exists():
         unpack_debian("sysbench", "sysbench")

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.loading [JOBS] [QUEUE@ENGINE ..]``: how long a backlog takes to be loaded, as a run loads it.
+"""``python -m benchmarks.loading [JOBS] [QUEUE@ENGINE ..]``: measures how long a run takes to load a backlog.
 
-By a producer of its own, through Toxiproxy, its start and the record of each enqueued job included; every queue on every engine that
-this machine has, each on a server that nobody used before.
+The jobs are loaded by a producer, through Toxiproxy. The time includes the start of the producer and the record of each job. Measures every
+queue on every engine that this machine has, each on a new server.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
     print(f"{jobs:,} jobs of {Producers(rate=0).payload_bytes} bytes, through Toxiproxy:")
     for kind, engine in (name.split("@") for name in chosen):
         try:
-            took_s = load(kind, engine, jobs)  # type: ignore[arg-type] # what is not an engine is refused by the model
+            took_s = load(kind, engine, jobs)  # type: ignore[arg-type] # the model rejects a wrong engine
         except MissingComponentError as error:
             print(f"  {kind} on {engine}: not run: {error}")
             continue
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def load(kind: str, engine: Engine, jobs: int) -> float:
-    """Start a server, install the queue, load it; returns seconds from the producer's start until it says that it is ready."""
+    """Start a server, install the queue, and load it. Returns the seconds from the start of the producer until it is ready."""
     token, scratch = secrets.token_hex(8), Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as logs:
         processes = Supervisor(token)

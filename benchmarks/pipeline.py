@@ -1,8 +1,8 @@
-"""How long does the pipeline take, from the start of its process until all tables are written?
+"""Measures the time of the pipeline, from the start of its process until all tables are written.
 
-``python -m benchmarks.pipeline`` makes up a run of 120 s at 500 jobs a second (about 250 000 events of 9 processes, as `longtx` has them),
-runs ``python -m stallbench.pipeline`` on it several times, and prints each time as a line of JSON. ``--jobs-per-s 10000`` makes it
-5 million events. The made-up run is removed afterwards.
+``python -m benchmarks.pipeline`` writes a synthetic run of 120 s at 500 jobs per second (about 250 000 events of 9 processes, as in `longtx`),
+runs ``python -m stallbench.pipeline`` on it several times, and prints each time as a line of JSON. With ``--jobs-per-s 10000`` the run
+has 5 million events. The synthetic run is removed afterwards.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HOLDERS = 2
 
 
 def write_run(folder: Path, *, jobs_per_s: int, duration_s: int, workers: int) -> int:
-    """Write the records of a run in which nothing goes wrong; returns the number of events."""
+    """Write the records of a run without faults. Returns the number of events."""
     folder.mkdir(parents=True)
     for part in ("events", "samples"):
         (folder / part).mkdir()
@@ -40,7 +40,7 @@ def write_run(folder: Path, *, jobs_per_s: int, duration_s: int, workers: int) -
 
 
 def time_pipeline(folder: Path) -> float:
-    """Run the pipeline on ``folder`` in a process of its own; returns its seconds."""
+    """Run the pipeline on ``folder`` in a new process. Returns its duration in seconds."""
     began_s = time.monotonic()
     subprocess.run([sys.executable, "-m", "stallbench.pipeline", str(folder)], check=True)
     return time.monotonic() - began_s
@@ -79,13 +79,13 @@ def _write_events(folder: Path, jobs: int, jobs_per_s: int, workers: int) -> int
     for job in range(jobs):
         number = job % workers
         t_ns = START_NS + job * gap_ns + 2_000_000 + draw.randrange(1_000_000)
-        _write_life(files[number], f"worker-{number + 1}", job + 1, t_ns, draw)
+        _write_job(files[number], f"worker-{number + 1}", job + 1, t_ns, draw)
     for file in files:
         file.close()
     return jobs * 4
 
 
-def _write_life(file: TextIO, process: str, job_id: int, t_ns: int, draw: random.Random) -> None:
+def _write_job(file: TextIO, process: str, job_id: int, t_ns: int, draw: random.Random) -> None:
     for event, took_ns in (
         ("claimed", draw.randrange(400_000, 5_000_000)),
         ("worked", 1_000_000 + draw.randrange(100_000)),
@@ -121,7 +121,7 @@ def _tables(second: int) -> Rows:
 def _horizon(second: int) -> Rows:
     for rank in range(_HOLDERS):
         subject = f"holder:backend:{4711 + rank}:1"
-        for metric, value in (("rank", rank), ("kind", "backend"), ("pid", 4711 + rank), ("application", "somebody")):
+        for metric, value in (("rank", rank), ("kind", "backend"), ("pid", 4711 + rank), ("application", "reporting")):
             yield "primary", subject, metric, value
         for metric, value in (("state", "idle"), ("age_s", second), ("age_xids", 500 * second), ("via", ""), ("catalog_only", 0)):
             yield "primary", subject, metric, value
@@ -143,7 +143,7 @@ _COLLECTORS = {"backlog": _backlog, "tables": _tables, "horizon": _horizon, "loc
 
 
 def main() -> None:
-    """Make the run up, time the pipeline on it, and remove it."""
+    """Write the synthetic run, time the pipeline on it, and remove it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs-per-s", type=int, default=500)
     parser.add_argument("--duration-s", type=int, default=120)

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.pipelining [ROUNDS]``: why pipelining loses, or wins, where there is no latency to save.
+"""``python -m benchmarks.pipelining [ROUNDS]``: measures the cost of pipelining where there is no network latency to save.
 
-One client of Postgrestue enqueues, claims and completes, each move in every way of sending, by turns, directly on a private server whose
-commits wait for no disk: what is left is what client and server have to do, and how often either has to wait to be woken up.
+One client of Postgrestue enqueues, claims and completes. Each operation is sent in each way, in interleaved rounds, directly to a private
+server whose commits do not wait for the disk. The remaining cost is the CPU time of client and server, and their waits for each other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from stallbench.servers.cluster import start_cluster
 
-_MOVES = 1500
+_OPERATIONS = 1500
 _WARM_UP = 100
 _JOB = NewJob(payload='{"n":1}')
 _STATEMENTS = ("BEGIN", "SELECT 1", "SELECT 2", "COMMIT")
@@ -49,7 +49,7 @@ _WAYS: dict[str, dict[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one move costs."""
+    """The cost of one operation."""
 
     wall_us: float
     client_us: float
@@ -57,28 +57,29 @@ class Cost:
     server_us: float
     """CPU time of the session's backend."""
     client_waits: float
-    """How often this process gave its CPU up to wait."""
+    """Voluntary context switches of this process."""
     server_waits: float
+    """Voluntary context switches of the backend."""
 
 
-Move = Callable[[], object]
+Operation = Callable[[], object]
 
 
 def main() -> None:
-    """Measure in turns and print the medians of each way's rounds, with the range of the wall time."""
+    """Measure in interleaved rounds and print the medians of each way, with the range of the wall time."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     costs: dict[tuple[str, str], list[Cost]] = {}
     with _server() as endpoint:
         calls = {way: _count_calls(endpoint, options) for way, options in _WAYS.items()} if shutil.which("strace") else {}
         for _ in range(rounds):
-            for what, way, cost in _measure_moves(endpoint):
+            for what, way, cost in _measure_operations(endpoint):
                 costs.setdefault((what, way), []).append(cost)
             for way, cost in _measure_empty_transactions(endpoint):
                 costs.setdefault((", ".join(_STATEMENTS), way), []).append(cost)
-    print(f"{rounds} rounds of {_MOVES} moves each; medians, µs a move:")
+    print(f"{rounds} rounds of {_OPERATIONS} operations each; medians, µs per operation:")
     print("  wall (from .. to)   CPU: client  server   waits: client  server")
     for way, counts in calls.items():
-        print(f"enqueue, {way}: " + ", ".join(f"{count:.1f} {name}" for name, count in counts.items()) + " a move")
+        print(f"enqueue, {way}: " + ", ".join(f"{count:.1f} {name}" for name, count in counts.items()) + " per operation")
     titles = dict.fromkeys(what for what, _ in costs)
     for title in titles:
         print(title)
@@ -93,12 +94,12 @@ def main() -> None:
                 )
 
 
-def _measure_moves(endpoint: Endpoint) -> Iterator[tuple[str, str, Cost]]:
+def _measure_operations(endpoint: Endpoint) -> Iterator[tuple[str, str, Cost]]:
     for way, options in _WAYS.items():
         with opened_queue("postgrestue", options, endpoint, "benchmark") as queue:
             backend = psutil.Process(queue.connection.info.backend_pid)
-            for what, move in (("enqueue", lambda: queue.enqueue([_JOB])), ("claim, complete", lambda: _work_one(queue))):
-                yield what, way, _measure(move, backend)
+            for what, operation in (("enqueue", lambda: queue.enqueue([_JOB])), ("claim, complete", lambda: _work_one(queue))):
+                yield what, way, _measure(operation, backend)
 
 
 def _count_calls(endpoint: Endpoint, options: dict[str, object]) -> dict[str, float]:
@@ -109,7 +110,7 @@ def _count_calls(endpoint: Endpoint, options: dict[str, object]) -> dict[str, fl
         argv = ["strace", "-c", "-o", counted.name, "-e", f"trace={','.join(_CALLS)}", "-p", str(os.getpid())]
         tracer = subprocess.Popen(argv, stderr=subprocess.PIPE)
         assert tracer.stderr is not None
-        tracer.stderr.readline()  # it says that it is attached
+        tracer.stderr.readline()  # the message that strace is attached
         for _ in range(_WARM_UP):
             queue.enqueue([_JOB])
         tracer.send_signal(signal.SIGINT)
@@ -124,7 +125,7 @@ def _work_one(queue: Queue[Any]) -> None:
 
 
 def _measure_empty_transactions(endpoint: Endpoint) -> Iterator[tuple[str, Cost]]:
-    """Do the same with statements that are no work for the server, and with psycopg's asynchronous connection, which the source uses."""
+    """Measure statements that cost the server almost nothing, also on psycopg's asynchronous connection, which the source of the claim uses."""
     with connect(endpoint, "benchmark") as connection:
         backend = psutil.Process(connection.info.backend_pid)
         yield "psycopg's cursors, one by one", _measure(lambda: _send(connection), backend)
@@ -159,25 +160,25 @@ async def _send_asynchronously_in_pipeline(connection: AsyncConnection[Any]) -> 
         await _send_asynchronously(connection)
 
 
-def _measure(move: Move, backend: psutil.Process) -> Cost:
+def _measure(operation: Operation, backend: psutil.Process) -> Cost:
     for _ in range(_WARM_UP):
-        move()
+        operation()
     client = psutil.Process()
     before = _read(client), _read(backend)
     began_s = time.perf_counter()
-    for _ in range(_MOVES):
-        move()
+    for _ in range(_OPERATIONS):
+        operation()
     wall_s = time.perf_counter() - began_s
     (client_s, client_waits), (server_s, server_waits) = (
         (cpu_s - cpu_before_s, waits - waits_before)
         for (cpu_s, waits), (cpu_before_s, waits_before) in zip((_read(client), _read(backend)), before, strict=True)
     )
     return Cost(
-        wall_us=wall_s / _MOVES * 1e6,
-        client_us=client_s / _MOVES * 1e6,
-        server_us=server_s / _MOVES * 1e6,
-        client_waits=client_waits / _MOVES,
-        server_waits=server_waits / _MOVES,
+        wall_us=wall_s / _OPERATIONS * 1e6,
+        client_us=client_s / _OPERATIONS * 1e6,
+        server_us=server_s / _OPERATIONS * 1e6,
+        client_waits=client_waits / _OPERATIONS,
+        server_waits=server_waits / _OPERATIONS,
     )
 
 

@@ -1,4 +1,4 @@
-"""A queue as fast as it goes: a table full of jobs, workers that only claim and complete, everything through Toxiproxy as in a run."""
+"""Measures the maximum throughput of a queue: a table full of jobs, workers that only claim and complete, Toxiproxy as in a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.workers import MEASURED_S, Reached, run_workers
+from benchmarks.workers import MEASURED_S, Throughput, run_workers
 from stallbench.engines.postgres import connect
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
@@ -48,8 +48,8 @@ class Rig:
             connection.execute("VACUUM ANALYZE skip_locked_jobs")
             connection.execute("CHECKPOINT")
 
-    def run_workers(self, *, collectors: bool) -> Reached:
-        """Let `CLIENTS` workers of the bench work for `MEASURED_S`, with or without its collectors beside them."""
+    def run_workers(self, *, collectors: bool) -> Throughput:
+        """Run `CLIENTS` workers of the bench for `MEASURED_S`, with or without its collectors."""
         self.fill()
         run = self.folder / secrets.token_hex(4)
         for part in ("events", "samples"):
@@ -72,7 +72,7 @@ class Rig:
         return run_workers(self.processes, CLIENTS, primary.proxied, run, queue=_QUEUE, options={}, beside=started)
 
     def run_pgbench(self) -> float:
-        """Let pgbench run the same statements with as many clients; returns jobs a second."""
+        """Run the same statements by pgbench, with as many clients. Returns jobs per second."""
         self.fill()
         script = self.folder / "pgbench.sql"
         script.write_text(_PGBENCH_SCRIPT)
@@ -96,7 +96,7 @@ class Rig:
 
 @contextmanager
 def open_rig() -> Iterator[Rig]:
-    """Start a server with the queue installed, and take everything down afterwards."""
+    """Start a server with the queue installed, and stop everything afterwards."""
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as folder:

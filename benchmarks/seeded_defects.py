@@ -1,7 +1,7 @@
-"""``python -m benchmarks.seeded_defects [--rounds 20] [--first 1] [--at-once 2] [--only QUEUE]``: does the verdict see what is wrong, and only that?
+"""``python -m benchmarks.seeded_defects [--rounds 20] [--first 1] [--at-once 2] [--only QUEUE]``: how reliable are the verdicts?
 
-Each queue of ``tests/defective_queues`` and each sound queue that these were made from is run, by turns, several at the same time; a
-round's number, from ``--first`` on, is its seed. What was missed and what was a false alarm is printed as a table in Markdown, after every round.
+Each round runs each queue of ``tests/defective_queues`` and each sound queue that these were made from, several at the same time. The number of
+a round, from ``--first`` on, is its seed. After every round, a table in Markdown lists the missed defects and the false alarms.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _JUDGES = 2
-"""Most of what the tables of so small a run take is Spark's planning, which is done on one core."""
+"""Runs that are judged at the same time. For runs as small as these, Spark mostly plans, which uses one core."""
 
 
 def main() -> None:
     """Run the rounds and print the table so far after each."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.seeded_defects")
-    parser.add_argument("--rounds", type=int, default=20, help="how often each queue is run")
+    parser.add_argument("--rounds", type=int, default=20, help="the number of runs of each queue")
     parser.add_argument("--first", type=int, default=1, help="the number of the first round, its seed")
-    parser.add_argument("--at-once", type=int, default=2, help="how many queues are run at the same time")
+    parser.add_argument("--at-once", type=int, default=2, help="the number of queues that run at the same time")
     subjects = find_subjects()
     parser.add_argument(
-        "--only", action="append", choices=[subject.name for subject in subjects], help="only this queue; may be given again"
+        "--only", action="append", choices=[subject.name for subject in subjects], help="only this queue; can be repeated"
     )
     options = parser.parse_args()
     subjects = [subject for subject in subjects if options.only is None or subject.name in options.only]
@@ -62,14 +62,14 @@ def main() -> None:
 
 
 def judge_and_remove(spark: SparkSession, run: Path) -> Outcome:
-    """Judge a trial, whose folder is not needed any more then."""
+    """Judge a trial and remove its folder."""
     outcome = judge_trial(spark, run)
     shutil.rmtree(run)
     return outcome
 
 
 def make_table(subjects: Sequence[Subject], outcomes: Mapping[str, Sequence[Outcome]]) -> str:
-    """Return a row for each queue: how often it was run, how often the verdict was wrong, and which checks failed how often."""
+    """Return a table with a row for each queue: its runs, its wrong verdicts, and how often each check failed."""
     lines = [
         "| queue | check that must fail | runs | missed, or false alarm | checks that failed, in how many runs |",
         "|---|---|---|---|---|",
@@ -79,9 +79,9 @@ def make_table(subjects: Sequence[Subject], outcomes: Mapping[str, Sequence[Outc
         failed = Counter(
             check for outcome in of_one for check in (*outcome.failed, *(f"{check} (unknown)" for check in outcome.unknown))
         )
-        told = ", ".join(f"{check} {count}" for check, count in failed.most_common())
+        failures = ", ".join(f"{check} {count}" for check, count in failed.most_common())
         wrong = sum(not outcome.is_right(subject) for outcome in of_one)
-        lines.append(f"| `{subject.name}` | {subject.caught_by or 'none: it is sound'} | {len(of_one)} | {wrong} | {told} |")
+        lines.append(f"| `{subject.name}` | {subject.caught_by or 'none: it is sound'} | {len(of_one)} | {wrong} | {failures} |")
     return "\n".join(lines)
 
 

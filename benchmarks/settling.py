@@ -1,6 +1,7 @@
-"""``python -m benchmarks.settling [JOBS]``: what a claim takes over a backlog that was just loaded, and when it has settled.
+"""``python -m benchmarks.settling [JOBS]``: measures the claim time over a backlog just after loading, and after the server has settled.
 
-One client of each queue on a private PostgreSQL: a hundred claims and completions before the tables are vacuumed and analysed, a hundred after.
+One client of each queue on a private PostgreSQL makes a hundred claims and completions before the tables are vacuumed and analysed, and a
+hundred after.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 def measure_claims(queue: Queue[Any]) -> float:
-    """Claim and complete `_CLAIMS` jobs; returns what a claim took in the median, in milliseconds."""
+    """Claim and complete `_CLAIMS` jobs. Returns the median claim time in milliseconds."""
     took_ms = []
     for _ in range(_CLAIMS):
         began_s = time.perf_counter()

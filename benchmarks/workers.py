@@ -1,4 +1,4 @@
-"""Workers of the bench at full speed: started, measured for a while, stopped."""
+"""Runs workers of the bench at full speed and measures them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SETTLE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """What one measurement reached."""
+class Throughput:
+    """The result of one measurement."""
 
     jobs_a_second: float
     claim_p50_ms: float
@@ -35,10 +35,10 @@ def run_workers(
     queue: str,
     options: Mapping[str, object],
     beside: Sequence[Process] = (),
-) -> Reached:
-    """Let ``count`` workers that do no work claim and complete for `MEASURED_S`, then stop them and what runs ``beside`` them.
+) -> Throughput:
+    """Measure ``count`` workers for `MEASURED_S` that claim and complete jobs without work. Stops them and the processes of ``beside`` afterwards.
 
-    ``run``: a folder of their own for their events.
+    ``run``: a new folder for their events.
     """
     events = run / "events"
     events.mkdir(parents=True, exist_ok=True)
@@ -66,4 +66,4 @@ def run_workers(
     inside = [record for record in records if from_ns <= record.t_ns < to_ns]
     completed = sum(record.event is Event.COMPLETED for record in inside)
     claims_ms = [record.duration_ns / 1e6 for record in inside if record.event is Event.CLAIMED and record.duration_ns]
-    return Reached(completed / MEASURED_S, statistics.median(claims_ms))
+    return Throughput(completed / MEASURED_S, statistics.median(claims_ms))

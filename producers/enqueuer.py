@@ -1,4 +1,4 @@
-"""What every producer does with a scheduled job: enqueue it, and record it with the time at which it was due."""
+"""Enqueues scheduled jobs for a producer, and records each with the time at which it was due."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stallbench.processes.role import Stop
 from stallbench.queues import NewJob, Queue, RefusedError
 from stallbench.records.events import Event, EventLog
 
-Move = Callable[[Sequence[NewJob]], Sequence[int]]
+EnqueueOperation = Callable[[Sequence[NewJob]], Sequence[int]]
 
 
 class EnqueuerDocument(ClientDocument):
@@ -41,13 +41,17 @@ class Enqueuer:
         """Duration of the last call, successful or not."""
 
     def enqueue(
-        self, numbers: range, wanted_ns: Sequence[int], *, by: Callable[[Move, Sequence[NewJob]], Sequence[int]] | None = None
+        self,
+        numbers: range,
+        wanted_ns: Sequence[int],
+        *,
+        by: Callable[[EnqueueOperation, Sequence[NewJob]], Sequence[int]] | None = None,
     ) -> None:
         """Enqueue the jobs of ``numbers`` in one call, made by ``by`` if given, and record them.
 
-        A job whose enqueue raised is recorded as an error and not retried: its outcome is unknown, and a second
-        copy would be a duplicate made by the bench. A job that a full queue refused is recorded as refused: it is known not to
-        be in the queue. Raises what the queue raised, after recording it.
+        After an error, the jobs are recorded as errors and not retried: the outcome is unknown, and a second copy would be a duplicate made by
+        the bench. Jobs that a full queue refused are recorded as refused: they are not in the queue. The queue's error is raised again after
+        it was recorded.
         """
         jobs = self.make_jobs(numbers)
         queue = self.client.queue

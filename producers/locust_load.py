@@ -41,7 +41,7 @@ class LocustLoad:
         self.numbers = itertools.count()
         self._document: EnqueuerDocument | None = None
         self._stack = ExitStack()
-        self._places = itertools.count()
+        self._positions = itertools.count()
         self._begin = Gate()
         self._waiting = 0
         self._users = 0
@@ -64,27 +64,27 @@ class LocustLoad:
 
     @property
     def document(self) -> EnqueuerDocument:
-        """What this process must know to enqueue, once it is open."""
+        """The document of this process, once the target is open."""
         assert self._document is not None, "nothing was opened"
         return self._document
 
     def shape(self, elapsed_s: float) -> int | None:
         """Return the wanted number of users, None if the test is over. Sets the rate of each user."""
-        on_top = None if self.stop.asked else self.target.on_top_at(elapsed_s)
-        if on_top is None or elapsed_s >= (self.options.run_time or math.inf):
+        extra_rate = None if self.stop.asked else self.target.extra_rate_at(elapsed_s)
+        if extra_rate is None or elapsed_s >= (self.options.run_time or math.inf):
             return None
         rate = read_rate(self.options.rate, self.target.rate)
         each = rate / int(self.options.num_users)
-        self._offered.set(rate + on_top)
-        self.options.jobs_a_second_each = each  # which goes from the master to the workers with all options
-        return round((rate + on_top) / each)
+        self._offered.set(rate + extra_rate)
+        self.options.jobs_a_second_each = each  # Locust sends all options from the master to the workers
+        return round((rate + extra_rate) / each)
 
     def open(self) -> None:
         """Join the target if not done yet. Raises `CannotGoOnError`, or an error of the driver, if the queue cannot be reached."""
         if self._document is not None:
             return
         with ExitStack() as stack:
-            document = stack.enter_context(self.target.taken_part(self.stop))
+            document = stack.enter_context(self.target.opened_document(self.stop))
             require_queue(document)
             figures = EventFigures()
             observe = figures.observe if document.expose else None
@@ -109,10 +109,10 @@ class LocustLoad:
         Waits until all users that start together are connected. Raises an error of the driver if the server refuses one of them;
         later, `CannotGoOnError` if the server stays unreachable.
         """
-        place = next(self._places)
+        position = next(self._positions)
         worker = getattr(self.environment.runner, "worker_index", 0)
-        part = (place * _SPREAD + worker * _SPREAD / 2) % 1
-        document = self.document.model_copy(update={"seed": self.document.seed + place})
+        part = (position * _SPREAD + worker * _SPREAD / 2) % 1
+        document = self.document.model_copy(update={"seed": self.document.seed + position})
         log = self.log
         assert log is not None, "nothing was opened"
         if self._begin.is_set():
@@ -142,19 +142,19 @@ class LocustLoad:
         self._all_spawned = True
         self._begin_if_all_are_there()
 
-    def let_go(self) -> None:
+    def release_users(self) -> None:
         """Release users that wait for others to connect: the test was cancelled."""
         self._all_spawned = False
         self._begin.set()
 
     def give_up(self, reason: object) -> None:
         """End the test: this process cannot continue."""
-        if not self.stop.asked:  # else it is because it was asked to end
+        if not self.stop.asked:  # otherwise the process was asked to end
             print(f"cannot continue: {' '.join(str(reason).split())}", file=sys.stderr, flush=True)
             self.environment.process_exit_code = EXIT_CANNOT_GO_ON
             self._gave_up = True
             self.stop.event.set()
-            self.let_go()
+            self.release_users()
             if isinstance(self.environment.runner, WorkerRunner):
                 gevent.spawn(self.environment.runner.quit)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from producers.locust_target import GivenDocument, JoinedRun, LocustDocument, ScenarioAlone, Target
+from producers.locust_target import GivenDocument, LocustDocument, RunTarget, ScenarioAlone, Target
 from stallbench.errors import BadInputError
 from stallbench.external.addresses import read_external_servers
 from stallbench.external.registration import wait_for_run
@@ -26,7 +26,7 @@ def add_options(parser: Any) -> None:
     for name, form, text in (
         ("--join", "DIR", "join the run in DIR, or the newest run in DIR, that has external_processes = true"),
         ("--scenario", "NAME", "follow the phases of a scenario: its name, or its file"),
-        ("--variant", "NAME", "of the scenario"),
+        ("--variant", "NAME", "a variant of the scenario"),
         ("--dsn", "URL", "the scenario's database, like postgresql://me@db.test/queues; password in STALLBENCH_PASSWORD"),
         ("--database", "NAME", "repeats the name of the database, to confirm that Locust may write into it"),
         ("--document", "FILE", "used by the bench: a JSON document; - is standard input"),
@@ -85,16 +85,16 @@ def find_target(options: argparse.Namespace, stop: Stop) -> Target | None:
 
 def _read_given(options: argparse.Namespace) -> GivenDocument:
     if options.master or options.worker or options.processes:
-        raise BadInputError("--document is of one process; a scenario has more with producers.count")
+        raise BadInputError("--document is for one process; set producers.count in the scenario for more")
     return GivenDocument(read_document(LocustDocument, [options.document]))
 
 
-def _find_run(options: argparse.Namespace, stop: Stop) -> JoinedRun | None:
-    place = Path(options.join)
-    if not place.is_dir():
-        raise BadInputError(f"--join {place}: expected one folder: a run's folder, or the folder of all runs")
-    folder = wait_for_run(place, stop)
-    return None if folder is None else JoinedRun(folder)
+def _find_run(options: argparse.Namespace, stop: Stop) -> RunTarget | None:
+    path = Path(options.join)
+    if not path.is_dir():
+        raise BadInputError(f"--join {path}: expected one folder: a run's folder, or the folder of all runs")
+    folder = wait_for_run(path, stop)
+    return None if folder is None else RunTarget(folder)
 
 
 def _read_alone(options: argparse.Namespace) -> ScenarioAlone:
@@ -115,7 +115,7 @@ def _read_alone(options: argparse.Namespace) -> ScenarioAlone:
         wanted=scenario.database.model_copy(update={"replicas": 0}),
     )
     if servers is None:
-        raise BadInputError("--scenario needs --dsn and --database: where its queue is")
+        raise BadInputError("--scenario needs --dsn and --database: the address and the name of the database")
     return ScenarioAlone(scenario, servers.servers["primary"])
 
 
@@ -134,15 +134,15 @@ def read_rate(text: str | float, usual: float) -> float:
 
 def read_bounds(options: argparse.Namespace, of_target: LocustBounds) -> LocustBounds:
     """Return the target's bounds, overridden by those of the options. Raises `BadInputError`."""
-    told: dict[str, Any] = of_target.model_dump()
+    values: dict[str, Any] = of_target.model_dump()
     if options.max_failure_ratio is not None:
-        told["max_failure_ratio"] = options.max_failure_ratio
+        values["max_failure_ratio"] = options.max_failure_ratio
     for bound in options.max_ms:
         statistic, _, value = bound.partition("=")
-        told["at_most_ms"][statistic] = value
+        values["at_most_ms"][statistic] = value
     try:
-        return LocustBounds.model_validate(told)
+        return LocustBounds.model_validate(values)
     except ValidationError as error:
-        fault = error.errors(include_input=True, include_url=False)[0]
-        option = "--max-failure-ratio" if fault["loc"][0] == "max_failure_ratio" else "--max-ms"
-        raise BadInputError(f"{option}: {fault['input']!r} is not one: {fault['msg'].lower()}") from error
+        issue = error.errors(include_input=True, include_url=False)[0]
+        option = "--max-failure-ratio" if issue["loc"][0] == "max_failure_ratio" else "--max-ms"
+        raise BadInputError(f"{option}: {issue['input']!r} is invalid: {issue['msg'].lower()}") from error

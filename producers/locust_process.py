@@ -27,7 +27,7 @@ FINISH_S = 10.0
 
 
 class LocustProcess:
-    """What happens when."""
+    """Handles the events of one Locust process."""
 
     def __init__(self, load: LocustLoad) -> None:
         """Serve ``load``."""
@@ -39,7 +39,7 @@ class LocustProcess:
         events.init.add_listener(self._prepare)
         events.test_start.add_listener(self._begin)
         events.spawning_complete.add_listener(lambda **_: self._load.all_are_spawned())
-        events.test_stopping.add_listener(lambda **_: self._load.let_go())
+        events.test_stopping.add_listener(lambda **_: self._load.release_users())
         events.test_stop.add_listener(self._end)
         events.quitting.add_listener(self._judge)
 
@@ -61,7 +61,7 @@ class LocustProcess:
             options.num_users = target.users or options.num_users or USERS
             options.spawn_rate = options.spawn_rate or SPAWN_A_SECOND
             if options.install:
-                with target.taken_part(self._load.stop) as document:
+                with target.opened_document(self._load.stop) as document:
                     require_queue(document, install=True)
             if isinstance(runner, LocalRunner):
                 self._load.open()
@@ -114,7 +114,7 @@ class LocustProcess:
         judgement = judge(environment.stats.total, self._bounds, exceptions)
         print(judgement.describe(), file=sys.stderr, flush=True)
         if self._load.target.result is not None:
-            judgement.leave(self._load.target.result)
+            judgement.write(self._load.target.result)
         if environment.process_exit_code is None:
             environment.process_exit_code = self._load.options.exit_code_on_error if judgement.reasons else 0
 

@@ -1,4 +1,4 @@
-"""What Locust enqueues into, and at which rate at which time: given by the bench, by a run that it joins, or by a scenario."""
+"""The queue that Locust enqueues into, and the rate over time. Defined by the bench, by a run that Locust joins, or by a scenario."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Target(ABC):
     """File for Locust's own pass or fail, if it is part of a run."""
 
     @abstractmethod
-    def taken_part(self, stop: Stop) -> AbstractContextManager[EnqueuerDocument]:
+    def opened_document(self, stop: Stop) -> AbstractContextManager[EnqueuerDocument]:
         """Give the block the document of a process that enqueues, for as long as the block lasts."""
 
-    def on_top_at(self, elapsed_s: float) -> float | None:
+    def extra_rate_at(self, elapsed_s: float) -> float | None:
         """Return the rate on top of the base rate, in jobs per second; None if the test is over."""
         return 0.0
 
@@ -66,7 +66,7 @@ class GivenDocument(Target):
         self.result = document.result
 
     @contextmanager
-    def taken_part(self, stop: Stop) -> Iterator[EnqueuerDocument]:
+    def opened_document(self, stop: Stop) -> Iterator[EnqueuerDocument]:
         """Give the block the document."""
         yield self._document
 
@@ -74,7 +74,7 @@ class GivenDocument(Target):
         """Do nothing: the bench starts no master."""
 
 
-class JoinedRun(Target):
+class RunTarget(Target):
     """A run that accepts external processes; the load lasts until the run ends it."""
 
     def __init__(self, folder: Path) -> None:
@@ -84,11 +84,13 @@ class JoinedRun(Target):
         self.result = folder.parent / "locust" / f"master-{socket.gethostname()}.json"
 
     @contextmanager
-    def taken_part(self, stop: Stop) -> Iterator[EnqueuerDocument]:
+    def opened_document(self, stop: Stop) -> Iterator[EnqueuerDocument]:
         """Register as a producer."""
-        with join_run_folder("producer", self._folder, stop) as told:
-            self.result = self._folder.parent / "locust" / f"{told['name']}.json"
-            yield EnqueuerDocument.model_validate({key: value for key, value in told.items() if key not in ("rate", "max_batch")})
+        with join_run_folder("producer", self._folder, stop) as fields:
+            self.result = self._folder.parent / "locust" / f"{fields['name']}.json"
+            yield EnqueuerDocument.model_validate(
+                {key: value for key, value in fields.items() if key not in ("rate", "max_batch")}
+            )
 
     def lead(self, stop: Stop) -> None:
         """Set ``stop`` when the run ends the load; the worker processes register themselves."""
@@ -115,7 +117,7 @@ class ScenarioAlone(Target):
             begin_s += phase.duration_s
 
     @contextmanager
-    def taken_part(self, stop: Stop) -> Iterator[EnqueuerDocument]:
+    def opened_document(self, stop: Stop) -> Iterator[EnqueuerDocument]:
         """Enqueue without a job log, because there is no run."""
         queue = find_queue(self._scenario.queue.kind)
         options = queue.options_type.model_validate(self._scenario.queue.options)
@@ -131,10 +133,10 @@ class ScenarioAlone(Target):
 
     def lead(self, stop: Stop) -> None:
         """Check that the queue exists."""
-        with self.taken_part(stop) as document:
+        with self.opened_document(stop) as document:
             require_queue(document)
 
-    def on_top_at(self, elapsed_s: float) -> float | None:
+    def extra_rate_at(self, elapsed_s: float) -> float | None:
         """Return the summed rate of the bursts that are due; None when all phases are over."""
         if elapsed_s >= self._scenario.duration_s:
             return None

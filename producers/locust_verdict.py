@@ -20,7 +20,7 @@ class LocustJudgement(BaseModel):
     response_ms: dict[Statistic, float]
     bounds: LocustBounds
     reasons: tuple[str, ...]
-    """Why it failed, a sentence each; or none."""
+    """Why it failed, one sentence each; empty if it passed."""
 
     def describe(self) -> str:
         """Return it as one sentence."""
@@ -28,7 +28,7 @@ class LocustJudgement(BaseModel):
         found = f"{self.requests:,} requests, {self.failures:,} failed; {times}"
         return f"Locust: {self.result}: {'; '.join((*self.reasons, found))}"
 
-    def leave(self, path: Path) -> None:
+    def write(self, path: Path) -> None:
         """Write it to ``path``, whose folder exists."""
         path.write_text(self.model_dump_json(indent=1))
 

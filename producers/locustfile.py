@@ -17,7 +17,7 @@ from locust.exception import StopUser
 from locust.runners import MasterRunner
 from locust.user.task import LOCUST_STATE_STOPPING
 
-from producers.enqueuer import Move
+from producers.enqueuer import EnqueueOperation
 from producers.locust_load import LocustLoad
 from producers.locust_process import LocustProcess
 from stallbench.engines import driver_of
@@ -65,8 +65,8 @@ class EnqueueingUser(User):
     def stop(self, force: bool = False) -> bool:
         """End after the current call, or at once if there is none.
 
-        Locust itself would kill a user that pauses; one that has just ended its pause would be killed in its call, and nobody could
-        say whether the job got in.
+        Locust itself would kill a user that pauses. A user whose pause had just ended would be killed during its call, and it would be unknown
+        whether the job was enqueued.
         """
         if force:
             return bool(super().stop(force=True))
@@ -124,13 +124,13 @@ class PhasesShape(LoadTestShape):
             print(error, file=sys.stderr, flush=True)
             users = None
         if users is None and isinstance(self.runner, MasterRunner) and self.runner.user_count:
-            users = 0  # a master that quits does not wait for what its workers' users are still doing
+            users = 0  # a master that quits does not wait for the calls that its workers' users still make
         return None if users is None else (users, _load.options.spawn_rate)
 
 
-def _call(move: Move, jobs: Sequence[NewJob]) -> Sequence[int]:
+def _call(operation: EnqueueOperation, jobs: Sequence[NewJob]) -> Sequence[int]:
     """Make a call while other users keep running."""
     if driver_of(_load.document.endpoint.engine).yields_to_greenlets:
-        return move(jobs)
-    ids: Sequence[int] = gevent.get_hub().threadpool.apply(move, (jobs,))
+        return operation(jobs)
+    ids: Sequence[int] = gevent.get_hub().threadpool.apply(operation, (jobs,))
     return ids

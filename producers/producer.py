@@ -49,7 +49,7 @@ class Producer:
             try:
                 ids = client.queue.load(jobs)
             except RefusedError:
-                # What still fits gets in: only the enqueue that would exceed the limit is refused.
+                # Enqueue one by one, so that only the jobs that exceed the limit are refused.
                 for n in batch:
                     with suppress(RefusedError):
                         self._enqueuer.enqueue(range(n, n + 1), [wanted_ns])

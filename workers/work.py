@@ -1,4 +1,4 @@
-"""A job's work: it takes its time, and it fails, takes longer or kills its worker if a job fault is active."""
+"""The work of a job: a pause. If a job fault is active, the work takes longer, fails, or kills the worker."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from stallbench.queues import Claim
 
 
 class WorkFailedError(Exception):
-    """The job's work failed, as if the application's code had raised; the message is for the queue."""
+    """The job's work failed, as after an error in the application's code; the message is for the queue."""
 
 
 class Work:
     """Does the work of one worker's jobs, one after the other."""
 
     def __init__(self, work_s: float, job_faults: JobFaults, chance: random.Random) -> None:
-        """``work_s``: how long a job takes without a job fault."""
+        """``work_s``: seconds that the work of a job takes without a job fault."""
         self._work_s = work_s
         self._job_faults = job_faults
         self._random = chance
@@ -30,26 +30,24 @@ class Work:
 
     def do(self, claim: Claim) -> None:
         """Work a job; raises `WorkFailedError` if it fails."""
-        struck = {
-            name: job_fault for name, job_fault in self._job_faults.read_active().items() if self._is_struck(claim, job_fault)
-        }
-        self.describe(struck)
-        lasting_s = [job_fault.takes_s for job_fault in struck.values() if job_fault.takes_s is not None]
+        met = {name: job_fault for name, job_fault in self._job_faults.read_active().items() if self._meets(claim, job_fault)}
+        self.report(met)
+        lasting_s = [job_fault.takes_s for job_fault in met.values() if job_fault.takes_s is not None]
         time.sleep(max(lasting_s, default=self._work_s))
         # A job fault that has ended meanwhile no longer kills a worker.
-        if any(job_fault.kills and self._job_faults.announce_kill(name) for name, job_fault in struck.items()):
+        if any(job_fault.kills and self._job_faults.announce_kill(name) for name, job_fault in met.items()):
             os.kill(os.getpid(), signal.SIGKILL)
-        failing = [name for name, job_fault in struck.items() if job_fault.fails]
+        failing = [name for name, job_fault in met.items() if job_fault.fails]
         if failing:
             raise WorkFailedError(f"a dependency of the job is unavailable ({', '.join(failing)})")
 
-    def describe(self, met: Mapping[str, JobFault]) -> None:
-        """Report each job fault once when a job meets it: this verifies to the bench that it is active."""
+    def report(self, met: Mapping[str, JobFault]) -> None:
+        """Report each job fault to the bench when it first affects a job. This verifies that the fault is active."""
         for name in met.keys() - self._met:
             self._met.add(name)
             send_message(met=name)
 
-    def _is_struck(self, claim: Claim, job_fault: JobFault) -> bool:
+    def _meets(self, claim: Claim, job_fault: JobFault) -> bool:
         if not (job_fault.kills or job_fault.fails or job_fault.takes_s is not None):
             return False
         if job_fault.mark is not None and json.loads(claim.payload).get("mark") != job_fault.mark:

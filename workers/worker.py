@@ -38,7 +38,7 @@ class WorkerDocument(ClientDocument):
 
 
 class Worker:
-    """Claims one job at a time and takes it to its end."""
+    """Claims one job at a time, works it, and completes or fails it."""
 
     def __init__(self, document: WorkerDocument, log: EventLog, stop: Stop) -> None:
         """Connect. Raises an error of the engine's driver when the server cannot be reached."""
@@ -46,14 +46,14 @@ class Worker:
         self._log = log
         self._stop = stop
         self._random = random.Random(document.seed)
-        self._in_hand: Claim | None = None
+        self._current: Claim | None = None
         self._job_faults = JobFaults(document.job_faults, document.name)
         self._clock_offset_s = 0.0
         self._work = Work(document.work_s, self._job_faults, self._random)
         self._client = QueueClient(document, log, stop, prepare=self._prepare)
 
     def run(self) -> None:
-        """Work until asked to stop; the job in hand is finished first.
+        """Claim and complete jobs until asked to stop. The current job is finished first.
 
         After an error of the driver it continues as `QueueClient.recover_connection` says. Raises `CannotGoOnError` when the server stays unreachable.
         """
@@ -61,9 +61,9 @@ class Worker:
         while not self._stop.asked:
             try:
                 self._set_clock()
-                self._in_hand = self._claim()
-                if self._in_hand is not None:
-                    self._finish(self._in_hand)
+                self._current = self._claim()
+                if self._current is not None:
+                    self._finish(self._current)
                 failures = 0
             except self._client.errors as error:
                 self._client.recover_connection(error)
@@ -71,7 +71,7 @@ class Worker:
                 if failures > _FAILURES_WITHOUT_PAUSE:
                     self._pause()
             finally:
-                self._in_hand = None
+                self._current = None
         self._leave()
 
     def _leave(self) -> None:
@@ -86,9 +86,9 @@ class Worker:
         queue.clock = lambda: time.time() + self._clock_offset_s
 
     def _set_clock(self) -> None:
-        wrong = {name: job_fault for name, job_fault in self._job_faults.read_active().items() if job_fault.clock_offset_s}
-        self._clock_offset_s = sum(job_fault.clock_offset_s for job_fault in wrong.values())
-        self._work.describe(wrong)
+        offsets = {name: job_fault for name, job_fault in self._job_faults.read_active().items() if job_fault.clock_offset_s}
+        self._clock_offset_s = sum(job_fault.clock_offset_s for job_fault in offsets.values())
+        self._work.report(offsets)
 
     def _claim(self) -> Claim | None:
         began_ns = time.monotonic_ns()
@@ -145,14 +145,18 @@ class Worker:
             Event.FAILED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=duration_ns, detail=f"WorkFailed: {failure}"
         )
 
-    def _record_error(self, error: Exception, move: str, claim: Claim | None, duration_ns: int) -> None:
+    def _record_error(self, error: Exception, operation: str, claim: Claim | None, duration_ns: int) -> None:
         self._client.record_error(
-            error, move, job_id=claim.job_id if claim else None, attempt=claim.attempt if claim else None, duration_ns=duration_ns
+            error,
+            operation,
+            job_id=claim.job_id if claim else None,
+            attempt=claim.attempt if claim else None,
+            duration_ns=duration_ns,
         )
 
     def _record_retry(self, error: Exception) -> None:
-        """Record an error that the queue answers by retrying; with a job in hand, the error is one of its completion."""
-        claim = self._in_hand
+        """Record an error that the queue answers by retrying; if there is a current job, the error is one of its completion."""
+        claim = self._current
         self._log.write(
             Event.RETRIED,
             job_id=claim.job_id if claim else None,

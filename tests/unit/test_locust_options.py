@@ -33,7 +33,7 @@ def options(**given: object) -> argparse.Namespace:
         ({"join": "runs", "scenario": "baseline"}, f"--join and --scenario exclude each other; {NO_QUEUE}"),
         ({"join": "/nowhere"}, "--join /nowhere: expected one folder: a run's folder, or the folder of all runs"),
         ({"join": "/", "variant": "que", "set": ["a=b"]}, "--variant, --set needs --scenario; --join defines it already"),
-        ({"scenario": "baseline"}, "--scenario needs --dsn and --database: where its queue is"),
+        ({"scenario": "baseline"}, "--scenario needs --dsn and --database: the address and the name of the database"),
         (
             {"scenario": "baseline", "run_time": 90, **HERE},
             "--run-time 90s: the phases of scenarios/baseline.toml end after 35 s",
@@ -70,9 +70,9 @@ def test_bounds_of_options_are_laid_over_those_of_the_scenario() -> None:
     of_scenario = LocustBounds(max_failure_ratio=0.5, at_most_ms={"p95": 20, "max": 400})
     told = read_bounds(options(max_failure_ratio=0.1, max_ms=["p95=5", "p50=1"]), of_scenario)
     assert told == LocustBounds(max_failure_ratio=0.1, at_most_ms={"p95": 5, "max": 400, "p50": 1})
-    with pytest.raises(BadInputError, match=r"--max-ms: 'p90' is not one: input should be 'p50', 'p95', 'p99', 'max' or 'mean'"):
+    with pytest.raises(BadInputError, match=r"--max-ms: 'p90' is invalid: input should be 'p50', 'p95', 'p99', 'max' or 'mean'"):
         read_bounds(options(max_ms=["p90=5"]), of_scenario)
-    with pytest.raises(BadInputError, match="--max-failure-ratio: 2 is not one: input should be less than or equal to 1"):
+    with pytest.raises(BadInputError, match="--max-failure-ratio: 2 is invalid: input should be less than or equal to 1"):
         read_bounds(options(max_failure_ratio=2), of_scenario)
 
 
@@ -108,7 +108,7 @@ def test_alone_it_follows_the_phases_and_bursts_of_a_scenario(tmp_path: Path) ->
     (tmp_path / "busy.toml").write_text(SCENARIO)
     scenario = read_scenario(str(tmp_path / "busy.toml"))
     alone = ScenarioAlone(scenario, Endpoint(engine="postgres", host="", port=1, database="", user=""))
-    assert [alone.on_top_at(at_s) for at_s in (0, 14.9, 15, 20, 25, 29.9, 30)] == [0, 0, 50, 75, 25, 25, None]
+    assert [alone.extra_rate_at(at_s) for at_s in (0, 14.9, 15, 20, 25, 29.9, 30)] == [0, 0, 50, 75, 25, 25, None]
     assert alone.bounds == bounds_of(scenario) == LocustBounds(max_failure_ratio=0.25, at_most_ms={"p95": 20})
 
 
