@@ -1,4 +1,4 @@
-"""What the workers can do is measured before the run: what is left of that, and what is said if it cannot be."""
+"""The capacity of the workers is measured before the run: what remains of the measurement, and the message if it fails."""
 
 from __future__ import annotations
 
