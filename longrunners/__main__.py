@@ -20,7 +20,7 @@ from longrunners.validation import Choice, Choices, describe_issue, find_issues
 from stallbench.engines import driver_of
 from stallbench.exposition import serve
 from stallbench.external.role_document import role_document
-from stallbench.processes.role import EXIT_BAD_DOCUMENT, CannotGoOnError, Stop, read_document, run_role, send_message
+from stallbench.processes.role import EXIT_BAD_DOCUMENT, CannotContinueError, Stop, read_document, run_role, send_message
 
 
 def main() -> None:
@@ -74,11 +74,11 @@ def hold(document: LongrunnerDocument, stop: Stop) -> None:
         longrunner.keep(stop)
         longrunner.release()
     except Exception as error:
-        if not isinstance(error, (LostError, CannotGoOnError, *driver.errors)):
+        if not isinstance(error, (LostError, CannotContinueError, *driver.errors)):
             raise
         why = f"{driver.code(error)}: {driver.describe(error)}" if isinstance(error, driver.errors) else str(error)
         send_message(lost=why)
-        raise CannotGoOnError(f"{document.name} no longer holds the horizon: {why}") from error
+        raise CannotContinueError(f"{document.name} no longer holds the horizon: {why}") from error
     send_message(released=True)
 
 

@@ -10,7 +10,7 @@ from psycopg.pq import ExecStatus
 
 from longrunners.postgres_longrunner import Connection
 from stallbench.engines.driver import CONNECT_TIMEOUT_S
-from stallbench.processes.role import CannotGoOnError
+from stallbench.processes.role import CannotContinueError
 from stallbench.records.endpoint import Endpoint
 from stallbench.waiting import wait_until
 
@@ -25,7 +25,7 @@ def send_feedback(endpoint: Endpoint, application_name: str, slot: str, connecti
     """Stream through ``slot`` as a replica would, report the current snapshot as its oldest one, and disconnect.
 
     Returns when ``connection``, to the same server, sees that the slot has an xmin and is inactive again. Raises
-    `CannotGoOnError` if the slot does not take the feedback, `psycopg.Error` if the user may not replicate.
+    `CannotContinueError` if the slot does not take the feedback, `psycopg.Error` if the user may not replicate.
     """
     row = connection.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text, pg_current_wal_flush_lsn()::text").fetchone()
     assert row is not None
@@ -44,7 +44,7 @@ def send_feedback(endpoint: Endpoint, application_name: str, slot: str, connecti
         pgconn = replication.pgconn
         started = pgconn.exec_(f"START_REPLICATION SLOT {slot} PHYSICAL {position}".encode())
         if started.status != ExecStatus.COPY_BOTH:
-            raise CannotGoOnError(f"slot {slot} cannot be streamed from: {started.get_error_message()}")
+            raise CannotContinueError(f"slot {slot} cannot be streamed from: {started.get_error_message()}")
         pgconn.put_copy_data(_feedback(full_xmin))
         while pgconn.flush():
             time.sleep(_POLL_S)
@@ -66,4 +66,4 @@ def _wait_for(connection: Connection, slot: str, state: tuple[bool, bool], probl
         return connection.execute(_STATE, (slot,)).fetchone() == state
 
     if not wait_until(is_reached, within_s=_WITHIN_S, every_s=_POLL_S):
-        raise CannotGoOnError(f"slot {slot} {problem} within {_WITHIN_S:.0f} s")
+        raise CannotContinueError(f"slot {slot} {problem} within {_WITHIN_S:.0f} s")

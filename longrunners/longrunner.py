@@ -81,7 +81,7 @@ class Longrunner(ABC, Generic[OptionsT]):
     def hold(self, stop: Stop) -> dict[str, Any]:
         """Begin to hold and return how the server identifies the holder: its ``kind``, and ``pid``, ``gid`` or ``slot``.
 
-        Raises `CannotGoOnError` or an error of the engine's driver if it cannot; nothing is then left on the server.
+        Raises `CannotContinueError` or an error of the engine's driver if it cannot; nothing is then left on the server.
         """
 
     @abstractmethod

@@ -18,7 +18,7 @@ from pydantic import Field
 from longrunners.longrunner import LongrunnerOptions, LostError
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner, describe
 from stallbench.processes.reconnection import reconnect
-from stallbench.processes.role import CannotGoOnError, Stop, send_message
+from stallbench.processes.role import CannotContinueError, Stop, send_message
 from stallbench.scenario.duration import Duration
 from stallbench.waiting import wait_until
 
@@ -61,7 +61,7 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
             thread.start()
         while not first_began.wait(_POLL_S):
             if not self._broken.empty():
-                raise CannotGoOnError(self._broken.get())
+                raise CannotContinueError(self._broken.get())
             if stop.asked:
                 break
         return {"kind": "backend", "pid": connections[0].info.backend_pid, "application": self.application_name}
@@ -109,7 +109,7 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
                 connection.execute("SELECT pg_sleep(%s)", (lasts_s,))
                 connection.execute("COMMIT")
                 self._report(ended={"reader": number + 1, "lasted_s": round(time.monotonic() - began_s, 3)})
-            except CannotGoOnError as error:
+            except CannotContinueError as error:
                 if not stop.asked:
                     self._broken.put(str(error))
                     return

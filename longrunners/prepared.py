@@ -11,7 +11,7 @@ from longrunners.idle_writer import drop_table
 from longrunners.longrunner import LongrunnerOptions
 from longrunners.postgres_longrunner import Connection
 from longrunners.sessionless import LeftoverLongrunner
-from stallbench.processes.role import CannotGoOnError
+from stallbench.processes.role import CannotContinueError
 
 _NEEDED = "max_prepared_transactions of at least 1 in database.settings"
 
@@ -31,7 +31,7 @@ class Prepared(LeftoverLongrunner[LongrunnerOptions]):
     def make(self, connection: Connection) -> dict[str, Any]:
         """Write a row and prepare the transaction."""
         if connection.execute("SHOW max_prepared_transactions").fetchone() == ("0",):
-            raise CannotGoOnError(
+            raise CannotContinueError(
                 f"max_prepared_transactions is 0 on {self.document.on}, so nothing can be prepared; expected {_NEEDED}"
             )
         table = Identifier(self.object_name)

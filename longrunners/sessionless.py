@@ -10,7 +10,7 @@ import psycopg
 from longrunners.longrunner import LostError, OptionsT
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner
 from stallbench.processes.reconnection import reconnect
-from stallbench.processes.role import CannotGoOnError, Stop
+from stallbench.processes.role import CannotContinueError, Stop
 
 _POLL_S = 0.5
 
@@ -34,7 +34,7 @@ class LeftoverLongrunner(PostgresLongrunner[OptionsT]):
         try:
             return self.make(self._connection)
         except psycopg.errors.DuplicateObject as error:
-            raise CannotGoOnError(
+            raise CannotContinueError(
                 f"{error.diag.message_primary}: another longrunner of this name uses it, or a killed one left it; "
                 'the same document with "release": true removes it'
             ) from error

@@ -15,7 +15,7 @@ from longrunners.feedback import send_feedback
 from longrunners.longrunner import LongrunnerOptions
 from longrunners.postgres_longrunner import Connection
 from longrunners.sessionless import LeftoverLongrunner
-from stallbench.processes.role import CannotGoOnError
+from stallbench.processes.role import CannotContinueError
 
 _NEEDED = "wal_level = 'logical' in database.settings, for a logical slot"
 _STATE = """
@@ -51,7 +51,7 @@ class Slot(LeftoverLongrunner[SlotOptions]):
         """Create the slot, give it an xmin, and disconnect from it."""
         if self.options.type == "logical":
             if connection.execute("SHOW wal_level").fetchone() != ("logical",):
-                raise CannotGoOnError(f"wal_level is not logical on {self.document.on}; expected {_NEEDED}")
+                raise CannotContinueError(f"wal_level is not logical on {self.document.on}; expected {_NEEDED}")
             connection.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", (self.object_name,))
         else:
             connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", (self.object_name,))

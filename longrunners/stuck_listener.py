@@ -14,7 +14,7 @@ import psycopg
 from longrunners.longrunner import LongrunnerOptions, LostError
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner
 from stallbench.processes.reconnection import reconnect
-from stallbench.processes.role import CannotGoOnError, Stop
+from stallbench.processes.role import CannotContinueError, Stop
 from stallbench.waiting import wait_until
 
 _POLL_S = 0.5
@@ -54,7 +54,7 @@ class StuckListener(PostgresLongrunner[LongrunnerOptions]):
             if stop.asked:
                 break
             if sent * _PAYLOAD_BYTES > _MOST_BYTES:
-                raise CannotGoOnError(
+                raise CannotContinueError(
                     f"session {self._pid} was sent {sent * _PAYLOAD_BYTES // 1024**2} MB of notifications that it did not read, "
                     "and is still not stuck in ClientWrite"
                 )

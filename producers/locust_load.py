@@ -22,7 +22,7 @@ from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import CONNECT
 from stallbench.exposition import EventFigures, offered_rate, serve
 from stallbench.processes.reconnection import reconnect
-from stallbench.processes.role import EXIT_CANNOT_GO_ON, CannotGoOnError, Stop, send_message
+from stallbench.processes.role import EXIT_CANNOT_CONTINUE, CannotContinueError, Stop, send_message
 from stallbench.records.events import Event, EventLog, format_error
 
 _SPREAD = 0.618034
@@ -80,7 +80,7 @@ class LocustLoad:
         return round((rate + extra_rate) / each)
 
     def open(self) -> None:
-        """Join the target if not done yet. Raises `CannotGoOnError`, or an error of the driver, if the queue cannot be reached."""
+        """Join the target if not done yet. Raises `CannotContinueError`, or an error of the driver, if the queue cannot be reached."""
         if self._document is not None:
             return
         with ExitStack() as stack:
@@ -95,9 +95,9 @@ class LocustLoad:
 
     def close(self) -> None:
         """Leave the target; the next test joins it again."""
-        with suppress(CannotGoOnError), self._stack.pop_all():
+        with suppress(CannotContinueError), self._stack.pop_all():
             if self._gave_up:  # its registration in the run reports the end
-                raise CannotGoOnError
+                raise CannotContinueError
         self._document = None
         self._begin.clear()
         self._waiting = 0
@@ -107,7 +107,7 @@ class LocustLoad:
         """Return a new user's own connection, and the share of its period, 0 to 1, that it waits before its first job.
 
         Waits until all users that start together are connected. Raises an error of the driver if the server refuses one of them;
-        later, `CannotGoOnError` if the server stays unreachable.
+        later, `CannotContinueError` if the server stays unreachable.
         """
         position = next(self._positions)
         worker = getattr(self.environment.runner, "worker_index", 0)
@@ -151,7 +151,7 @@ class LocustLoad:
         """End the test: this process cannot continue."""
         if not self.stop.asked:  # otherwise the process was asked to end
             print(f"cannot continue: {' '.join(str(reason).split())}", file=sys.stderr, flush=True)
-            self.environment.process_exit_code = EXIT_CANNOT_GO_ON
+            self.environment.process_exit_code = EXIT_CANNOT_CONTINUE
             self._gave_up = True
             self.stop.event.set()
             self.release_users()

@@ -17,7 +17,7 @@ from producers.locust_options import add_options, read_bounds, read_rate
 from producers.locust_target import require_queue
 from producers.locust_verdict import judge, keep_fractions_of_ms
 from stallbench.errors import EXIT_BAD_INPUT, BadInputError, StallbenchError
-from stallbench.processes.role import EXIT_CANNOT_GO_ON, is_expected
+from stallbench.processes.role import EXIT_CANNOT_CONTINUE, is_expected
 
 USERS = 50
 """Default number of connections that share the rate."""
@@ -77,7 +77,7 @@ class LocustProcess:
                 raise
             hint = "; --install creates the queue's tables" if options.scenario and "exist" in str(error) else ""
             print(f"cannot continue: {' '.join(str(error).split())}{hint}", file=sys.stderr)
-            sys.exit(EXIT_CANNOT_GO_ON)
+            sys.exit(EXIT_CANNOT_CONTINUE)
 
     def _ask_to_stop(self) -> None:
         self._load.stop.event.set()

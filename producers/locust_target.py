@@ -78,7 +78,7 @@ class RunTarget(Target):
     """A run that accepts external processes; the load lasts until the run ends it."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the join instructions in ``folder``. Raises `CannotGoOnError` if it cannot be read."""
+        """Read the join instructions in ``folder``. Raises `CannotContinueError` if it cannot be read."""
         self._folder = folder
         self.rate = read_join_instructions(folder).producer.rate
         self.result = folder.parent / "locust" / f"master-{socket.gethostname()}.json"

@@ -22,7 +22,7 @@ from producers.locust_load import LocustLoad
 from producers.locust_process import LocustProcess
 from stallbench.engines import driver_of
 from stallbench.errors import StallbenchError
-from stallbench.processes.role import CannotGoOnError, is_expected
+from stallbench.processes.role import CannotContinueError, is_expected
 from stallbench.queues import NewJob, RefusedError
 
 _load = LocustLoad()
@@ -101,7 +101,7 @@ class EnqueueingUser(User):
         if failure is not None and not isinstance(failure, RefusedError):
             try:
                 client.recover_connection(failure)
-            except CannotGoOnError as error:
+            except CannotContinueError as error:
                 _load.give_up(error)
 
     def on_stop(self) -> None:

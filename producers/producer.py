@@ -63,7 +63,7 @@ class Producer:
                 return
 
     def run(self) -> None:
-        """Enqueue until asked to stop, as `Enqueuer.enqueue` does. Raises `CannotGoOnError` when the server stays unreachable."""
+        """Enqueue until asked to stop, as `Enqueuer.enqueue` does. Raises `CannotContinueError` when the server stays unreachable."""
         schedule = self._schedule
         if schedule is None:
             self._stop.wait()

@@ -24,7 +24,7 @@ class Scheduler:
         self._client = QueueClient(document, log, stop)
 
     def run(self) -> None:
-        """Run until asked to stop. Raises `CannotGoOnError` when the server stays unreachable."""
+        """Run until asked to stop. Raises `CannotContinueError` when the server stays unreachable."""
         while not self._stop.asked:
             began_ns = time.monotonic_ns()
             try:

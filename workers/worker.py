@@ -55,7 +55,7 @@ class Worker:
     def run(self) -> None:
         """Claim and complete jobs until asked to stop. The current job is finished first.
 
-        After an error of the driver it continues as `QueueClient.recover_connection` says. Raises `CannotGoOnError` when the server stays unreachable.
+        After an error of the driver it continues as `QueueClient.recover_connection` says. Raises `CannotContinueError` when the server stays unreachable.
         """
         failures = 0
         while not self._stop.asked:

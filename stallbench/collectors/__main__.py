@@ -11,7 +11,7 @@ from stallbench.collectors.document import CollectorsDocument
 from stallbench.collectors.own_cost import OwnCost
 from stallbench.collectors.sampler import Sampler
 from stallbench.exposition import SampleFigures, serve
-from stallbench.processes.role import CannotGoOnError, Stop, read_document, run_role, send_message
+from stallbench.processes.role import CannotContinueError, Stop, read_document, run_role, send_message
 
 _FIRST_SAMPLES_S = 20.0
 _LAST_SAMPLES_S = 5.0
@@ -22,7 +22,7 @@ _SPREAD_S = 1.0
 def main() -> None:
     """Sample until asked to stop, then take one last sample.
 
-    Raises `CannotGoOnError` when one of the collectors has not had a whole sample within 20 s of the start, or the records cannot
+    Raises `CannotContinueError` when one of the collectors has not had a whole sample within 20 s of the start, or the records cannot
     be written.
     """
     document = read_document(CollectorsDocument, sys.argv[1:])
@@ -61,7 +61,7 @@ def main() -> None:
             _end(samplers)
         for sampler in samplers:
             if sampler.fatal is not None:
-                raise CannotGoOnError(sampler.fatal.strerror)
+                raise CannotContinueError(sampler.fatal.strerror)
 
 
 def _wait_for_first_samples(samplers: Sequence[Sampler], stop: Stop) -> None:
@@ -72,7 +72,7 @@ def _wait_for_first_samples(samplers: Sequence[Sampler], stop: Stop) -> None:
                 return
             if time.monotonic() > until_s:
                 missing = [f"{sampler.name} ({sampler.why})" for sampler in samplers if not sampler.measured_once.is_set()]
-                raise CannotGoOnError(f"no whole sample within {_FIRST_SAMPLES_S:.0f} s of {', '.join(missing)}")
+                raise CannotContinueError(f"no whole sample within {_FIRST_SAMPLES_S:.0f} s of {', '.join(missing)}")
 
 
 def _end(samplers: Sequence[Sampler]) -> None:

@@ -24,13 +24,13 @@ from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 from stallbench.atomic_file import replace_file
 from stallbench.processes.clock_offset import ClockOffset, measure_clock_offset
 from stallbench.processes.record import ProcessRecord
-from stallbench.processes.role import CannotGoOnError, Stop
+from stallbench.processes.role import CannotContinueError, Stop
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 
 FOLDER = "external"
 INSTRUCTIONS_FILE = "join.json"
 _POLL_EVERY_S = 0.2
-_EXIT_CANNOT_GO_ON = 3
+_EXIT_CANNOT_CONTINUE = 3
 _MOST_PROCESSES = 1000
 
 
@@ -84,7 +84,7 @@ def join_run(role: str, path: Path, stop: Stop, **own_fields: object) -> Iterato
     """Wait for a run that can be joined, join it as a process of ``role``, and record the end when the block is left.
 
     ``path``: a run's folder, or the folder of all runs, where the newest is joined. The block is given the process's document,
-    which includes ``own_fields``; none if the process was asked to stop before there was a run. Raises `CannotGoOnError` if the
+    which includes ``own_fields``; none if the process was asked to stop before there was a run. Raises `CannotContinueError` if the
     instructions cannot be read.
     """
     folder = wait_for_run(path, stop)
@@ -102,7 +102,7 @@ def join_run_folder(role: str, folder: Path, stop: Stop, **own_fields: object) -
     record, path = _register(folder, role, _find_free_port() if instructions.expose else None)
     print(f"{record.name} takes part in {folder.parent.name}", file=sys.stderr, flush=True)
     watch_for_stop(role, folder, stop)
-    exit_code = _EXIT_CANNOT_GO_ON
+    exit_code = _EXIT_CANNOT_CONTINUE
     try:
         document = _document(instructions, record, folder.parent, own_fields)
         primary = instructions.endpoints["primary"].model_copy(update={"password": SecretStr(_read_password(instructions))})
@@ -116,11 +116,11 @@ def join_run_folder(role: str, folder: Path, stop: Stop, **own_fields: object) -
 
 
 def read_join_instructions(folder: Path) -> JoinInstructions:
-    """Return the instructions in ``folder``; raises `CannotGoOnError` if they cannot be read."""
+    """Return the instructions in ``folder``; raises `CannotContinueError` if they cannot be read."""
     try:
         return JoinInstructions.model_validate_json((folder / INSTRUCTIONS_FILE).read_text())
     except (OSError, ValidationError) as error:
-        raise CannotGoOnError(f"{folder / INSTRUCTIONS_FILE} cannot be read: {error}") from error
+        raise CannotContinueError(f"{folder / INSTRUCTIONS_FILE} cannot be read: {error}") from error
 
 
 def watch_for_stop(role: str, folder: Path, stop: Stop) -> None:
@@ -177,9 +177,9 @@ def _register(folder: Path, role: str, metrics_port: int | None) -> tuple[Proces
         except FileExistsError:
             continue
         except OSError as error:
-            raise CannotGoOnError(f"{path}: cannot be written: {error.strerror}") from error
+            raise CannotContinueError(f"{path}: cannot be written: {error.strerror}") from error
         return record, path
-    raise CannotGoOnError(f"{folder}: {_MOST_PROCESSES} processes of host {host} have already joined")
+    raise CannotContinueError(f"{folder}: {_MOST_PROCESSES} processes of host {host} have already joined")
 
 
 def _read_password(instructions: JoinInstructions) -> str:
@@ -188,7 +188,7 @@ def _read_password(instructions: JoinInstructions) -> str:
         try:
             password = instructions.password_file.read_text()
         except OSError as error:
-            raise CannotGoOnError(
+            raise CannotContinueError(
                 f"the password is in {instructions.password_file}: {error.strerror}; or set {PASSWORD_VARIABLE}"
             ) from error
     return password or ""
@@ -204,7 +204,7 @@ def _document(
     if record.role == "longrunner":
         on = str(own_fields.get("on", "primary"))
         if on not in endpoints:
-            raise CannotGoOnError(f"there is no server {on!r}; there are {', '.join(endpoints)}")
+            raise CannotContinueError(f"there is no server {on!r}; there are {', '.join(endpoints)}")
         return {"name": record.name, "endpoint": endpoints[on], **own_fields}
     return {
         "name": record.name,

@@ -57,7 +57,7 @@ class QueueClient:
     def recover_connection(self, error: Exception) -> None:
         """After one of `errors`, let the queue recover its connection by its own policy; if it does not, open another connection.
 
-        Either way no transaction and no lock of the failed operation remains. Raises `CannotGoOnError` if the server cannot be
+        Either way no transaction and no lock of the failed operation remains. Raises `CannotContinueError` if the server cannot be
         reached again.
         """
         try:

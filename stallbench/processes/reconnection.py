@@ -17,7 +17,7 @@ from tenacity import (
 )
 
 from stallbench.engines import loaded_errors
-from stallbench.processes.role import CannotGoOnError, Stop
+from stallbench.processes.role import CannotContinueError, Stop
 
 RECONNECT_S = 60.0
 """How long a process tries to reach its server before it ends."""
@@ -34,7 +34,7 @@ def reconnect(
 ) -> ConnectedT:
     """Call ``open_connection`` until it succeeds, with growing, jittered pauses of at most 2 s.
 
-    ``on_refusal`` is called with the error of each failed attempt. Raises `CannotGoOnError` after `RECONNECT_S`, or when the
+    ``on_refusal`` is called with the error of each failed attempt. Raises `CannotContinueError` after `RECONNECT_S`, or when the
     process is asked to end meanwhile.
     """
 
@@ -54,4 +54,4 @@ def reconnect(
         return retrying(open_connection)
     except RetryError as error:
         cause = error.last_attempt.exception()
-        raise CannotGoOnError(f"the server could not be reached again: {cause}") from cause
+        raise CannotContinueError(f"the server could not be reached again: {cause}") from cause

@@ -21,13 +21,13 @@ from pydantic import BaseModel, ValidationError
 from stallbench.engines import loaded_errors
 
 EXIT_BAD_DOCUMENT = 2
-EXIT_CANNOT_GO_ON = 3
+EXIT_CANNOT_CONTINUE = 3
 _POLL_STOP_EVERY_S = 0.2
 
 DocumentT = TypeVar("DocumentT", bound=BaseModel)
 
 
-class CannotGoOnError(Exception):
+class CannotContinueError(Exception):
     """The role cannot do its work any more (the server is gone, the disk is full); the message says why."""
 
 
@@ -147,15 +147,15 @@ class Suspension:
 
 def is_expected(error: BaseException) -> bool:
     """Whether the role's server or disk can cause this error, so that one line describes it to the user."""
-    return isinstance(error, (CannotGoOnError, OSError, *loaded_errors()))
+    return isinstance(error, (CannotContinueError, OSError, *loaded_errors()))
 
 
 def run_role(main: Callable[[], None]) -> None:
-    """Run ``main``. If its server or disk fails, print why in one line and end with `EXIT_CANNOT_GO_ON`."""
+    """Run ``main``. If its server or disk fails, print why in one line and end with `EXIT_CANNOT_CONTINUE`."""
     try:
         main()
     except Exception as error:
         if not is_expected(error):
             raise
-        print(f"cannot go on: {error}", file=sys.stderr)
-        sys.exit(EXIT_CANNOT_GO_ON)
+        print(f"cannot continue: {error}", file=sys.stderr)
+        sys.exit(EXIT_CANNOT_CONTINUE)

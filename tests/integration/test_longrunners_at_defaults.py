@@ -43,7 +43,7 @@ def test_it_names_the_setting_that_it_needs(held: HeldDatabase, kind: str) -> No
     process.wait_end(PATIENCE_S)
     assert process.exit_code == 3
     assert process.messages() == []
-    assert f"cannot go on: {NEEDS_A_SETTING[kind]}" in process.tail_log()
+    assert f"cannot continue: {NEEDS_A_SETTING[kind]}" in process.tail_log()
     wait_for(lambda: not held.leftovers(), "the end of its session, which the server notices a moment later")
 
 

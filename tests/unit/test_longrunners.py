@@ -156,5 +156,5 @@ def test_a_bad_document_exits_with_code_2_and_says_why(document: object, message
 def test_an_unreachable_server_exits_with_code_3_and_without_the_password() -> None:
     ended = ask(document={"name": "idle_writer-1", "kind": "idle_writer", "endpoint": ENDPOINT})
     assert ended.returncode == 3
-    assert ended.stderr.startswith("cannot go on: connection failed")
+    assert ended.stderr.startswith("cannot continue: connection failed")
     assert "hidden" not in ended.stderr and "Traceback" not in ended.stderr
