@@ -15,7 +15,7 @@ from stallbench.processes.role import CannotContinueError, Stop, read_document, 
 
 _FIRST_SAMPLES_S = 20.0
 _LAST_SAMPLES_S = 5.0
-_LOOK_EVERY_S = 1.0
+_POLL_EVERY_S = 1.0
 _SPREAD_S = 1.0
 
 
@@ -53,7 +53,7 @@ def main() -> None:
         try:
             _wait_for_first_samples(samplers, stop)
             send_message(ready=serve(document.expose, figures))
-            while not stop.wait(_LOOK_EVERY_S):
+            while not stop.wait(_POLL_EVERY_S):
                 for sampler in samplers:
                     sampler.break_off_if_hanging(time.monotonic())
         finally:

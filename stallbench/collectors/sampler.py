@@ -62,7 +62,7 @@ class Sampler:
         self._stop = stop
         self._failures = 0
         self._asked_s: float | None = None
-        self._told = ""
+        self._reported = ""
         self._broke_s = 0.0
         self._thread = threading.Thread(target=self._run, name=collector.name, daemon=True)
 
@@ -134,11 +134,11 @@ class Sampler:
         """Print to standard error why sampling fails, each reason once, and when it works again."""
         if why and not self.why:
             self._broke_s = now_s
-        if why and why != self._told:
+        if why and why != self._reported:
             _say(f"{self.name}: {why}")
-        elif not why and self._told:
+        elif not why and self._reported:
             _say(f"{self.name}: measures again, after {now_s - self._broke_s:.1f} s")
-        self.why = self._told = why
+        self.why = self._reported = why
         if not why:
             self.measured_once.set()
 

@@ -51,7 +51,7 @@ redis.call('zrem', KEYS[1], ARGV[1])
 redis.call('zadd', KEYS[2], ARGV[2], ARGV[1])
 return true
 """
-_LOOK = """
+_COUNT_READY = """
 -- How many jobs are in the list KEYS[1] or due in one of the sorted sets KEYS[2] and KEYS[3], and the first of each; ARGV[1]: now.
 local count, firsts = redis.call('llen', KEYS[1]), redis.call('lrange', KEYS[1], 0, 0)
 for place = 2, 3 do
@@ -116,7 +116,7 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
         self._move_due = self.connection.register_script(_MOVE_DUE)
         self._reserve_first = self.connection.register_script(_RESERVE_FIRST)
         self._release = self.connection.register_script(_RELEASE)
-        self._look = self.connection.register_script(_LOOK)
+        self._count_ready = self.connection.register_script(_COUNT_READY)
         self._ids = RedisIds(self.connection, _WAITING)
 
     def install(self) -> None:
@@ -187,7 +187,7 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
 
     def backlog(self) -> Backlog:
         """Count the waiting and the due jobs. The oldest is the first of the list or of a sorted set, except for jobs moved to the end of the list."""
-        count, firsts = self._look([_WAITING, _RESERVED, _DELAYED], [self._now_s()])
+        count, firsts = self._count_ready([_WAITING, _RESERVED, _DELAYED], [self._now_s()])
         pushed_at_s = min((float(json.loads(first)["pushedAt"]) for first in firsts), default=None)
         return Backlog(depth=int(count), oldest_job_s=None if pushed_at_s is None else max(0.0, self.clock() - pushed_at_s))
 

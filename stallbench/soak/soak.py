@@ -64,7 +64,7 @@ class Soak:
         done = f", {len(record.completed)} of them done" if record.completed else ""
         return (
             f"{scenario.name}{f', variant {scenario.variant}' if scenario.variant else ''}: {record.planned_cycles} cycles of "
-            f"{format_duration(scenario.duration_s)}{done}; records are in {self.folder.path} and take {format_bytes(bound)} at most"
+            f"{format_duration(scenario.duration_s)}{done}; the records are in {self.folder.path} and take {format_bytes(bound)} at most"
         )
 
     def carry_out(self) -> None:

@@ -10,7 +10,7 @@ from stallbench.records.endpoint import Endpoint
 
 PATIENCE_S = 60.0
 _BALLAST_ROWS = 200
-_LOOK_EVERY_S = 0.12
+_POLL_EVERY_S = 0.12
 """InnoDB makes its list of transactions anew only if nobody has read it for 0.1 s; the first look, too, may be at an old one."""
 
 
@@ -51,7 +51,7 @@ class Rival:
         """Wait until another session waits for a lock of this one; returns the number of its connection."""
         until_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < until_s:
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_EVERY_S)
             with self._watcher.cursor() as cursor:
                 cursor.execute("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
                 waiting = cursor.fetchall()

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.skipif(find_mariadb() is None, reason="MariaDB is not on this machine; `make setup` brings it"),
 ]
 
-_LOOK_EVERY_S = 0.25
+_POLL_EVERY_S = 0.25
 """InnoDB renews what it tells of transactions and locks only when nobody has asked for 0.1 s."""
 
 Values = dict[tuple[str, str, str], Any]
@@ -89,7 +89,7 @@ def wait_for(look: Callable[[], Any], what: str, within_s: float = 60) -> Any:
     until_s = time.monotonic() + within_s
     while not (found := look()):
         assert time.monotonic() < until_s, f"{what} was not seen"
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_EVERY_S)
     return found
 
 

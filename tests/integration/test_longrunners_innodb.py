@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 KINDS = list(find_longrunners("mariadb"))
 WITH_A_VIEW = ["snapshot_reader", "replica_reader"]
 PATIENCE_S = 60.0
-_LOOK_EVERY_S = 0.15
+_POLL_EVERY_S = 0.15
 """InnoDB refreshes its list of transactions only if it has not been read for 0.1 s."""
 
 
@@ -34,7 +34,7 @@ def wait_for(look: Callable[[], Any], what: str) -> Any:
     until_s = time.monotonic() + PATIENCE_S
     while not (found := look()):
         assert time.monotonic() < until_s, f"{what} was not seen"
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_EVERY_S)
     return found
 
 
@@ -64,7 +64,7 @@ class Held:
         return process, int(holder["pid"])
 
     def find(self, thread: int) -> OpenTransaction | None:
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_EVERY_S)
         return next((one for one in read_open_transactions(self.watcher) if one.thread_id == thread), None)
 
     def execute(self, statement: str) -> Any:

@@ -1,62 +1,26 @@
-"""What the queues that are to stand a held horizon do besides what every queue must: their walks, batches, marks and plans."""
+"""What the queues that are to withstand a held horizon do besides what every queue must: walks, batches, status and plans."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from stallbench.processes.queue_client import open_queue
-from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, NewJob, Queue, RefusedError
-from tests.integration.conftest import EmptyOn
+from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, Queue
+from tests.integration.mitigating_queue import (
+    JOBS,
+    PATIENCE_S,
+    Open,
+    claim_one,
+    claim_patiently,
+    end_session,
+    open_,
+)
 
 pytestmark = pytest.mark.integration
 
-Open = Callable[..., Queue[Any]]
-JOBS = [NewJob(payload=f'{{"n":{n}}}') for n in range(5)]
-PATIENCE_S = 60.0
-
-
-@pytest.fixture
-def open_(empty_on: EmptyOn) -> Iterator[Open]:
-    """Opens a queue of a kind with options, each on a connection of its own to one empty database; the first one installs it."""
-    endpoint = empty_on("postgres")
-    opened: list[Queue[Any]] = []
-
-    def open_another(kind: str, **options: object) -> Queue[Any]:
-        opened.append(open_queue(kind, options, endpoint, f"test-{len(opened)}"))
-        if len(opened) == 1:
-            opened[0].install()
-        return opened[-1]
-
-    yield open_another
-    for queue in opened:
-        queue.connection.close()
-
-
-def claim_one(queue: Queue[Any]) -> Claim:
-    (claim,) = queue.claim()
-    return claim
-
-
-def claim_patiently(queue: Queue[Any]) -> Claim:
-    until_s = time.monotonic() + PATIENCE_S
-    while not (claims := queue.claim()):
-        assert time.monotonic() < until_s, "nothing could be claimed"
-        time.sleep(0.05)
-    return claims[0]
-
-
-def end_session(dying: Queue[Any], watcher: Queue[Any]) -> None:
-    """Close a worker's connection, and wait until all its locks are gone: the server frees them one by one, and then the session."""
-    session = (dying.connection.info.backend_pid,)
-    dying.connection.close()
-    until_s = time.monotonic() + PATIENCE_S
-    while watcher.connection.execute("SELECT FROM pg_stat_activity WHERE pid = %s", session).fetchall():
-        assert time.monotonic() < until_s, "its session does not end"
-        time.sleep(0.02)
+__all__ = ["open_"]  # the fixture
 
 
 class TestClaimAfterLast:
@@ -226,84 +190,3 @@ class TestRotatingTables:
             claimed.append(claims[0])
             queue.complete(claims[0])
         assert [claim.job_id for claim in claimed] == ids
-
-
-class TestInsertOnlyLog:
-    """Ranges, the cursor in each, and partitions that are dropped."""
-
-    def test_a_range_is_one_consumers_and_goes_on_from_its_cursor_when_that_one_is_gone(self, open_: Open) -> None:
-        dying, other = open_("insert_only_log", range=3), open_("insert_only_log", range=3)
-        ids = list(dying.enqueue(JOBS))
-        dying.complete(claim_one(dying))
-        assert claim_one(dying).job_id == ids[1]
-        assert dict(other.job_ids()) == {job_id: job_id in ids[:3] for job_id in ids[1:]}
-        assert claim_one(other).job_id == ids[3]
-        assert other.depth() == 0
-        dying.connection.close()
-        third = open_("insert_only_log")
-        again = claim_patiently(third)
-        third.complete(again)
-        assert [again.job_id, claim_one(third).job_id, claim_one(other).job_id] == [ids[1], ids[2], ids[4]]
-
-    def test_no_row_ever_dies(self, open_: Open) -> None:
-        queue = open_("insert_only_log", range=2)
-        ids = list(queue.enqueue(JOBS))
-        queue.fail(claim_one(queue), "no luck")
-        worked = []
-        while claims := queue.claim():
-            worked.append(claims[0].job_id)
-            queue.complete(claims[0])
-        assert worked == [*ids[1:], ids[0]]
-        assert queue.is_drained()
-        queue.connection.execute("SELECT pg_stat_force_next_flush()")
-        assert queue.connection.execute(
-            "SELECT sum(n_tup_ins)::int, sum(n_tup_upd + n_tup_del)::int FROM pg_stat_user_tables WHERE relname LIKE 'log\\_%'"
-        ).fetchone() == (6 + 3 + 6, 0)  # entries, ranges, positions
-
-    def test_what_has_been_worked_off_is_dropped_although_the_horizon_is_held_and_nothing_else_is(self, open_: Open) -> None:
-        queue, holder = open_("insert_only_log", partition=100, ahead=1, range=10), open_("insert_only_log")
-        holder.connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        holder.connection.execute("SELECT count(*) FROM pg_class")
-        for _ in range(3):
-            queue.enqueue(JOBS * 20)
-            queue.schedule()
-        assert self.partitions(queue) == [0, 100, 200, 300, 400]
-        for _ in range(195):
-            queue.complete(claim_one(queue))
-        queue.schedule()
-        assert self.partitions(queue)[0] == 100
-        for _ in range(105):
-            queue.complete(claim_one(queue))
-        queue.schedule()
-        assert self.partitions(queue)[0] == 300
-        assert queue.is_drained()
-        assert queue.enqueue(JOBS[:1]) == [claim_one(queue).job_id]
-
-    def test_a_table_that_somebody_reads_is_left_alone_for_now(self, open_: Open) -> None:
-        queue, reader = open_("insert_only_log", partition=100), open_("insert_only_log")
-        for _ in range(20):
-            queue.enqueue(JOBS)
-        while claims := queue.claim():
-            queue.complete(claims[0])
-        queue.enqueue(JOBS)
-        reader.connection.execute("BEGIN")
-        reader.connection.execute("SELECT count(*) FROM log_entries")
-        queue.schedule()
-        assert self.partitions(queue)[0] == 0
-        reader.connection.execute("COMMIT")
-        queue.schedule()
-        assert self.partitions(queue)[0] == 100
-
-    def test_without_a_partition_jobs_are_refused(self, open_: Open) -> None:
-        queue = open_("insert_only_log", partition=100, ahead=1)
-        queue.enqueue(JOBS * 20)
-        for _ in range(8):  # psycopg prepares by itself what it is given more than five times
-            with pytest.raises(RefusedError, match="no partition"):
-                queue.enqueue(JOBS * 20)
-        queue.schedule()
-        assert len(queue.enqueue(JOBS)) == len(JOBS)
-        assert len(queue.load(JOBS * 100)) == 500  # a backlog makes its own: no scheduler has begun by then
-
-    def partitions(self, queue: Queue[Any]) -> list[int]:
-        result = queue.execute("partitions")  # type: ignore[attr-defined]
-        return [int(result.get_value(row, 0)) for row in range(result.ntuples)]

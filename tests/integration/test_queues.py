@@ -10,12 +10,9 @@ from typing import Any, cast
 import pytest
 
 from stallbench.engines import Engine
-from stallbench.engines.postgres import connect
 from stallbench.processes.queue_client import close_queue, open_queue
-from stallbench.queues import Claim, LostRaceError, NewJob, Queue, find_queues
-from stallbench.queues.que import Que, QueOptions
+from stallbench.queues import Claim, NewJob, Queue, find_queues
 from stallbench.queues.queue import OptionRole
-from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 
 pytestmark = pytest.mark.integration
@@ -264,40 +261,3 @@ def test_a_queue_says_what_it_is(open_one: OpenQueue) -> None:
     assert queue.source
     assert queue.tables
     assert all(field.description for field in queue.options_type.model_fields.values())
-
-
-class TestQueRecheck:
-    """Que looks again after locking: its walk sees the jobs of its snapshot, also those that were completed since."""
-
-    def open(self, endpoint: Endpoint, *, recheck: bool) -> Que:
-        return Que(connect(endpoint, "que"), QueOptions(recheck=recheck))
-
-    def claim_in_stale_snapshot(self, endpoint: Endpoint, *, recheck: bool) -> tuple[int, Que]:
-        """Let another worker complete the job after a claiming session took its snapshot."""
-        fast, slow = self.open(endpoint, recheck=True), self.open(endpoint, recheck=recheck)
-        fast.install()
-        (job_id,) = fast.enqueue(JOBS[:1])
-        slow.connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        slow.connection.execute("SELECT 1 FROM que_jobs")
-        fast.complete(claim_one(fast))
-        fast.connection.close()
-        return job_id, slow
-
-    def test_without_it_a_completed_job_is_claimed_again(self, empty_on: EmptyOn) -> None:
-        job_id, slow = self.claim_in_stale_snapshot(empty_on("postgres"), recheck=False)
-        with slow.connection:
-            assert claim_one(slow).job_id == job_id
-
-    def test_with_it_the_race_is_noticed(self, empty_on: EmptyOn, monkeypatch: pytest.MonkeyPatch) -> None:
-        job_id, slow = self.claim_in_stale_snapshot(empty_on("postgres"), recheck=True)
-        execute = slow.execute
-
-        def end_the_snapshot_before_the_check(name: str, *parameters: bytes | None) -> Any:
-            if name == "check_job":
-                slow.connection.execute("COMMIT")
-            return execute(name, *parameters)
-
-        monkeypatch.setattr(slow, "execute", end_the_snapshot_before_the_check)
-        with slow.connection, pytest.raises(LostRaceError) as lost:
-            slow.claim()
-        assert lost.value.job_id == job_id

@@ -71,7 +71,7 @@ class FailingQueue(Queue[QueueOptions]):
 Run = Callable[..., list[tuple[str, str]]]
 """Runs a process on a queue that fails by a plan until it has recorded some events; returns all of them and their details."""
 _PATIENCE_S = 30.0
-_LOOK_EVERY_S = 0.005
+_POLL_EVERY_S = 0.005
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def run(opened: list[FailingQueue], tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 while (passed_s := time.monotonic() - began_s) < _PATIENCE_S:
                     if passed_s >= at_least_s and path.read_bytes().count(b"\n") >= events:
                         break
-                    time.sleep(_LOOK_EVERY_S)
+                    time.sleep(_POLL_EVERY_S)
                 stop.ask()
 
             threading.Thread(target=stop_when_seen, daemon=True).start()
