@@ -98,7 +98,7 @@ class SoakRecord(_Part):
     @property
     def cycle_s(self) -> float:
         """Length of a cycle's phases."""
-        return float(sum(phase.duration_s for phase in self.scenario["phases"]))
+        return float(sum(phase["duration_s"] for phase in self.scenario["phases"]))
 
     @property
     def planned_cycles(self) -> int:

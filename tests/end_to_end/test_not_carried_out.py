@@ -81,7 +81,7 @@ def test_a_place_for_runs_that_is_a_file(bench: Bench) -> None:
     ended = bench.run("run", "longtx", *short())
     assert ended.returncode == 3
     assert "a run's folder cannot be made there" in ended.stderr
-    assert "choose another place with --runs DIR" in ended.stderr
+    assert "choose another folder with --runs DIR" in ended.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")

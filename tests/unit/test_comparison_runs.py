@@ -125,6 +125,6 @@ def test_an_interrupt_ends_the_comparison_with_the_completed_runs(fake: FakeRuns
 
 def test_a_file_in_place_of_the_folder_for_runs_is_refused(fake: FakeRuns, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
-    with pytest.raises(NotCarriedOutError, match="choose another place with --runs DIR"):
+    with pytest.raises(NotCarriedOutError, match="choose another folder with --runs DIR"):
         carry_out(make_made_up_plan(["control", "cure"], rounds=1), tmp_path / "runs")
     assert fake.scenarios == []
