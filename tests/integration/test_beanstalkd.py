@@ -97,7 +97,7 @@ def test_of_many_jobs_a_single_one_is_refused_and_the_connection_stays_in_step(o
     assert claim_one(queue).payload == JOB.payload
 
 
-def test_a_census_finds_the_last_ids_although_puts_that_came_to_nothing_took_some(open_one: Open) -> None:
+def test_a_snapshot_finds_the_last_ids_although_failed_puts_took_some(open_one: Open) -> None:
     queue = open_one()
     with socket.create_connection(queue.connection._address) as broken:
         for _ in range(3):

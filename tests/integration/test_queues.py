@@ -173,7 +173,7 @@ def test_a_claimed_job_does_not_count_as_waiting(open_one: OpenQueue) -> None:
     assert watcher.depth() == len(JOBS) - 1
 
 
-def test_the_census_tells_claimed_jobs_from_queued_ones(open_one: OpenQueue) -> None:
+def test_the_snapshot_distinguishes_claimed_jobs_from_queued_ones(open_one: OpenQueue) -> None:
     queue, watcher = open_one(), open_one()
     queued = set(queue.enqueue(JOBS[:3]))
     completed, claimed = claim_one(queue), None
@@ -183,7 +183,7 @@ def test_the_census_tells_claimed_jobs_from_queued_ones(open_one: OpenQueue) -> 
     assert dict(watcher.job_ids()) == {claimed: True, **dict.fromkeys(queued, False)}
 
 
-def test_a_census_finds_every_one_of_many_jobs(open_one: OpenQueue) -> None:
+def test_a_snapshot_finds_every_one_of_many_jobs(open_one: OpenQueue) -> None:
     queue = open_one()
     ids = queue.enqueue(JOBS * 200)
     assert sorted(job_id for job_id, _ in open_one().job_ids()) == sorted(ids)
