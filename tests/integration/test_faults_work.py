@@ -83,7 +83,7 @@ def test_a_worker_that_something_else_kills_has_exited_unexpectedly(tmp_path: Pa
         run.wait_until(lambda: poison.evidence["killed"], "the only kill, because the job stays reserved")
         victim = run.load.running("worker")[0]
         os.kill(victim.pid, signal.SIGKILL)
-        run.wait_until(run.processes.exited_unexpectedly, "the uninvited end")
+        run.wait_until(run.processes.exited_unexpectedly, "the unexpected exit")
         assert run.processes.exited_unexpectedly() == [victim]
         assert victim.name not in poison.evidence["killed"]
 
