@@ -7,9 +7,9 @@ The library does not import what it starts: with ``--check`` it asks this comman
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from functools import partial
 
 from prometheus_client import Gauge
@@ -21,35 +21,31 @@ from stallbench.engines import driver_of
 from stallbench.exposition import serve
 from stallbench.external.role_document import role_document
 from stallbench.processes.role import EXIT_BAD_DOCUMENT, CannotContinueError, Stop, read_document, run_role, send_message
+from stallbench.processes.role_arguments import role_parser
 
 
 def main() -> None:
     """Do what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m longrunners", description="Hold a database's horizon back until SIGTERM.")
-    parser.add_argument("document", nargs="?", default="-", help="JSON document; standard input if not given")
+    parser = role_parser("longrunners", "Hold a server's horizon.", LongrunnerDocument, joins=True)
     parser.add_argument(
         "--check",
         action="store_true",
-        help="read a list of {kind, engine, role, options, settings}, print the list of validation issues of each, and hold nothing",
+        help="hold nothing: read a list of {kind, engine, role, options, settings} and print the list of validation issues of each",
     )
-    parser.add_argument(
-        "--join", metavar="DIR", help="take part in the run in DIR, or in the newest run there, if that run allows it"
-    )
-    parser.add_argument("--kind", default="idle_writer", help="kind of the longrunner that joins a run")
-    parser.add_argument("--on", default="primary", help="server that the longrunner that joins a run holds back")
+    parser.add_argument("--kind", default="idle_writer", help="with --join: kind of the longrunner")
+    parser.add_argument("--on", default="primary", help="with --join: server whose horizon it holds")
     arguments = parser.parse_args()
     if arguments.check:
-        choices = read_document(Choices, [arguments.document])
+        choices = read_document(Choices, arguments.document)
         print(json.dumps([find_issues(choice) for choice in choices.root]))
     else:
-        where = ["--join", arguments.join] if arguments.join else [arguments.document]
-        run_role(partial(run_one, where, {"kind": arguments.kind, "on": arguments.on}))
+        run_role(partial(run_one, arguments))
 
 
-def run_one(where: list[str], own_fields: dict[str, object]) -> None:
-    """Hold until asked to stop, or clean up after a killed longrunner; ``own_fields``: fields of the document of one that joins a run."""
+def run_one(arguments: Namespace) -> None:
+    """Hold until asked to stop, or clean up after a killed longrunner."""
     stop = Stop()
-    with role_document(LongrunnerDocument, "longrunner", where, stop, **own_fields) as document:
+    with role_document(LongrunnerDocument, "longrunner", arguments, stop, kind=arguments.kind, on=arguments.on) as document:
         if document is not None:
             hold(document, stop)
 

@@ -28,10 +28,10 @@ class LongrunnerDocument(BaseModel):
         pattern=r"^[a-z][a-z0-9_-]{0,40}$",
         description="identifies the process in the records and on the server, and the objects that it creates there; unique among the longrunners of a server",
     )
-    kind: str
+    kind: str = Field(description="name of the longrunner")
     on: str = Field(default="primary", description="name of the server, for the records")
-    endpoint: Endpoint
-    options: dict[str, object] = {}
+    endpoint: Endpoint = Field(description="how to connect to the server")
+    options: dict[str, object] = Field(default={}, description="options of the longrunner, as in a scenario")
     expose: Exposure | None = Field(default=None, description="address at which Prometheus can scrape it; none if not given")
     release: bool = Field(default=False, description="only remove what a killed longrunner of this name left")
 

@@ -5,20 +5,20 @@
 
 from __future__ import annotations
 
-import sys
-
 from producers.producer import Producer, ProducerDocument
 from stallbench.exposition import EventFigures, offered_rate, serve
 from stallbench.external.role_document import role_document
 from stallbench.processes.role import Stop, Suspension, run_role, send_message
+from stallbench.processes.role_arguments import role_parser
 from stallbench.records.events import EventLog
 
 
 def main() -> None:
     """Run one producer until it is asked to stop."""
+    arguments = role_parser("producers", "Enqueue jobs by an open-loop schedule.", ProducerDocument, joins=True).parse_args()
     stop = Stop()
     suspension = Suspension(stop)
-    with role_document(ProducerDocument, "producer", sys.argv[1:], stop) as document:
+    with role_document(ProducerDocument, "producer", arguments, stop) as document:
         if document is None:
             return
         figures = EventFigures()

@@ -86,7 +86,7 @@ def find_target(options: argparse.Namespace, stop: Stop) -> Target | None:
 def _read_given(options: argparse.Namespace) -> GivenDocument:
     if options.master or options.worker or options.processes:
         raise BadInputError("--document is for one process; set producers.count in the scenario for more")
-    return GivenDocument(read_document(LocustDocument, [options.document]))
+    return GivenDocument(read_document(LocustDocument, options.document))
 
 
 def _find_run(options: argparse.Namespace, stop: Stop) -> RunTarget | None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-
 from schedulers.scheduler import Scheduler, SchedulerDocument
 from stallbench.exposition import EventFigures, serve
 from stallbench.processes.role import Stop, read_document, run_role, send_message
+from stallbench.processes.role_arguments import role_parser
 from stallbench.records.events import EventLog
 
 
 def main() -> None:
     """Run one scheduler until it is asked to stop."""
-    document = read_document(SchedulerDocument, sys.argv[1:])
+    does = "Run the periodic part of a queue, for example to make due jobs available."
+    document = read_document(SchedulerDocument, role_parser("schedulers", does, SchedulerDocument).parse_args().document)
     stop = Stop()
     figures = EventFigures()
     with EventLog(document.events, document.name, figures.observe if document.expose else None) as log:

@@ -5,20 +5,20 @@
 
 from __future__ import annotations
 
-import sys
-
 from stallbench.exposition import EventFigures, serve
 from stallbench.external.role_document import role_document
 from stallbench.processes.role import Stop, Suspension, run_role, send_message
+from stallbench.processes.role_arguments import role_parser
 from stallbench.records.events import EventLog
 from workers.worker import Worker, WorkerDocument
 
 
 def main() -> None:
     """Run one worker until it is asked to stop."""
+    arguments = role_parser("workers", "Claim, work and complete jobs.", WorkerDocument, joins=True).parse_args()
     stop = Stop()
     suspension = Suspension(stop)
-    with role_document(WorkerDocument, "worker", sys.argv[1:], stop) as document:
+    with role_document(WorkerDocument, "worker", arguments, stop) as document:
         if document is None:
             return
         figures = EventFigures()

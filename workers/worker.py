@@ -24,17 +24,15 @@ that refuses everything must not be flooded, nor the event log filled, as fast a
 class WorkerDocument(ClientDocument):
     """The JSON document that a worker is started with."""
 
-    work_s: float = Field(default=0.001, ge=0, description="how long a job takes")
+    work_s: float = Field(default=0.001, ge=0, description="duration of a job, in seconds")
     poll_s: float = Field(
         default=0.02,
         gt=0,
-        description="mean pause after a claim found nothing, or failed again and again; drawn from half to 1.5 of it",
+        description="mean pause in seconds after a claim found no job or failed repeatedly; drawn from 0.5 to 1.5 times this",
     )
-    seed: int = Field(default=1, description="of the drawn pauses, and of the queue's own choices")
-    wait_for_go: bool = Field(default=False, description="whether to claim nothing before SIGUSR1")
-    job_faults: Path | None = Field(
-        default=None, description="folder of the active job faults; see `stallbench.injection.job_faults`"
-    )
+    seed: int = Field(default=1, description="start of the random numbers for the pauses and the queue's own choices")
+    wait_for_go: bool = Field(default=False, description="claim no job before SIGUSR1 arrives")
+    job_faults: Path | None = Field(default=None, description="folder of the active job faults; none if not given")
 
 
 class Worker:

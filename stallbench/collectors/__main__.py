@@ -12,6 +12,7 @@ from stallbench.collectors.own_cost import OwnCost
 from stallbench.collectors.sampler import Sampler
 from stallbench.exposition import SampleFigures, serve
 from stallbench.processes.role import CannotContinueError, Stop, read_document, run_role, send_message
+from stallbench.processes.role_arguments import role_parser
 
 _FIRST_SAMPLES_S = 20.0
 _LAST_SAMPLES_S = 5.0
@@ -25,7 +26,10 @@ def main() -> None:
     Raises `CannotContinueError` when one of the collectors has not had a whole sample within 20 s of the start, or the records cannot
     be written.
     """
-    document = read_document(CollectorsDocument, sys.argv[1:])
+    does = "Sample the servers and the host of a run."
+    document = read_document(
+        CollectorsDocument, role_parser("stallbench.collectors", does, CollectorsDocument).parse_args().document
+    )
     stop = Stop()
     samples = document.run_folder / "samples"
     figures = SampleFigures(document.interval_s)

@@ -38,12 +38,14 @@ class CollectorsDocument(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
-    run_folder: Path
-    interval_s: float = Field(gt=0)
-    servers: tuple[WatchedServer, ...] = Field(min_length=1)
-    queue: WatchedQueue
-    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; nowhere if not given")
+    name: str = Field(description="identifies the process in the records and on the servers")
+    run_folder: Path = Field(description="the run's folder; samples/ in it exists")
+    interval_s: float = Field(gt=0, description="time between two samples of a collector, in seconds")
+    servers: tuple[WatchedServer, ...] = Field(min_length=1, description="the servers to sample")
+    queue: WatchedQueue = Field(description="the queue under test")
+    expose: Exposure | None = Field(
+        default=None, description="address at which Prometheus can scrape the process; none if not given"
+    )
 
     @property
     def primary(self) -> WatchedServer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,17 +19,17 @@ DocumentT = TypeVar("DocumentT", bound=BaseModel)
 
 @contextmanager
 def role_document(
-    model: type[DocumentT], role: str, argv: list[str], stop: Stop, **own_fields: object
+    model: type[DocumentT], role: str, arguments: Namespace, stop: Stop, **own_fields: object
 ) -> Iterator[DocumentT | None]:
     """Give the block the document of a process of ``role``; none if it is asked to stop before there is one.
 
-    ``argv``: ``--join DIR``, or as `read_document` expects it. ``own_fields``: what a process that joins adds to the document.
+    ``arguments``: as `stallbench.processes.role_arguments` parses them. ``own_fields``: what a process that joins adds to the document.
     """
-    if argv[:1] != ["--join"]:
-        yield read_document(model, argv)
+    if arguments.join is None:
+        yield read_document(model, arguments.document)
         return
-    if len(argv) != 2 or not Path(argv[1]).is_dir():
-        print("--join: expected one folder: a run's folder, or the folder of all runs", file=sys.stderr)
+    if not Path(arguments.join).is_dir():
+        print(f"--join {arguments.join}: expected one folder: a run's folder, or the folder of all runs", file=sys.stderr)
         sys.exit(EXIT_BAD_DOCUMENT)
-    with join_run(role, Path(argv[1]), stop, **own_fields) as document:
+    with join_run(role, Path(arguments.join), stop, **own_fields) as document:
         yield None if document is None else model.model_validate(document)

@@ -5,7 +5,6 @@ It prints ``{"iteration": {...}}`` after each iteration, with the actions it too
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -13,11 +12,13 @@ from stallbench.engines import driver_of
 from stallbench.maintenance import TaskDocument, find_maintenance_kinds
 from stallbench.processes.reconnection import reconnect
 from stallbench.processes.role import Stop, read_document, run_role, send_message
+from stallbench.processes.role_arguments import role_parser
 
 
 def main() -> None:
     """Repeat the task until asked to stop; an error is reported, and the next iteration uses a new connection."""
-    document = read_document(TaskDocument, sys.argv[1:])
+    does = "Repeat one maintenance task on a server."
+    document = read_document(TaskDocument, role_parser("stallbench.maintenance", does, TaskDocument).parse_args().document)
     kind = find_maintenance_kinds()[document.kind]
     options = kind.options_type.model_validate(document.options)
     task = kind(document, options)

@@ -28,9 +28,9 @@ class TaskDocument(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(description="identifies the process in the records and on the server")
-    kind: str
-    endpoint: Endpoint
-    options: dict[str, object] = {}
+    kind: str = Field(description="name of the maintenance task")
+    endpoint: Endpoint = Field(description="how to connect to the server, not through the proxy")
+    options: dict[str, object] = Field(default={}, description="options of the task, as in a scenario")
     tables: tuple[str, ...] = Field(default=(), description="the queue's tables")
     expose: Exposure | None = Field(
         default=None, description="accepted because every process is given it; maintenance exposes nothing"

@@ -24,11 +24,13 @@ class ClientDocument(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(description="names the process in the records and to the server")
-    endpoint: Endpoint
+    endpoint: Endpoint = Field(description="how to connect to the server that holds the queue")
     queue: str = Field(description="kind of the queue under test")
-    queue_options: dict[str, object] = {}
+    queue_options: dict[str, object] = Field(default={}, description="options of the queue, as in a scenario")
     events: Path = Field(description="the event log to append to; its folder exists")
-    expose: Exposure | None = Field(default=None, description="where to answer Prometheus; not at all if not given")
+    expose: Exposure | None = Field(
+        default=None, description="address at which Prometheus can scrape the process; none if not given"
+    )
 
 
 def _prepare_nothing(queue: Queue[Any]) -> None:

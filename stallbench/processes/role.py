@@ -31,15 +31,14 @@ class CannotContinueError(Exception):
     """The role cannot do its work any more (the server is gone, the disk is full); the message says why."""
 
 
-def read_document(model: type[DocumentT], argv: list[str]) -> DocumentT:
-    """Read the role's document from the path in ``argv`` or, if it is empty or ``-``, from standard input.
+def read_document(model: type[DocumentT], source: str) -> DocumentT:
+    """Read the role's document from the path ``source`` or, if it is ``-``, from standard input.
 
     Ends the process with code 2 and one line for each issue if the document is not valid.
     """
-    path = argv[0] if argv and argv[0] != "-" else None
-    name = path or "standard input"
+    name = "standard input" if source == "-" else source
     try:
-        text = Path(path).read_text() if path else sys.stdin.read()
+        text = sys.stdin.read() if source == "-" else Path(source).read_text()
         return model.model_validate_json(text)
     except (OSError, UnicodeDecodeError) as error:
         _end(f"{name}: cannot be read: {error}")

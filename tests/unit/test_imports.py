@@ -73,6 +73,7 @@ LIBRARY_OF_PROCESSES = {
     "stallbench.processes.queue_client",
     "stallbench.processes.reconnection",
     "stallbench.processes.role",
+    "stallbench.processes.role_arguments",
     "stallbench.queues",
     "stallbench.records",
     "stallbench.scenario.duration",
