@@ -89,12 +89,19 @@ def describe_significance(standing: Standing) -> str:
 
 def describe_adjustment(results: Results) -> str:
     """Return how the significance of differences is decided; nothing if no difference has a p-value."""
-    if results.comparisons == 0:
+    families = [
+        f"over {count} comparison{'s' if count > 1 else ''} in {where}"
+        for count, where in (
+            (results.comparisons, f"the ranked metric, {results.ranked.subject.name}"),
+            (results.other_comparisons, "the other metrics"),
+        )
+        if count
+    ]
+    if not families:
         return ""
-    plural = "s" if results.comparisons > 1 else ""
     return (
-        f"A difference is significant if its p-value, adjusted with Holm over {results.comparisons} comparison{plural}, is below "
-        f"{1 - LEVEL:.2g}. Each confidence interval is of one difference alone, without the adjustment."
+        f"A difference is significant if its p-value is below {1 - LEVEL:.2g} after Holm's adjustment {', and '.join(families)}. "
+        "Each confidence interval is of one difference alone, without the adjustment."
     )
 
 

@@ -21,8 +21,8 @@ class Results:
 
     compared: tuple[Compared, ...]
     """The ranked subject first; costs that no run has a value of are left out."""
-    comparisons: int
-    """Over how many differences from the reference the p-values are adjusted."""
+    other_comparisons: int
+    """How many differences from the reference there are in all subjects but the ranked one; their p-values are adjusted together."""
     agreements: tuple[Agreement, ...]
     """With each published column."""
     assessments: Mapping[str, Assessment]
@@ -37,6 +37,11 @@ class Results:
         return self.compared[0]
 
     @property
+    def comparisons(self) -> int:
+        """How many differences from the reference there are in the ranked subject; their p-values are adjusted together."""
+        return self.ranked.comparisons
+
+    @property
     def has_assessments(self) -> bool:
         """Whether any variant could be assessed."""
         return any(assessment.outcome for assessment in self.assessments.values())
@@ -45,6 +50,7 @@ class Results:
         """Return it for ``comparison.json``."""
         return {
             "comparisons": self.comparisons,
+            "other_comparisons": self.other_comparisons,
             "compared": [
                 {
                     "subject": each.subject.key,
@@ -60,10 +66,7 @@ class Results:
 
 
 def find_results(record: ComparisonRecord) -> Results:
-    """Return what the completed runs show.
-
-    All differences from the reference that the pages show are one family, whose p-values are adjusted together.
-    """
+    """Return what the completed runs show."""
     values = {
         subject: by_variant
         for subject in record.subjects
@@ -72,12 +75,12 @@ def find_results(record: ComparisonRecord) -> Results:
         if subject.role not in ("cost", "time_to_saturation") or any(by_variant.values())
     }
     compared = compare(values, record.names, seed=record.seed)
-    comparisons = sum(each.comparisons for each in compared)
-    ranked, assessments = compared[0], _assess(record, compared[0], comparisons)
+    ranked, *others = compared
+    assessments = _assess(record, ranked)
     unsafe = {run.variant: run.unsafe for run in reversed(record.runs) if run.unsafe}
     return Results(
         compared=compared,
-        comparisons=comparisons,
+        other_comparisons=sum(each.comparisons for each in others),
         agreements=tuple(
             compare_with_published(ranked.medians, record.published, ranked.subject.better, ranked.differ),
         ),
@@ -97,7 +100,7 @@ def _read_values(record: ComparisonRecord, key: str) -> dict[str, ByRound]:
     return dict(values)
 
 
-def _assess(record: ComparisonRecord, ranked: Compared, comparisons: int) -> dict[str, Assessment]:
+def _assess(record: ComparisonRecord, ranked: Compared) -> dict[str, Assessment]:
     """Return the assessments; none without control, or where methods are ranked beside published figures."""
     if record.names[0] != CONTROL or record.published:
         return {}
@@ -110,5 +113,5 @@ def _assess(record: ComparisonRecord, ranked: Compared, comparisons: int) -> dic
         baseline = _read_values(record, of_baseline[0].key)
     differences = {name: standing.difference for name, standing in ranked.standings.items() if name != CONTROL}
     return assess_variants(
-        values, differences, baseline, better=subject.better, control=CONTROL, comparisons=comparisons, seed=record.seed
+        values, differences, baseline, better=subject.better, control=CONTROL, comparisons=ranked.comparisons, seed=record.seed
     )

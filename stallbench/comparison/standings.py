@@ -89,16 +89,18 @@ def is_better(subject: Subject, difference: Difference) -> bool:
 def compare(values: Mapping[Subject, Mapping[str, ByRound]], names: Sequence[str], *, seed: int) -> tuple[Compared, ...]:
     """Compare ``names``, the first of which is the reference, in the values of each subject. ``seed``: of the bootstrap.
 
-    All differences from the reference are one family: their p-values are adjusted together.
+    The differences from the reference form two families, each adjusted by itself: those in the ranked subject, and those in all others.
     """
     reference, *others = names
-    differences = adjust(
-        {
+    differences: dict[tuple[Subject, str], Difference | None] = {}
+    for is_ranked in (True, False):
+        family = {
             (subject, name): find_difference(by_variant[name], by_variant[reference], seed=seed)
             for subject, by_variant in values.items()
             for name in others
+            if (subject.role == "ranked") == is_ranked
         }
-    )
+        differences |= adjust(family)
     return tuple(
         _compare_in(subject, by_variant, {name: differences.get((subject, name)) for name in names}, seed)
         for subject, by_variant in values.items()

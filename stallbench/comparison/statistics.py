@@ -7,7 +7,7 @@ calls one in four pairs of equal variants different after three rounds and one i
 (docs/compare.md has the figures). The p-value likewise is the greater of the two.
 
 A page shows many differences at once, so `adjust` corrects their p-values with Holm's method: if no variant differs in anything, the
-chance that any difference on the page is called significant is at most 5 %.
+chance that any of the differences that are adjusted together is called significant is at most 5 %.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import re
@@ -122,7 +123,7 @@ def test_results_and_pages_are_reproducible(concluded: ComparisonFolder) -> None
     assert {path.name: path.read_bytes() for path in concluded.path.iterdir()} == before
 
 
-def test_what_the_record_has_of_a_run_whose_folder_is_gone_stays(tmp_path: Path) -> None:
+def test_the_record_of_a_run_whose_folder_is_gone_stays(tmp_path: Path) -> None:
     folder = make_made_up_comparison(tmp_path, {"control": 8.0, "cure": 1.0})
     conclude_comparison(folder)
     before = read_json(folder)
@@ -142,7 +143,7 @@ def test_a_run_that_was_not_carried_out_is_named_and_the_others_are_compared(tmp
     assert folder.read().exit_code == 3
 
 
-def test_an_interrupted_comparison_says_so(tmp_path: Path) -> None:
+def test_an_interrupted_comparison_is_marked_as_such(tmp_path: Path) -> None:
     folder, record = make_made_up_record({"control": [8.0, 8.1, 8.2], "cure": [1.0, 1.0, 1.1]}, tmp_path)
     folder.write(record.model_copy(update={"status": "aborted", "reason": "interrupted"}))
     assert "The comparison is not complete: interrupted. The figures are of the runs done so far." in " ".join(
@@ -198,7 +199,7 @@ def test_published_figures_are_shown_beside_ours_with_their_ranks(tmp_path: Path
     assert "Published: An article" in page
 
 
-def test_many_variants_with_long_names_fit_the_terminal(tmp_path: Path) -> None:
+def test_many_variants_with_long_names_fit_into_the_terminal(tmp_path: Path) -> None:
     names = ["control", *(f"optimistic_with_a_window_of_{n}" for n in range(1, 12))]
     figures = {name: float(n) for n, name in enumerate(names)}
     said = {**PUBLISHED, "published": {"here": figures, "there": figures}}
@@ -220,7 +221,7 @@ def test_text_of_a_scenario_cannot_inject_script_into_the_page(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("verdicts", "code"), [(["pass", "pass"], 0), (["pass", "fail"], 1), (["unknown", "pass"], 1), (["pass", None], 3)]
 )
-def test_the_exit_code_says_how_the_runs_went(verdicts: list[str | None], code: int, tmp_path: Path) -> None:
+def test_the_exit_code_depends_on_how_the_runs_ended(verdicts: list[str | None], code: int, tmp_path: Path) -> None:
     _, record = make_made_up_record({"control": [1.0], "a": [1.0]}, tmp_path)
     for run, verdict in zip(record.runs, verdicts, strict=True):
         status = "failed" if verdict is None else "completed"
@@ -252,13 +253,20 @@ def test_a_record_in_an_older_format_is_refused_with_what_to_do(tmp_path: Path) 
     )
 
 
-def test_the_pages_and_the_terminal_say_how_many_comparisons_are_adjusted_for(tmp_path: Path) -> None:
+def test_the_pages_and_the_terminal_name_the_number_of_adjusted_comparisons(tmp_path: Path) -> None:
     folder, _ = make_made_up_record({"control": [8.0, 8.1, 8.2], "cure": [1.0, 1.0, 1.1], "half": [4.0, 4.1, 4.0]}, tmp_path)
-    sentence = "p-value, adjusted with Holm over 2 comparisons, is below 0.05."
+    sentence = "p-value is below 0.05 after Holm's adjustment over 2 comparisons in the ranked metric, claim_ms.p95 in longtx."
     assert sentence in " ".join(show(folder).split())
-    assert sentence in (folder.path / "report.html").read_text()
-    assert sentence in (folder.path / "summary.md").read_text()
-    assert read_json(folder)["results"]["comparisons"] == 2
+    assert sentence in html.unescape((folder.path / "report.html").read_text())
+    assert sentence in html.unescape((folder.path / "summary.md").read_text())
+    assert (read_json(folder)["results"]["comparisons"], read_json(folder)["results"]["other_comparisons"]) == (2, 0)
+
+
+def test_the_other_metrics_are_a_family_of_their_own(tmp_path: Path) -> None:
+    folder = make_made_up_comparison(tmp_path, {"control": 8.0, "cure": 1.0})
+    shown = " ".join(show(folder).split())
+    assert "over 1 comparison in the ranked metric, claim_ms.p95 in longtx, and over" in shown
+    assert "comparisons in the other metrics." in shown
 
 
 def test_the_comparison_of_a_dead_bench_is_marked_and_can_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +280,7 @@ def test_the_comparison_of_a_dead_bench_is_marked_and_can_be_deleted(tmp_path: P
     assert not folder.path.exists()
 
 
-def test_a_table_of_the_scenario_s_own_has_a_row_for_each_variant_and_for_what_was_not_run(tmp_path: Path) -> None:
+def test_a_table_of_the_scenario_has_a_row_for_each_variant_and_for_what_was_not_run(tmp_path: Path) -> None:
     columns = [
         {"title": "claims, ms", "metric": "claim_ms.p95", "phase": "longtx"},
         {"title": "re-executed", "metric": "re_executed.count"},
