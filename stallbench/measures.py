@@ -161,7 +161,7 @@ MEASURES: dict[str, Measure] = {
                 "executions of jobs that had been executed before", chart="Re-executions", in_report=("count",)),
         Measure("re_executed_after_ms", "ms", FromTable("duplicates", by_time=True), DISTRIBUTION, "time to re-execution",
                 "from the claim of one execution of a job to the claim of the next"),
-        Measure("duplicates", "jobs", FromTable("duplicates", by_time=True), ("count",), "duplicates",
+        Measure("re_completed", "jobs", FromTable("duplicates", by_time=True), ("count",), "re-completed jobs",
                 "jobs that were completed a second time in the phase"),
         Measure("deadlocks_in_claim", "calls", FromEvents(_RAISED, deadlock_in="claim"), COUNT, "deadlocks, claim rolled back",
                 "claims that the server rolled back to break a deadlock", chart="Rolled back to break a deadlock",

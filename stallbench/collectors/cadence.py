@@ -16,7 +16,7 @@ class Cadence:
         """Sample at ``start_s`` on the monotonic clock, and every ``interval_s`` after it."""
         self._interval_s = interval_s
         self._start_s = start_s
-        self._beat: int | None = None
+        self._tick: int | None = None
         self.missed = 0
         """Samples missed so far."""
 
@@ -24,9 +24,9 @@ class Cadence:
         """Return when the next sample is due, after one that took from ``began_s`` to ``ended_s``."""
         took_s = ended_s - began_s
         rest_s = min(took_s / _GREATEST_SHARE - took_s, _LONGEST_REST_S)
-        beat = int((ended_s + rest_s - self._start_s) // self._interval_s) + 1
-        if self._beat is not None:
-            beat = max(beat, self._beat + 1)
-            self.missed += beat - self._beat - 1
-        self._beat = beat
-        return self._start_s + beat * self._interval_s
+        tick = int((ended_s + rest_s - self._start_s) // self._interval_s) + 1
+        if self._tick is not None:
+            tick = max(tick, self._tick + 1)
+            self.missed += tick - self._tick - 1
+        self._tick = tick
+        return self._start_s + tick * self._interval_s

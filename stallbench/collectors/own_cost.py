@@ -15,19 +15,19 @@ class OwnCost:
     """The record of the collectors' own cost, shared by all of them: each of its lines is one ``write``, whoever makes it."""
 
     def __init__(self, samples: Path, observe: Callable[[Sequence[Sample]], None] | None = None) -> None:
-        """Open its file in the folder ``samples``; ``observe`` is told of what is written."""
+        """Open its file in the folder ``samples``; ``observe`` receives what is written."""
         self._log = SampleLog(samples / f"{NAME}.csv", observe)
 
-    def record(self, collector: str, t_ns: int, *, sample_ms: float, late_ms: float, missed_beats: int, failures: int) -> None:
+    def record(self, collector: str, t_ns: int, *, sample_ms: float, late_ms: float, missed_samples: int, failures: int) -> None:
         """Record one sample of ``collector``, taken at ``t_ns``.
 
-        ``sample_ms``: how long taking and writing it took. ``late_ms``: how late it was. ``missed_beats`` and ``failures``:
+        ``sample_ms``: how long taking and writing it took. ``late_ms``: how late it was. ``missed_samples`` and ``failures``:
         how many samples were missed, and how many failed wholly or in part, since the start.
         """
         values: dict[str, float | int] = {
             "sample_ms": round(sample_ms, 3),
             "late_ms": round(late_ms, 3),
-            "missed_beats": missed_beats,
+            "missed_samples": missed_samples,
             "failures": failures,
         }
         subject = f"collector:{collector}"

@@ -43,9 +43,9 @@ class Sampler:
         stop: Stop,
         observe: Callable[[Sequence[Sample]], None] | None = None,
     ) -> None:
-        """Open its file in the folder ``samples``; ``start_s`` is the time of its first beat by the monotonic clock.
+        """Open its file in the folder ``samples``; ``start_s`` is when its first sample is due, on the monotonic clock.
 
-        ``observe`` is told of what is written.
+        ``observe`` receives what is written.
         """
         self.name = collector.name
         self.fatal: OSError | None = None
@@ -101,7 +101,7 @@ class Sampler:
             )
             self._stop.event.set()
 
-    def _sample(self, beat_s: float) -> float:
+    def _sample(self, due_s: float) -> float:
         """Take one sample and write it, even an incomplete one. Returns when the next sample is due.
 
         Raises `OSError` when it could not be written.
@@ -113,7 +113,7 @@ class Sampler:
         try:
             for sample in self._collector.sample():
                 samples.append(sample)
-        except Exception as error:  # noqa: BLE001 - whatever breaks one collector is told, and stops no other
+        except Exception as error:  # noqa: BLE001 - whatever breaks one collector is recorded, and stops no other
             why = _describe(error)
         self._asked_s = None
         self._log.write(t_ns, samples)
@@ -123,8 +123,8 @@ class Sampler:
             self.name,
             t_ns,
             sample_ms=(ended_s - began_s) * 1e3,
-            late_ms=(began_s - beat_s) * 1e3,
-            missed_beats=self._cadence.missed,
+            late_ms=(began_s - due_s) * 1e3,
+            missed_samples=self._cadence.missed,
             failures=self._failures,
         )
         self._note(why, began_s)

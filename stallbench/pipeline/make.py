@@ -30,10 +30,10 @@ from stallbench.pipeline.job_states import make_jobs
 from stallbench.pipeline.measurements import (
     keep_silent_times,
     measure_deadlocks,
-    measure_duplicates,
     measure_each_event,
     measure_each_sample,
     measure_latency,
+    measure_re_completed,
     measure_re_executions,
     measure_start_delays,
 )
@@ -105,7 +105,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             measure_each_event(events),
             measure_latency(jobs),
             measure_deadlocks(events),
-            measure_duplicates(again),
+            measure_re_completed(again),
             measure_re_executions(executions),
             measure_start_delays(preconditions, jobs),
             keep_silent_times(spark, axis, records.first_ns),

@@ -91,9 +91,9 @@ def measure_latency(jobs: DataFrame) -> DataFrame:
     return _with_weight(latency)
 
 
-def measure_duplicates(second_completions: DataFrame) -> DataFrame:
+def measure_re_completed(second_completions: DataFrame) -> DataFrame:
     """Return a measurement for each second completion of a job, given as ``t_ns``."""
-    return _with_weight(second_completions.select("t_ns", F.lit("duplicates").alias("measure"), _double(None).alias("value")))
+    return _with_weight(second_completions.select("t_ns", F.lit("re_completed").alias("measure"), _double(None).alias("value")))
 
 
 def measure_start_delays(preconditions: DataFrame, jobs: DataFrame) -> DataFrame:

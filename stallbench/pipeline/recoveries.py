@@ -52,7 +52,7 @@ def make_recoveries(
     ``to_first_completion_s``: from the fault's end to the next first completion of a job. ``to_rate_s``: to the first of three seconds
     that together reach `OF_BASELINE` of the first measured phase's completions; ``to_empty_backlog_s``: to the end of the first second
     after which no more jobs are open than at most in that phase. These two are counted in whole seconds, are null if that was not
-    reached, and if the fault is in that phase itself. ``lost``, ``duplicated`` (completed twice),
+    reached, and if the fault is in that phase itself. ``lost``, ``re_completed`` (jobs that were completed a second time),
     ``re_executed`` (executions of jobs that had been executed before), ``errors``: until the next fault began.
     """
     ended = _list_ended(facts, axis)
@@ -93,7 +93,7 @@ def make_recoveries(
             F.col(f"seconds_{index}.to_rate_s"),
             F.col(f"seconds_{index}.to_empty_backlog_s"),
             F.col(f"jobs_{index}.lost"),
-            F.col(f"again_{index}").alias("duplicated"),
+            F.col(f"again_{index}").alias("re_completed"),
             F.col(f"repeats_{index}").alias("re_executed"),
             F.col(f"seconds_{index}.errors"),
         )

@@ -29,7 +29,7 @@ _RECOVERED_TO = {
     "to_rate_s": "the baseline's rate",
     "to_empty_backlog_s": "an empty backlog",
 }
-_COUNTS = {"lost": "lost jobs", "duplicated": "duplicates", "re_executed": "re-executions", "errors": "errors"}
+_COUNTS = {"lost": "lost jobs", "re_completed": "re-completed jobs", "re_executed": "re-executions", "errors": "errors"}
 """By column of ``recoveries``."""
 _OLD_VERSIONS = {
     "dead_tuples": ("dead tuples", "dead tuple"),

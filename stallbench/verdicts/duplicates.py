@@ -11,7 +11,7 @@ class Duplicates(Check):
     """Compares re-executions with the queue's promise: at-least-once allows one only after an attempt that failed, expired, ended in an
     error, or whose worker died.
 
-    If the scenario has an expectation on ``duplicates.count`` of the whole run, that expectation judges second completions.
+    If the scenario has an expectation on ``re_completed.count`` of the whole run, that expectation judges second completions.
     """
 
     name = "duplicates"
@@ -22,7 +22,7 @@ class Duplicates(Check):
         """Return one finding."""
         repeated = run["duplicates"]
         is_unexplained = ~repeated["excused"].astype(bool)
-        if any(one.metric == "duplicates.count" and not one.phase for one in run.record.scenario.expect):
+        if any(one.metric == "re_completed.count" and not one.phase for one in run.record.scenario.expect):
             is_unexplained &= repeated["completions"] < 2
         unexplained = repeated[is_unexplained]
         re_executions = int((repeated["executions"] - 1).clip(lower=0).sum())

@@ -7,7 +7,7 @@ from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 
 _SEVERITY_OF_EXCESS = {
     "lost": Severity.JOBS_LOST,
-    "duplicates": Severity.JOBS_REPEATED,
+    "re_completed": Severity.JOBS_REPEATED,
     "re_executions": Severity.JOBS_REPEATED,
 }
 """How severe it is that a measure exceeds its upper bound: such an expectation replaces the check that would have failed otherwise."""

@@ -65,6 +65,6 @@ def _describe_pass(record: RunRecord) -> str:
     hold = {0: "the scenario has no expectations", 1: "the expectation holds"}.get(
         len(expectations), f"all {len(expectations)} expectations hold"
     )
-    if {one.metric.partition(".")[0] for one in expectations} & {"lost", "duplicates"}:
+    if {one.metric.partition(".")[0] for one in expectations} & {"lost", "re_completed"}:
         return f"{hold}; no more jobs were lost or re-executed than the expectations allow"
     return f"{hold}; no job was lost, and none was re-executed without a reason"

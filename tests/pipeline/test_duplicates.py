@@ -72,7 +72,7 @@ def test_only_jobs_that_were_executed_or_completed_again_are_listed(duplicates: 
         (THRICE, "worker-dead died with it; worker-1 failed at it"),
     ],
 )
-def test_at_least_once_may_execute_again_what_went_wrong(duplicates: pd.DataFrame, job: int, reason: str) -> None:
+def test_at_least_once_allows_re_execution_after_a_failure(duplicates: pd.DataFrame, job: int, reason: str) -> None:
     assert duplicates.excused[job]
     assert duplicates.reason[job] == reason
 
@@ -98,7 +98,7 @@ def test_executions_completions_and_the_executing_processes_are_listed(duplicate
 
 
 def test_second_completions_are_counted_in_the_phase_they_happened_in(tables: Tables) -> None:
-    phases = tables("phases").query("measure == 'duplicates'").set_index("phase")
+    phases = tables("phases").query("measure == 're_completed'").set_index("phase")
     assert phases.value.to_dict() == {"baseline": 2, "longtx": 0, "run": 2}
 
 

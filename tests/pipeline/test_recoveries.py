@@ -90,7 +90,7 @@ def test_recovery_counts_from_the_end_of_the_fault(spark: SparkSession) -> None:
     assert row["to_rate_s"] == 0, "from second 15 on more is completed than in the baseline"
     # 20 jobs waited at second 15; 8 a second are completed while 4 a second come.
     assert row["to_empty_backlog_s"] == pytest.approx(5, abs=1)
-    assert (row["lost"], row["duplicated"], row["errors"]) == (0, 0, 1)
+    assert (row["lost"], row["re_completed"], row["errors"]) == (0, 0, 1)
     assert {metric["phase"] for metric in metrics} == {"outage", "run"}
     values = {metric["statistic"]: metric["value"] for metric in metrics if metric["phase"] == "outage"}
     assert values == {key: row[f"{key}_s"] for key in ("to_first_completion", "to_rate", "to_empty_backlog")}
@@ -104,8 +104,8 @@ def test_what_never_came_has_no_value(spark: SparkSession) -> None:
 
 def test_what_was_lost_or_done_twice_is_laid_to_the_fault_before_it(spark: SparkSession) -> None:
     first, second, *_ = recover(spark, [fault("down-1", *FAULT_S), fault("kill-1", 24, 24)], lost=40, again=(12.0, 17.0, 25.0))
-    assert (first["fault"], first["lost"], first["duplicated"], first["re_executed"]) == ("down-1", 1, 2, 2)
-    assert (second["fault"], second["lost"], second["duplicated"], second["re_executed"]) == ("kill-1", 0, 1, 1)
+    assert (first["fault"], first["lost"], first["re_completed"], first["re_executed"]) == ("down-1", 1, 2, 2)
+    assert (second["fault"], second["lost"], second["re_completed"], second["re_executed"]) == ("kill-1", 0, 1, 1)
     assert second["to_rate_s"] == 0
 
 

@@ -151,7 +151,7 @@ EMPTY = {
         "to_rate_s",
         "to_empty_backlog_s",
         "lost",
-        "duplicated",
+        "re_completed",
         "re_executed",
         "errors",
     ],

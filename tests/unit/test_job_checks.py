@@ -69,7 +69,7 @@ def test_an_expectation_on_the_whole_run_judges_second_completions(
     tmp_path: Path, completions: int, phase: str | None, result: str
 ) -> None:
     row = [7, 2, completions, "worker-1, worker-2", False, "why"]
-    record = make_record_with_expectation(metric="duplicates.count", phase=phase, at_least=1)
+    record = make_record_with_expectation(metric="re_completed.count", phase=phase, at_least=1)
     run = make_run(tmp_path, record, duplicates=pd.DataFrame([row], columns=EMPTY["duplicates"]))
     assert find_of(run, "duplicates").result == result
 

@@ -97,7 +97,7 @@ def test_a_fault_is_shown_with_the_recovery_after_it(tmp_path: Path) -> None:
     verdict = judge(run)
     assert (
         "timeout-1 was active on primary from 10 s to 15 s. Time from its end: to the next completion 0.2 s, to the baseline's rate 2.0 s, "
-        "to an empty backlog not within this run. From its start to the next fault: 3 duplicates, 4 re-executions, 7 errors."
+        "to an empty backlog not within this run. From its start to the next fault: 3 re-completed jobs, 4 re-executions, 7 errors."
     ) in verdict.attribution.sentence
     make_report(run, verdict)
     assert (
