@@ -26,7 +26,7 @@ def compare() -> model.Dashboard:
     return board(
         "Stallbench: Compare",
         COMPARE_UID,
-        "Runs of one scenario side by side. It needs a Prometheus that has scraped all of them. Only `stallbench compare` tells whether a difference is "
+        "Runs of one scenario side by side. It needs a Prometheus that has scraped all of them. Only `stallbench compare` computes whether a difference is "
         "significant.",
         since="now-1h",
         variables=[

@@ -74,7 +74,7 @@ class Holder:
     application: str
     state: str
     age_s: float | None
-    """Seconds since its transaction began; none for slots, which do not tell."""
+    """Seconds since its transaction began; none for slots, which have no such time."""
     age_xids: int
     """How many transactions have begun since the oldest that it may still want to see."""
     via: str = ""

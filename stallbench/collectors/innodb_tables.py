@@ -20,7 +20,7 @@ SELECT index_name, stat_value * @@innodb_page_size
 FROM mysql.innodb_index_stats
 WHERE database_name = database() AND stat_name = 'size' AND index_name <> 'PRIMARY' AND table_name IN %s
 """
-# MySQL keeps such figures for a day unless it is told not to; MariaDB does not, and does not know the setting.
+# MySQL keeps such figures for a day unless a setting prevents it; MariaDB keeps none and does not have the setting.
 _UP_TO_DATE = "SET SESSION information_schema_stats_expiry = 0"
 _UNKNOWN_VARIABLE = 1193
 

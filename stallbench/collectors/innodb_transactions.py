@@ -18,7 +18,7 @@ WHERE trx_mysql_thread_id NOT IN (0, connection_id())
 
 
 class InnoDBTransactionsCollector(ServerCollector):
-    """Reads the age of the oldest open transaction of a session; the server tells whole seconds only."""
+    """Reads the age of the oldest open transaction of a session; the server gives whole seconds only."""
 
     name = "innodb_transactions"
     engines = INNODB

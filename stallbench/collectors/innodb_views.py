@@ -34,7 +34,7 @@ class OpenTransaction:
     state: str
     """``sleep`` if its client does nothing."""
     age_s: float
-    """Since it began; the server tells whole seconds only."""
+    """Since it began; the server gives whole seconds only."""
     view_age_xids: int | None
     """How many transactions have begun since the oldest that its read view may want to see; none if it has no view, and purge need not
     mind it."""
@@ -53,7 +53,7 @@ class ReadViews:
 def read_open_transactions(connection: pymysql.Connection[Any]) -> list[OpenTransaction]:
     """Return the open transactions of sessions, the oldest first, without the reader's own.
 
-    InnoDB renews its list only if nobody has read it for 0.1 s. Raises `pymysql.Error` 1227 without the PROCESS privilege.
+    InnoDB renews its list only if it has not been read for 0.1 s. Raises `pymysql.Error` 1227 without the PROCESS privilege.
     """
     views = read_views(connection)
     with connection.cursor() as cursor:

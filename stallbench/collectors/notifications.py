@@ -15,7 +15,7 @@ from stallbench.records.samples import Sample
 
 # The queue takes so many pages; before PostgreSQL 17, which made that a setting, as many as make 8 GB of the usual 8 kB.
 # A transaction that notifies takes this lock when it commits, until it has: who waits in it waits for another's commit. It is looked for
-# only when somebody waits for a lock of the kind, for that question stops the lock manager for a moment.
+# only when a session waits for a lock of the kind, because that query stops the lock manager for a moment.
 _QUEUE = """
 SELECT pg_notification_queue_usage(),
   coalesce(current_setting('max_notify_queue_pages', true)::bigint, 1048576) * current_setting('block_size')::bigint,

@@ -43,7 +43,7 @@ class ReplicationCollector(Collector):
         """By replica: the last WAL position that it is known to have replayed."""
 
     def sample(self) -> Iterator[Sample]:
-        """Yield the WAL position in bytes, and state and lag of each replica; the lag in seconds only where a server tells it."""
+        """Yield the WAL position in bytes, and state and lag of each replica; the lag in seconds only where a server reports it."""
         primary = self.document.primary
         replicas = {server.name: server for server in self.document.servers if server.role == "replica"}
         rows = self.connections.to(primary).execute(_ON_PRIMARY, (list(replicas),)).fetchall()
@@ -76,5 +76,5 @@ class ReplicationCollector(Collector):
             self._replayed_bytes[name] = replayed_bytes
         lag_bytes = None if replayed_bytes is None else max(written_bytes - replayed_bytes, 0)
         if lag_bytes == 0:
-            lag_s = 0.0  # a replica that has everything tells no lag, or that of the last transaction, however long ago
+            lag_s = 0.0  # a replica that has everything reports no lag, or that of the last transaction, however long ago
         yield from samples_of(primary.name, name, {"state": state, "lag_bytes": lag_bytes, "lag_s": lag_s})

@@ -59,7 +59,7 @@ class Subject(BaseModel):
     def meaning(self) -> str:
         """What the metric measures."""
         if self.metric == TIME_TO_SATURATION:
-            return "seconds from the phase's start until the queue is saturated: from then on, more than one second's worth of jobs waits"
+            return "seconds from the phase's start until the queue is saturated: from then on, more jobs wait than are enqueued in one second"
         of_phases = MEASURES.get(self.metric.partition(".")[0])
         return OF_THE_RUN.get(self.metric) or (of_phases.meaning if of_phases else "")
 

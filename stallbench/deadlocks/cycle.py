@@ -13,21 +13,21 @@ class WaitChain:
     """Transactions, each waiting for a lock of the next."""
 
     steps: tuple[tuple[Transaction, Wait | None], ...]
-    """Each transaction with its wait; None where the listing does not tell what it waits for."""
+    """Each transaction with its wait; None where the listing does not say what it waits for."""
     closed: bool
     """Whether the last one's lock is the first one's."""
 
 
 def find_chains(deadlock: Deadlock) -> Sequence[WaitChain]:
-    """Return the circle, and then what the listing leaves loose: of a whole listing there is nothing."""
+    """Return the cycle, and then the chains that the listing leaves open; a whole listing leaves none."""
     waits = {wait.waiter.number: wait for wait in deadlock.waits()}
     transactions = {transaction.number: transaction for transaction in deadlock.transactions}
     left = list(transactions)
     chains: list[WaitChain] = []
-    circle = _find_circle(waits, left)
-    if circle:
-        chains.append(WaitChain(steps=tuple((transactions[number], waits[number]) for number in circle), closed=True))
-        left = [number for number in left if number not in circle]
+    cycle = _find_cycle(waits, left)
+    if cycle:
+        chains.append(WaitChain(steps=tuple((transactions[number], waits[number]) for number in cycle), closed=True))
+        left = [number for number in left if number not in cycle]
     while left:
         steps = []
         number: int | None = _find_start(waits, left)
@@ -40,8 +40,8 @@ def find_chains(deadlock: Deadlock) -> Sequence[WaitChain]:
     return chains
 
 
-def _find_circle(waits: dict[int, Wait], numbers: Sequence[int]) -> list[int]:
-    """Return the numbers along the first circle, from the lowest on; empty when none is closed."""
+def _find_cycle(waits: dict[int, Wait], numbers: Sequence[int]) -> list[int]:
+    """Return the numbers along the first cycle, from the lowest on; empty when none is closed."""
     for start in numbers:
         path: list[int] = []
         number: int | None = start
@@ -50,9 +50,9 @@ def _find_circle(waits: dict[int, Wait], numbers: Sequence[int]) -> list[int]:
             wait = waits.get(number)
             number = wait.holder.number if wait and wait.holder else None
         if number is not None:
-            circle = path[path.index(number) :]
-            first = circle.index(min(circle))
-            return circle[first:] + circle[:first]
+            cycle = path[path.index(number) :]
+            first = cycle.index(min(cycle))
+            return cycle[first:] + cycle[:first]
     return []
 
 

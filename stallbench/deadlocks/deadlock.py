@@ -1,6 +1,6 @@
 """A deadlock as the server describes it: which transaction held and waited for which lock, and which one was rolled back.
 
-The server rolls back one transaction of the circle, and in a queue that is not harmless: a worker whose DELETE is rolled back
+The server rolls back one transaction of the cycle, and in a queue that has consequences: a worker whose DELETE is rolled back
 has done its job and leaves it in the table, to be done again (seed 000). The listing has the statement that was rolled back.
 """
 
@@ -120,11 +120,11 @@ class Deadlock:
     other_locks: tuple[Lock, ...] = ()
     """Locks in the way whose transactions are not listed."""
     too_deep: bool = False
-    """The search for a circle was given up (over 200 transactions or a million locks), and the searcher rolled back."""
+    """The search for a cycle was given up (over 200 transactions or a million locks), and the searcher rolled back."""
     victim_said: int | None = None
     """The number that the server named as rolled back; 0 is MariaDB's way of not knowing."""
     victim_by: Literal["server", "weight", ""] = ""
-    """Who says who the victim is: the server, or, where it contradicts itself, the weights that it prints; or nobody."""
+    """What names the victim: the server; where it contradicts itself, the weights that it prints; or nothing."""
     text: str = ""
     """The listing; of each lock the first entries only."""
 
@@ -134,11 +134,11 @@ class Deadlock:
         return next((transaction for transaction in self.transactions if transaction.rolled_back), None)
 
     def waits(self) -> Iterator[Wait]:
-        """Go along the circle: each transaction's wait, with whoever is in the way as far as the listing tells.
+        """Yield the cycle: each transaction's wait, and the transaction that blocks it as far as the listing says.
 
         Both servers list the transactions in the order in which each waits for the next, and the last for the first. Where no
         lock is listed that is in the way, MariaDB's order is believed, but not MySQL's: before 8.0.18 it listed two transactions
-        even of a longer circle.
+        even of a longer cycle.
         """
         for position, waiter in enumerate(self.transactions):
             lock = waiter.waits_for

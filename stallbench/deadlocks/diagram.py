@@ -1,4 +1,4 @@
-"""Draws a deadlock as a circle: who waits for which lock, and who holds it.
+"""Draws a deadlock as a cycle: which transaction waits for which lock, and which one holds it.
 
 All arrows run the same way round, from a transaction to the lock it waits for and from a lock to its holder, so that one can go
 along them with a finger and come back to where one began. Two columns, read clockwise from the upper left.
@@ -268,9 +268,9 @@ def _text(x: float, y: float, text: str, css: str, *, middle: bool = False) -> s
 
 
 def _notes(deadlock: Deadlock) -> Iterator[str]:
-    """Go through what the drawing does not tell by itself."""
+    """Yield what the drawing does not show."""
     if deadlock.too_deep:
-        yield "The server gave up its search for a circle (over 200 transactions or a million locks) and rolled back the searcher."
+        yield "The server gave up its search for a cycle (over 200 transactions or a million locks) and rolled back the searcher."
     if deadlock.victim_by == "weight":
         yield f"Rolled back is the lightest by its locks and changes; the server's number, ({deadlock.victim_said}), contradicts them."
     elif not deadlock.victim:
@@ -284,7 +284,7 @@ def _notes(deadlock: Deadlock) -> Iterator[str]:
 
 
 def _describe(deadlock: Deadlock, names: Mapping[int, str]) -> Iterator[str]:
-    """Go through the drawing in sentences, for those who hear it."""
+    """Yield the drawing in sentences, for screen readers."""
     waits = {wait.waiter.number: wait for wait in deadlock.waits()}
     for transaction in deadlock.transactions:
         yield f"({transaction.number}) {_name_of(transaction, names)}{' was rolled back' if transaction.rolled_back else ''}."

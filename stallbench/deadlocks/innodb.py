@@ -6,7 +6,7 @@ under CONFLICTING WITH, the waiter's own included; whose they are is in their ``
 it prints no granted lock.
 
 Whom it rolls back MariaDB has told right only since 2026: until 2022 it always printed ``(0)`` (MDEV-29187), then a number
-that was off by one, in a circle of two the other one (MDEV-37977). So the weights that it prints are asked as well. Where
+that was off by one, in a cycle of two the other one (MDEV-37977). So the weights that it prints are asked as well. Where
 they are equal its number stands, and of an old server may be wrong: then the worker that got the error knows better.
 """
 
@@ -61,7 +61,7 @@ def find_deadlocks(text: str) -> Iterator[Deadlock]:
             if logged:
                 listing.take(raw)
         elif listing is None or (logged and line and not line.startswith("***")):
-            continue  # before the listing, or somebody else's line that came between in the log
+            continue  # before the listing, or a line of another session in the log
         elif _begins_section(lines[place : place + 3]):
             yield listing.deadlock()
             listing = None

@@ -176,7 +176,7 @@ def _bytes_of(digits: str | None) -> bytes | None:
 
 
 def _key_of(entry: _Entry, *, clustered: bool) -> str:
-    """Return what tells the entry from others: of a table's own order the columns before the hidden ones, else all columns."""
+    """Return what identifies the entry: of a table's own order the columns before the hidden ones, else all columns."""
     if entry.heap_no == _SUPREMUM:
         return "end of index"
     fields = list(_fields_before_hidden(entry.fields)) if clustered else entry.fields
@@ -197,7 +197,7 @@ def _length(value: bytes | None) -> int:
 
 
 def _readable(value: bytes | None) -> str:
-    """Return a column's value as text or number; the listing does not tell types, so that it is a guess from the bytes.
+    """Return a column's value as text or number; the listing has no types, so the type is guessed from the bytes.
 
     A signed integer has its sign bit turned over: 1 is 80000001. An unsigned one beyond half its range is taken for signed.
     """

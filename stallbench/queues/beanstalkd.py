@@ -84,7 +84,7 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
         return isinstance(error, greenstalk.BeanstalkdError)
 
     def backlog(self) -> Backlog:
-        """Ask for the count of ready jobs and for the age of the next one, which the server tells in whole seconds since its enqueueing."""
+        """Ask for the count of ready jobs and for the age of the next one, which the server gives in whole seconds since its enqueueing."""
         depth = int(self._stats_of_tube()["current-jobs-ready"])
         return Backlog(depth=depth, oldest_job_s=self._age_of_next_s() if depth else None)
 

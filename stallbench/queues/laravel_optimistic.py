@@ -1,4 +1,4 @@
-"""Laravel's queue with optimistic locking: read some available jobs without a lock, choose one, and reserve it if nobody was faster."""
+"""Laravel's queue with optimistic locking: read some available jobs without a lock, choose one, and reserve it if no other worker was faster."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class TokenStoreOptions(QueueOptions):
     past_the_end: bool = Field(
         default=False,
         description=(
-            "whether it also takes a token that no job has yet, as the article's function does, which nobody called on an empty queue; "
+            "whether it also takes a token that no job has yet, as the article's function does, which was never called on an empty queue; "
             "the job that then gets it is lost"
         ),
     )

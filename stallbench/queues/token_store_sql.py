@@ -27,7 +27,7 @@ class SqlTokens(SqlStore, TokenCounterStore):
             self.session.run(self.statements[name])
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Number them and insert them, in one transaction, so that no token is ever to be had before its job."""
+        """Number them and insert them, in one transaction, so that no token is available before its job."""
         return self._add(jobs, lambda rows: self.session.insert(self.statements["insert"], rows))
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""Defect: an enqueue whose answer is late is asked for again, and nothing tells the second from the first."""
+"""Defect: an enqueue whose answer is late is repeated, and the queue cannot distinguish the two."""
 
 from __future__ import annotations
 

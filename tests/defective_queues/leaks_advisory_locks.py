@@ -1,4 +1,4 @@
-"""Defect: a completed job's advisory lock is not given back."""
+"""Defect: a completed job's advisory lock is not released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defect: a claim is a mark in the row, which nobody takes away when the worker dies."""
+"""Defect: a claim is a mark in the row, and the mark stays when the worker dies."""
 
 from __future__ import annotations
 

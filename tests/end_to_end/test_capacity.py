@@ -45,7 +45,7 @@ def test_workers_that_complete_too_few_jobs_need_a_rate(bench: Bench) -> None:
     assert "what the workers can do could not be measured: " in ended.stderr
     assert "and that was all; expected 5 or more: give a rate, like --set producers.rate=10" in ended.stderr
     assert f"its records: {bench.folder()}" in ended.stderr, "they are kept to be looked at"
-    assert not (bench.runs / "latest").exists(), "but nobody means them by the latest run"
+    assert not (bench.runs / "latest").exists(), "the latest run is never a capacity measurement"
     assert "Traceback" not in ended.stderr
 
 

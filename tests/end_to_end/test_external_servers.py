@@ -115,7 +115,7 @@ def test_settings_of_joined_servers_are_not_changed_unasked(bench: Bench, server
     assert "--allow-server-changes" in err
 
 
-def test_a_wrong_password_is_told(bench: Bench, servers: StartedCluster) -> None:
+def test_a_wrong_password_is_reported(bench: Bench, servers: StartedCluster) -> None:
     process = bench.start("run", "longtx", *short(), *joining(servers), environment={"STALLBENCH_PASSWORD": "wrong"})
     _, err = process.communicate(timeout=120)
     assert process.returncode == 3

@@ -89,7 +89,7 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: B
     reporting.kill()
     reporting.communicate()
     _, alive = psutil.wait_procs(below, timeout=60)
-    assert not alive, "nobody makes tables for a bench that is dead"
+    assert not alive, "no process makes tables for a bench that is dead"
 
 
 @pytest.mark.parametrize(("signum", "exit_code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 130)])

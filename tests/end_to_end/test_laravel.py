@@ -38,7 +38,7 @@ def test_workers_deadlock_and_finished_jobs_run_again(bench: Bench) -> None:
     victims = phases["drain", "deadlocks_in_claim", "count"] + phases["drain", "deadlocks_in_complete", "count"]
     assert victims == errors.loc[errors["phase"] == "drain", "count"].sum()
     page = (folder / "report.html").read_text()
-    assert "held by" in page, "the circle is drawn"
+    assert "held by" in page, "the cycle is drawn"
     assert "jobs_queue_index" in page
     assert "How a claim finds its job" in page
     assert "The server broke" in bench.verdict()["attribution"]["sentence"]

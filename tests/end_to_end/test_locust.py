@@ -31,7 +31,7 @@ def findings(bench: Bench, check: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def joined(bench: Bench, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Locust with two workers, as somebody else would start it; killed when the test is over."""
+    """Locust with two workers, as a user would start it; killed when the test is over."""
     bench.runs.mkdir()
     command = [sys.executable, "-m", "locust", "-f", str(PROJECT / "producers" / "locustfile.py"), "--headless"]
     with (tmp_path / "joined.log").open("w") as log:

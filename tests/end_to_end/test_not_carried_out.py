@@ -76,7 +76,7 @@ def test_a_longrunner_that_cannot_hold(bench: Bench, tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_a_place_for_runs_that_is_a_file(bench: Bench) -> None:
+def test_a_runs_folder_that_is_a_file(bench: Bench) -> None:
     bench.runs.write_text("a file")
     ended = bench.run("run", "longtx", *short())
     assert ended.returncode == 3
@@ -108,7 +108,7 @@ def test_a_disk_that_takes_no_records(bench: Bench, read_only: bool) -> None:
         subprocess.run(["umount", str(bench.runs)], check=True)
 
 
-def test_a_part_that_is_not_where_it_was_said_to_be_is_named(bench: Bench, tmp_path: Path) -> None:
+def test_a_component_that_is_not_at_its_configured_path_is_named(bench: Bench, tmp_path: Path) -> None:
     program = "from stallbench.cli import main; main()"
     environment = {**os.environ, "STALLBENCH_POSTGRES_BIN": str(tmp_path)}
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Does the bench itself tell the truth? A queue with a known fault fails by the right check, and the sound ones beside it pass.
+"""Is the bench's verdict right? A queue with a known defect fails by the right check, and correct queues pass.
 
 A few defects and a sound queue are tried each time, for each takes a run of its own. ``STALLBENCH_DEFECTS=all`` tries every one, and
 ``python -m benchmarks.seeded_defects`` does so again and again. What each check says of made-up records is in tests/unit and tests/pipeline.

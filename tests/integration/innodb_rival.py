@@ -11,7 +11,7 @@ from stallbench.records.endpoint import Endpoint
 PATIENCE_S = 60.0
 _BALLAST_ROWS = 200
 _POLL_EVERY_S = 0.12
-"""InnoDB makes its list of transactions anew only if nobody has read it for 0.1 s; the first look, too, may be at an old one."""
+"""InnoDB renews its list of transactions only if it has not been read for 0.1 s; the first query, too, may get an old list."""
 
 
 class Rival:
@@ -57,7 +57,7 @@ class Rival:
                 waiting = cursor.fetchall()
             if waiting:
                 return int(waiting[0][0])
-        raise AssertionError(f"nobody waited for a lock within {PATIENCE_S} s")
+        raise AssertionError(f"no session waited for a lock within {PATIENCE_S} s")
 
     def kill(self, connection_number: int) -> None:
         """End another session's connection."""
@@ -70,7 +70,7 @@ class Rival:
             cursor.execute(f"KILL QUERY {connection_number}")
 
     def make_deadlock(self, job_id: int) -> None:
-        """Close the circle with a session that holds the job's row and waits for the index; it is the one that is rolled back."""
+        """Close the cycle with a session that holds the job's row and waits for the index; it is the one that is rolled back."""
         self.wait_for_a_waiter()
         self.hold_row(job_id)
 

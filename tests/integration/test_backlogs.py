@@ -69,7 +69,7 @@ def test_a_backlog_is_whole(
         assert claim.job_id in held
 
 
-def test_the_planner_knows_a_backlog_before_the_first_claim(empty_on: EmptyOn) -> None:
+def test_the_planner_has_statistics_of_a_backlog_before_the_first_claim(empty_on: EmptyOn) -> None:
     endpoint = empty_on("postgres")
     with opened_queue("insert_only_log", {}, endpoint, "test") as queue:
         queue.install()

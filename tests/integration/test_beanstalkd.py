@@ -41,7 +41,7 @@ def claim_one(queue: Queue[BeanstalkdOptions]) -> Claim:
     return claim
 
 
-def test_a_job_that_somebody_else_has_by_now_cannot_be_completed(open_one: Open) -> None:
+def test_a_job_that_another_worker_has_by_now_cannot_be_completed(open_one: Open) -> None:
     slow, other = open_one(ttr=1), open_one()
     slow.enqueue([JOB])
     late = claim_one(slow)
@@ -56,7 +56,7 @@ def test_a_job_that_somebody_else_has_by_now_cannot_be_completed(open_one: Open)
     assert (DRIVER.code(missing.value), DRIVER.describe(missing.value)) == ("NotFoundError", "the server answered NOT_FOUND")
 
 
-def test_a_connection_whose_job_is_about_to_run_out_just_gets_nothing(open_one: Open) -> None:
+def test_a_connection_whose_job_is_about_to_expire_gets_no_job(open_one: Open) -> None:
     for attempt in range(TRIES):
         queue = open_one(ttr=1, tube=f"of-try-{attempt}")
         queue.enqueue([JOB])
@@ -174,7 +174,7 @@ class TestABrokenConnection:
             client.reserve(timeout=0)
         assert DRIVER.is_closed(client)
 
-    def test_by_nobody_at_the_other_end(self) -> None:
+    def test_when_the_server_does_not_answer(self) -> None:
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))
             endpoint = Endpoint(engine="beanstalkd", host="127.0.0.1", port=closed.getsockname()[1], database="", user="")

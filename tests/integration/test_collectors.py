@@ -155,7 +155,7 @@ def test_behind_a_replica_s_feedback_the_session_on_the_replica_is_named(
     assert holder.pid == reader.info.backend_pid
 
 
-def test_a_logical_slot_is_told_to_hold_only_catalogs(database: TestDatabase, open_connection: OpenConnection) -> None:
+def test_a_logical_slot_is_reported_as_holding_only_catalogs(database: TestDatabase, open_connection: OpenConnection) -> None:
     connection = open_connection(database.direct)
     connection.execute("SELECT pg_create_logical_replication_slot('connector', 'test_decoding')")
     try:
@@ -191,8 +191,8 @@ def test_the_process_samples_at_its_cadence_and_ends_when_asked(document: Collec
     with running_collectors(content) as process:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline()) == {"ready": {}}
-        # A machine that stands still leaves beats out, but not always.
-        wait_for(lambda: any(fourth - first < 1.5e9 for first, fourth in in_fours(times_of(backlog))), "four beats in 1.5 s")
+        # A machine that stands still misses samples, but not always.
+        wait_for(lambda: any(fourth - first < 1.5e9 for first, fourth in in_fours(times_of(backlog))), "four samples in 1.5 s")
         process.terminate()
         assert process.wait(PATIENCE_S) == 0
         assert process.stderr is not None

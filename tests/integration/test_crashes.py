@@ -54,7 +54,7 @@ def crash_under_load(
 ) -> tuple[set[int], list[int], list[int]]:
     """Kill the server under a producer and a worker that both go on afterwards.
 
-    Returns the jobs that are left or whose completion raised, so that nobody knows whether they are; those that were enqueued; and
+    Returns the jobs that are left or whose completion raised, so that their outcome is unknown; those that were enqueued; and
     those that were completed, once for each time.
     """
     try:
@@ -102,7 +102,7 @@ def test_a_server_that_keeps_what_it_confirmed_loses_no_job(
 
 
 @pytest.mark.parametrize(("kind", "engine", "settings"), FORGETTING)
-def test_what_a_server_forgot_is_known_by_its_id_and_nothing_else_is_missing(
+def test_a_job_that_a_server_lost_is_found_by_its_id_and_nothing_else_is_missing(
     kind: str, engine: Engine, settings: Mapping[str, SettingValue], servers: PrivateServers, start_on: StartOn
 ) -> None:
     left, enqueued, completed = crash_under_load(kind, engine, settings, servers, start_on)

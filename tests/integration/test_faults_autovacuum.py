@@ -73,7 +73,7 @@ def test_a_dropped_table_ends_the_run(run: FaultyRun) -> None:
     run.injections.undo_all()
 
 
-def test_a_worker_that_comes_seldom_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_worker_that_claims_seldom_is_not_waited_for(tmp_path: Path) -> None:
     with faulty_run(tmp_path, workers=1) as run:
         with pytest.raises(NotCarriedOutError, match=r"autovacuum_naptime is 60 s.* expected at most 10 s"):
             run.inject("autovacuum_starvation")

@@ -142,7 +142,7 @@ def test_a_rewrite_that_the_server_ends_to_break_a_deadlock_begins_again(run: Fa
     endpoint = run.cluster.server("primary").direct
     worker, watch = SideSession(endpoint, "worker"), SideSession(endpoint, "watch")
     try:
-        # The server ends who is the first to have waited for a second when the circle closes; where the machine stands still before,
+        # The server ends the session that has waited for a second first when the cycle closes; if the machine is paused before,
         # that is the worker.
         for _ in range(TRIES):
             worker.run("BEGIN")

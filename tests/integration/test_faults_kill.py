@@ -8,7 +8,7 @@ from stallbench.records.events import Event
 from tests.integration.faulty_run import faulty_run
 
 
-def test_one_worker_is_killed_and_another_takes_its_place(tmp_path: Path) -> None:
+def test_one_worker_is_killed_and_another_replaces_it(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.wait_until_jobs_complete(5)
         record = run.inject("kill", "worker-1", replace_after="100ms")

@@ -39,7 +39,10 @@ def test_a_poison_job_kills_one_worker_after_the_other_until_the_fault_ends(tmp_
         record = run.end_faults()
         assert record.active_to_end is True
         job_id = poison_job(run)
-        run.wait_until(lambda: any(row["job_id"] == job_id for row in run.events(Event.COMPLETED)), "the mended job's completion")
+        run.wait_until(
+            lambda: any(row["job_id"] == job_id for row in run.events(Event.COMPLETED)),
+            "the completion of the job that no longer fails",
+        )
         assert Counter(row["job_id"] for row in run.events(Event.CLAIMED))[job_id] >= 4
         run.wait_until_jobs_complete(5)
         assert not run.processes.exited_unexpectedly()
@@ -102,7 +105,7 @@ def test_two_poison_faults_each_count_their_own_kills(tmp_path: Path) -> None:
 
 
 @BOTH
-def test_a_poison_job_is_put_aside_when_its_attempts_are_used_up(tmp_path: Path, engine: str) -> None:
+def test_a_poison_job_is_marked_as_failed_when_its_attempts_are_used_up(tmp_path: Path, engine: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue="laravel", queue_options="retry_after = 1\ntries = 2") as run:
         run.wait_until_jobs_complete(5)
         record = run.inject("poison_jobs", "workers", replace_after="0s")
@@ -154,7 +157,7 @@ def test_failed_jobs_wait_for_the_delay(tmp_path: Path) -> None:
         assert max(Counter(row["job_id"] for row in run.events(Event.FAILED)).values()) == 1
 
 
-def test_failed_jobs_are_put_aside_after_their_attempts(tmp_path: Path) -> None:
+def test_failed_jobs_are_marked_as_failed_after_their_attempts(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="laravel", queue_options="tries = 2") as run:
         run.inject("failing_jobs", "workers")
         run.wait_until(lambda: len(run.events(Event.FAILED)) >= 40, "forty failures")

@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 _POLL_EVERY_S = 0.25
-"""InnoDB renews what it tells of transactions and locks only when nobody has asked for 0.1 s."""
+"""InnoDB renews its lists of transactions and locks only if they have not been read for 0.1 s."""
 
 Values = dict[tuple[str, str, str], Any]
 Sample = Callable[[str], Values]
@@ -122,7 +122,9 @@ def test_an_open_transaction_has_an_age(sample: Sample, connect: Callable[..., p
         run(session, "ROLLBACK")
 
 
-def test_a_waiting_session_is_seen_with_whoever_blocks_it(sample: Sample, connect: Callable[..., pymysql.Connection]) -> None:
+def test_a_waiting_session_is_seen_with_the_session_that_blocks_it(
+    sample: Sample, connect: Callable[..., pymysql.Connection]
+) -> None:
     blocker, blocked = connect("blocker"), connect("blocked")
     run(blocker, "BEGIN")
     run(blocker, "SELECT * FROM jobs WHERE id = 1 FOR UPDATE")
@@ -169,7 +171,7 @@ def test_a_deadlock_is_counted_and_its_listing_read(sample: Sample, connect: Cal
     assert {transaction.user for transaction in deadlock.transactions} == {"worker-1", "worker-2"}
 
 
-def test_a_replica_that_stops_is_told(sample: Sample, connect: Callable[..., pymysql.Connection]) -> None:
+def test_a_replica_that_stops_is_reported(sample: Sample, connect: Callable[..., pymysql.Connection]) -> None:
     session = connect("test", "replica-1")
     run(session, "STOP SLAVE SQL_THREAD")
     try:

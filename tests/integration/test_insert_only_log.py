@@ -23,7 +23,7 @@ __all__ = ["open_"]  # the fixture
 class TestInsertOnlyLog:
     """Ranges, the cursor in each, and partitions that are dropped."""
 
-    def test_a_range_is_one_consumers_and_goes_on_from_its_cursor_when_that_one_is_gone(self, open_: Open) -> None:
+    def test_a_range_belongs_to_one_consumer_and_continues_from_its_cursor_when_that_consumer_is_gone(self, open_: Open) -> None:
         dying, other = open_("insert_only_log", range=3), open_("insert_only_log", range=3)
         ids = list(dying.enqueue(JOBS))
         dying.complete(claim_one(dying))
@@ -71,7 +71,7 @@ class TestInsertOnlyLog:
         assert queue.is_drained()
         assert queue.enqueue(JOBS[:1]) == [claim_one(queue).job_id]
 
-    def test_a_table_that_somebody_reads_is_left_alone_for_now(self, open_: Open) -> None:
+    def test_a_table_that_a_session_reads_is_not_dropped_yet(self, open_: Open) -> None:
         queue, reader = open_("insert_only_log", partition=100), open_("insert_only_log")
         for _ in range(20):
             queue.enqueue(JOBS)

@@ -82,7 +82,7 @@ class TestADeadlockInTheDeletion:
             assert self.complete_in_a_deadlock(queue, rival) == ["1213"]
         assert queue.is_drained()
 
-    def test_leaves_a_marked_job_to_whoever_comes_upon_it(self, endpoint: Endpoint, open_on: Open) -> None:
+    def test_leaves_a_marked_job_to_any_worker_that_finds_it(self, endpoint: Endpoint, open_on: Open) -> None:
         queue = open_on(endpoint, delete_mark=True, retry_after=1)
         queue.install()
         queue.enqueue(JOBS[:1])
@@ -101,7 +101,7 @@ class TestADeadlockInTheDeletion:
 class TestARaceOfTwo:
     """Both read the same free job; one of them reserves it."""
 
-    def test_the_slower_one_is_told_and_has_nothing(self, engine: Engine, empty_on: EmptyOn, open_on: Open) -> None:
+    def test_the_slower_worker_learns_it_and_has_no_job(self, engine: Engine, empty_on: EmptyOn, open_on: Open) -> None:
         endpoint = empty_on(engine)
         slow, fast = (open_on(endpoint, "laravel_optimistic", pick="first") for _ in range(2))
         slow.install()
@@ -128,7 +128,7 @@ class TestTheWindow:
 
     @pytest.fixture
     def places(self, empty_on: EmptyOn, open_on: Open) -> Callable[..., list[int]]:
-        """Claims all jobs with the given options, and tells at which place of those that were left each was."""
+        """Claims all jobs with the given options, and returns the position of each among those that were left."""
 
         def places(**options: object) -> list[int]:
             queue = open_on(empty_on("sqlite"), "laravel_optimistic", **options)
@@ -149,7 +149,7 @@ class TestTheWindow:
     def test_a_window_of_one_keeps_the_order(self, places: Callable[..., list[int]]) -> None:
         assert set(places(window=1, pick="uniform")) == {0}
 
-    def test_uniform_takes_from_anywhere_in_it_alike(self, places: Callable[..., list[int]]) -> None:
+    def test_uniform_takes_every_job_of_the_window_with_equal_probability(self, places: Callable[..., list[int]]) -> None:
         counts = Counter(places(window=4, pick="uniform")[:-3])
         assert set(counts) == {0, 1, 2, 3}
         assert max(counts.values()) < 2 * min(counts.values())
@@ -166,7 +166,7 @@ class TestTheWindow:
 
 
 @pytest.mark.parametrize("attempts_type", ["tinyint", "smallint"])
-def test_nobody_gets_past_a_job_whose_attempts_cannot_be_counted(attempts_type: str, empty_on: EmptyOn, open_on: Open) -> None:
+def test_a_job_whose_attempts_cannot_be_counted_blocks_all_claims(attempts_type: str, empty_on: EmptyOn, open_on: Open) -> None:
     endpoint = empty_on("mariadb")
     queue = open_on(endpoint, attempts_type=attempts_type)
     queue.install()

@@ -140,7 +140,7 @@ def test_each_job_is_in_the_queue_and_in_the_job_log_and_slow_calls_of_users_ove
     locust = start(endpoint, queue)
     locust.wait_for(Event.ENQUEUED, 20)
     if engine in LOCKS:
-        # Where nobody can be asked who waits, Locust itself may have stood still for as long as the lock was held.
+        # Without a query for waiting sessions, it is possible that Locust itself was paused for as long as the lock was held.
         tries = TRIES if engine == "sqlite" else 1
         assert any(lock_until_users_wait_together(locust, endpoint, LOCKS[engine]) for _ in range(tries))
     locust.end()

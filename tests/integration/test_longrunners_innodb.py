@@ -81,7 +81,7 @@ def held(servers: PrivateServers, empty_on: EmptyOn, tmp_path: Path) -> Iterator
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_server_names_it_until_it_is_asked_to_stop(held: Held, kind: str) -> None:
+def test_the_server_lists_it_as_a_holder_until_it_is_asked_to_stop(held: Held, kind: str) -> None:
     process, thread = held.start(kind)
     # The server may still be at the end of a statement of which the longrunner has the result.
     transaction = wait_for(lambda: (found := held.find(thread)) and found.state == "sleep" and found, "its transaction, asleep")

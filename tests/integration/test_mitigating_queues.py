@@ -26,7 +26,7 @@ __all__ = ["open_"]  # the fixture
 class TestClaimAfterLast:
     """Que with the predicate that the article proposes."""
 
-    def test_a_claim_does_not_look_at_what_comes_before_the_last_job_that_was_seen(self, open_: Open) -> None:
+    def test_a_claim_does_not_read_what_precedes_the_last_job_that_was_seen(self, open_: Open) -> None:
         queue, plain = open_("que", claim_after_last=True, start_over=3600), open_("que")
         ids = queue.enqueue(JOBS)
         assert claim_one(queue).job_id == ids[0]
@@ -98,7 +98,7 @@ class TestStatusColumn:
         assert queue.connection.execute("SELECT status FROM status_column_jobs").fetchall() == []
 
     @pytest.mark.parametrize("finish", ["mark", "delete"])
-    def test_who_completes_after_the_claim_has_expired_is_told(self, open_: Open, finish: str) -> None:
+    def test_a_completion_after_the_claim_has_expired_is_reported_to_the_worker(self, open_: Open, finish: str) -> None:
         slow = open_("status_column", finish=finish, expire_after=1)
         other = open_("status_column", finish=finish, expire_after=1)
         slow.enqueue(JOBS[:1])

@@ -1,4 +1,4 @@
-"""What a session in LISTEN brings about that stays in a transaction: in the end nobody can enqueue who notifies."""
+"""The effect of a session in LISTEN that stays in a transaction: in the end no enqueue that notifies succeeds."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_stuck_listener_is_idle_and_yet_in_a_transaction(held: HeldDatabase, t
         wait_for(lambda: look(collector)["server", "stuck_clients"] == 0, "the end of its session")
 
 
-def test_a_stuck_listener_says_so_when_its_session_is_ended(held: HeldDatabase) -> None:
+def test_a_stuck_listener_reports_that_its_session_was_ended(held: HeldDatabase) -> None:
     process, holder = held.start(held.document("stuck_listener"))
     held.primary.execute("SELECT pg_terminate_backend(%s)", (holder["pid"],))
     wait_for(lambda: process.poll() is not None, "the longrunner's end")
@@ -85,7 +85,7 @@ def test_a_listening_transaction_keeps_the_notification_queue_until_it_ends(held
 
 @pytest.fixture
 def notifying(database: TestDatabase) -> Callable[[Connection], list[str]]:
-    """Enqueues two jobs and then one, with ``notify``; returns what a listener was told of it."""
+    """Enqueues two jobs and then one, with ``notify``; returns the notifications that a listener received."""
 
     def enqueue(listener: Connection) -> list[str]:
         with opened_queue("skip_locked", {"notify": True}, database.direct, "test") as queue:
@@ -120,7 +120,7 @@ def test_a_commit_that_notifies_waits_for_another_s(held: HeldDatabase, tmp_path
         with closing(collector_of(held, tmp_path)) as collector:
             until_s = time.monotonic() + PATIENCE_S
             while not (waiting := look(collector)["server", "notify_lock_waits"]):
-                assert time.monotonic() < until_s, "nobody was seen to wait"
+                assert time.monotonic() < until_s, "no waiting session was seen"
             assert 1 <= waiting <= 5
     finally:
         stop.set()

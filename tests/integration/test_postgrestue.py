@@ -112,7 +112,7 @@ class TestEveryWayOfSending:
 class TestSerializable:
     """Two claims of one job: the server lets one of them begin again."""
 
-    def test_a_conflict_is_told_and_tried_again(self, open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_conflict_is_recorded_and_retried(self, open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
         first, second = open_one(claim="serializable"), open_one(claim="serializable")
         ids = set(first.enqueue(JOBS[:2]))
         told: list[Exception] = []
@@ -142,7 +142,7 @@ class TestWhatJobsWaitFor:
         assert dict(queue.job_ids()) == {job_id: False}
         queue.connection.execute("UPDATE scheduled_job SET schedule_time = now()")
         assert queue.depth() == 1, "it is due"
-        assert list(queue.claim()) == [], "but nobody has moved it"
+        assert list(queue.claim()) == [], "no scheduler has moved it"
         queue.schedule()
         assert claim_one(queue).job_id == job_id
 
@@ -169,7 +169,7 @@ class TestWhatJobsWaitFor:
         queue.complete(claim)
         assert [claim.job_id, *work_all(other)] == ids
 
-    def test_a_backlog_waits_for_the_same_and_says_so(self, open_one: Open) -> None:
+    def test_a_backlog_waits_for_the_same_and_reports_it(self, open_one: Open) -> None:
         queue = open_one(fifo_share=0.4, fifo_queues=1, scheduled_share=0.3, schedule=3600, blocked_share=0.3)
         ids = set(queue.load([NewJob(payload=str(n)) for n in range(200)]))
         of_kind: dict[str, set[int]] = {"fifo": set(), "due": set(), "after": set()}
@@ -219,7 +219,7 @@ class TestWhatJobsWaitFor:
 class TestDeadWorkers:
     """Whose jobs are taken away, and when."""
 
-    def test_nobody_takes_the_jobs_of_a_dead_worker_as_in_the_prototype(self, open_one: Open) -> None:
+    def test_no_worker_takes_the_jobs_of_a_dead_worker_as_in_the_prototype(self, open_one: Open) -> None:
         dying, other = open_one(), open_one()
         (job_id,) = dying.enqueue(JOBS[:1])
         claim_one(dying)

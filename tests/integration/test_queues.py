@@ -157,7 +157,7 @@ def test_a_claim_carries_the_payload(open_one: OpenQueue) -> None:
     assert claim_one(queue).payload == JOBS[3].payload
 
 
-def test_a_claimed_job_is_given_to_nobody_else(open_one: OpenQueue) -> None:
+def test_a_claimed_job_is_given_to_no_other_worker(open_one: OpenQueue) -> None:
     first, second = open_one(), open_one()
     ids = set(first.enqueue(JOBS[:2]))
     assert {claim_one(first).job_id, claim_one(second).job_id} == ids
@@ -247,7 +247,7 @@ def test_a_failed_job_is_kept_and_offered_again(open_one: OpenQueue) -> None:
     assert claim_one(queue).job_id == job_id
 
 
-def test_the_age_of_the_oldest_job_is_told(open_one: OpenQueue) -> None:
+def test_the_age_of_the_oldest_job_is_known(open_one: OpenQueue) -> None:
     queue = open_one()
     queue.enqueue(JOBS)
     age_s = queue.backlog().oldest_job_s
@@ -255,7 +255,7 @@ def test_the_age_of_the_oldest_job_is_told(open_one: OpenQueue) -> None:
     assert 0 <= age_s < 60
 
 
-def test_a_queue_says_what_it_is(open_one: OpenQueue) -> None:
+def test_a_queue_describes_itself(open_one: OpenQueue) -> None:
     queue = type(open_one())
     assert queue.summary
     assert queue.source

@@ -43,7 +43,7 @@ def wait_until_expired() -> None:
     time.sleep(1.01)
 
 
-def test_a_job_that_somebody_else_has_by_now_is_not_completed(open_one: Open) -> None:
+def test_a_job_that_another_worker_has_by_now_is_not_completed(open_one: Open) -> None:
     slow, other = open_one(), open_one()
     (job_id,) = slow.enqueue([NewJob(payload="{}")])
     late = claim_one(slow)
@@ -56,7 +56,7 @@ def test_a_job_that_somebody_else_has_by_now_is_not_completed(open_one: Open) ->
     assert other.is_drained()
 
 
-def test_a_late_completion_counts_if_nobody_has_taken_the_job_since(open_one: Open) -> None:
+def test_a_late_completion_counts_if_no_other_worker_has_claimed_the_job(open_one: Open) -> None:
     queue = open_one()
     queue.enqueue([NewJob(payload="{}")])
     claim = claim_one(queue)
@@ -73,7 +73,7 @@ def test_an_expired_job_goes_to_the_end_of_the_list(open_one: Open) -> None:
     assert [claim_one(queue).job_id for _ in ids] == [*ids[1:], ids[0]]
 
 
-def test_a_payload_comes_through_the_scripts_unharmed(open_one: Open) -> None:
+def test_the_scripts_do_not_change_a_payload(open_one: Open) -> None:
     payload = '{"path":"a/b","empty":[],"none":null,"text":"\\u00e9\\n\\"é😀","large":12345678901234567890}'
     queue = open_one()
     queue.enqueue([NewJob(payload=payload)])
@@ -97,7 +97,7 @@ def test_what_the_server_refuses_does_not_cost_the_connection(open_one: Open) ->
     assert list(queue.claim()) == []
 
 
-def test_the_server_carries_the_mark_by_which_the_reaper_knows_it(servers: PrivateServers) -> None:
+def test_the_server_carries_the_mark_by_which_the_reaper_recognises_it(servers: PrivateServers) -> None:
     process = servers.shared("redis").process
     assert process is not None
     assert process.pid in {found.pid for found in find_marked(servers.token, Path("/nowhere"))}
@@ -114,7 +114,7 @@ def test_a_server_that_forgot_everything_gives_no_id_again(servers: PrivateServe
     start_again = servers.kill(server.process)
     with pytest.raises(redis.ConnectionError) as lost:
         queue.claim()
-    assert not queue.recover(lost.value), "somebody with patience has to open a new one"
+    assert not queue.recover(lost.value), "the caller has to open a new one"
     start_again()
     queue = open_when_up(open_new, server.endpoint)
     assert list(queue.claim()) == []

@@ -1,4 +1,4 @@
-"""A table before Redis: both stores together hold every job, and what a mover that dies between them leaves is told."""
+"""A table before Redis: both stores together hold every job, and a job that a dying mover leaves in both is reported."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_without_redis_jobs_stay_in_the_table(open_: Open) -> None:
     assert other.claim()[0].job_id == ids[0]
 
 
-def test_a_mover_that_is_killed_is_replaced_and_the_queue_goes_on(tmp_path: Path) -> None:
+def test_a_mover_that_is_killed_is_replaced_and_the_queue_continues(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="redis_batches") as run:
         run.wait_until_jobs_complete()
         run.inject("kill", on="scheduler")

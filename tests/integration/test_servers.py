@@ -70,7 +70,7 @@ def test_a_toxic_is_in_force_from_when_it_is_added_to_when_it_is_removed(cluster
     assert any(roundtrip_ms() < 190 for _ in range(10))
 
 
-def test_a_toxic_that_the_server_refuses_is_told(cluster: Cluster) -> None:
+def test_a_toxic_that_the_server_refuses_is_reported(cluster: Cluster) -> None:
     with pytest.raises(NotCarriedOutError, match="Toxiproxy refused toxic 'x'"):
         cluster.toxiproxy.add_toxic("primary", "x", "no_such_kind", stream="downstream", attributes={})
 

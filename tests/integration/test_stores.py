@@ -97,7 +97,7 @@ class TestIdStore:
         queue.claim()
         assert len(queue.enqueue([JOB])) == 1
 
-    def test_a_producer_records_what_was_refused_and_goes_on(
+    def test_a_producer_records_what_was_refused_and_continues(
         self, endpoint: Endpoint, open_one: Open, servers: PrivateServers, tmp_path: Path
     ) -> None:
         queue, options = open_one(record_bytes=2 * 8), {"record_bytes": 2 * 8}
@@ -112,7 +112,7 @@ class TestIdStore:
         assert {record.job_id for record in producer.of(Event.REFUSED)} == {None}
         assert len(producer.of(Event.ENQUEUED)) == len(dict(queue.job_ids())) + 1
 
-    def test_of_a_backlog_that_is_too_large_what_fits_gets_in(
+    def test_of_a_backlog_that_is_too_large_the_part_that_fits_is_enqueued(
         self, endpoint: Endpoint, open_one: Open, servers: PrivateServers, tmp_path: Path
     ) -> None:
         queue, options = open_one(), {"record_bytes": 7 * 8}
@@ -126,7 +126,7 @@ class TestIdStore:
 
 @pytest.mark.parametrize("endpoint", stores("token_store"), indirect=True)
 class TestTokenStore:
-    def test_nobody_ever_gets_the_job_of_a_worker_that_is_gone(self, open_one: Open) -> None:
+    def test_no_worker_gets_the_job_of_a_worker_that_is_gone(self, open_one: Open) -> None:
         dying, other = open_one(), open_one()
         lost, left = dying.enqueue([JOB] * 2)
         assert dying.claim()[0].job_id == lost
@@ -135,7 +135,7 @@ class TestTokenStore:
         assert list(other.claim()) == []
         assert dict(other.job_ids()) == {lost: True, left: True}
 
-    def test_a_look_at_an_empty_queue_takes_no_token(self, open_one: Open) -> None:
+    def test_a_claim_on_an_empty_queue_takes_no_token(self, open_one: Open) -> None:
         queue = open_one()
         assert list(queue.claim()) == []
         (job_id,) = queue.enqueue([JOB])

@@ -238,7 +238,7 @@ class TestAUserWithoutPrivileges:
             cursor.execute("SHOW ENGINE INNODB STATUS")
         assert DRIVER.code(refused.value) == "1227"
 
-    def test_that_may_not_delete_is_told_at_every_completion(self, bench: Bench, poor: Endpoint) -> None:
+    def test_that_may_not_delete_reports_it_at_every_completion(self, bench: Bench, poor: Endpoint) -> None:
         (job,) = bench.install(1)
         with driver_of("mariadb").connect(bench.endpoint, "test") as connection, connection.cursor() as cursor:
             cursor.execute(f"REVOKE DELETE ON {poor.database}.* FROM 'poor'@'127.0.0.1'")

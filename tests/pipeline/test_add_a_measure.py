@@ -40,7 +40,7 @@ def test_the_docs_list_it(added_measure: Measure) -> None:
     assert f"| `{added_measure.name}` | {added_measure.unit} | {added_measure.meaning} |" in measures.describe_measures()
 
 
-def test_the_pipeline_computes_it_as_the_page_s_test_says(
+def test_the_pipeline_computes_it_as_on_the_page(
     added_measure: Measure, added_files: dict[str, str], make: MakeTables, tmp_path: Path
 ) -> None:
     test = load_test(added_files)

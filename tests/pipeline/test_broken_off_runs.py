@@ -94,7 +94,7 @@ def test_without_a_phase_time_counts_from_the_first_record(make: MakeTables, tmp
 
 
 @pytest.mark.parametrize("mishap", ["none", "died", "raised", "torn"])
-def test_a_mishap_of_a_producer_may_have_kept_an_enqueue_out_of_the_records(
+def test_a_producer_that_died_or_had_an_error_may_have_left_an_enqueue_unrecorded(
     read_parts: ReadParts, tmp_path: Path, mishap: str
 ) -> None:
     run = SyntheticRun(tmp_path / "run").live(1, at_s=1).execute(2, at_s=2)
@@ -142,7 +142,9 @@ def test_a_folder_with_a_name_that_looks_like_a_pattern(make: MakeTables, tmp_pa
         ),
     ],
 )
-def test_what_is_no_run_is_said_in_one_line(spark: SparkSession, tmp_path: Path, record: str | None, complaint: str) -> None:
+def test_a_folder_that_is_no_run_is_refused_in_one_line(
+    spark: SparkSession, tmp_path: Path, record: str | None, complaint: str
+) -> None:
     if record is not None:
         (tmp_path / "run.json").write_text(record)
     with pytest.raises(RunFolderError) as raised:
@@ -161,7 +163,7 @@ def test_a_phase_that_is_there_twice_is_refused(spark: SparkSession, tmp_path: P
         write_tables(spark, folder)
 
 
-def test_missing_folders_are_as_good_as_empty_ones(make: MakeTables, tmp_path: Path) -> None:
+def test_missing_folders_count_as_empty_ones(make: MakeTables, tmp_path: Path) -> None:
     folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).sample("backlog", "queue", at_s=1, depth=1).write(final_snapshot={})
     shutil.rmtree(folder / "samples")
     read = make(folder)

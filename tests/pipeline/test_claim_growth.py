@@ -40,5 +40,5 @@ def test_a_claim_that_always_takes_the_same(make: MakeTables, tmp_path: Path) ->
     assert line["slope_us"] == pytest.approx(0, abs=0.1)
 
 
-def test_without_a_backlog_a_place_says_nothing(make: MakeTables, tmp_path: Path) -> None:
+def test_without_a_backlog_positions_are_not_measured(make: MakeTables, tmp_path: Path) -> None:
     assert growth(make, tmp_path, ms_each=0.01, backlog=0) == {}

@@ -55,23 +55,23 @@ def test_a_stay_begins_with_its_transaction_and_ends_when_it_was_last_seen(holde
     assert (idle["from_ns"], idle["to_ns"]) == (at_ns(2.5), at_ns(6.5))
 
 
-def test_a_stay_has_what_the_server_said_of_the_holder(holders: pd.DataFrame) -> None:
+def test_a_stay_has_what_the_server_reported_about_the_holder(holders: pd.DataFrame) -> None:
     idle = stay(holders, "4711:99")
     assert (idle["server"], idle["kind"], idle["pid"], idle["state"]) == ("primary", "backend", 4711, "idle in transaction")
     assert (idle["max_age_s"], idle["max_age_xids"], idle["catalog_only"]) == (4.0, 2000, False)
 
 
-def test_it_was_the_oldest_from_each_look_that_says_so_to_the_next(holders: pd.DataFrame) -> None:
+def test_it_was_the_oldest_from_each_sample_that_shows_this_to_the_next(holders: pd.DataFrame) -> None:
     assert stay(holders, "4711:99")["oldest_s"] == 4
     assert stay(holders, "stallbench_prepared_1")["oldest_s"] == 2
 
 
-def test_who_comes_back_in_another_transaction_stays_anew(holders: pd.DataFrame) -> None:
+def test_a_session_that_returns_in_another_transaction_has_a_new_stay(holders: pd.DataFrame) -> None:
     worker = holders[holders.holder == "5000:1"]
     assert list(worker.to_s) == [1.5, 8.5]
 
 
-def test_a_longrunner_is_known_by_its_connection_or_by_what_it_left_behind(holders: pd.DataFrame) -> None:
+def test_a_longrunner_is_recognised_by_its_connection_or_by_what_it_left(holders: pd.DataFrame) -> None:
     named = holders.longrunner.where(holders.longrunner.notna(), None)
     assert dict(zip(holders.holder, named, strict=True)) == {
         "4711:99": "idle_writer-1",
@@ -82,7 +82,7 @@ def test_a_longrunner_is_known_by_its_connection_or_by_what_it_left_behind(holde
     }
 
 
-def test_a_holder_on_a_replica_says_how_it_reaches_the_primary(holders: pd.DataFrame) -> None:
+def test_a_holder_on_a_replica_has_the_way_in_which_it_reaches_the_primary(holders: pd.DataFrame) -> None:
     reader = stay(holders, "77:7")
     assert (reader["server"], reader["via"]) == ("replica-1", "feedback")
 

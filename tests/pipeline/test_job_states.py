@@ -1,4 +1,4 @@
-"""What became of each job: every job of this run has a life of its own, and the test that asks for it tells it."""
+"""The state of each job: every job of this run has its own history, which the test of that job describes."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_a_counter_that_starts_anew_has_grown_from_zero(phases: dict[tuple[str, 
     assert phases["longtx", "conflicts.count"] == pytest.approx(2 + 1.5)
 
 
-def test_the_count_says_how_many_values_are_behind_a_figure(tables: Tables) -> None:
+def test_the_count_is_the_number_of_values_behind_a_figure(tables: Tables) -> None:
     rows = tables("phases").set_index(["phase", "measure", "statistic"])["count"]
     assert rows["baseline", "claim_ms", "p95"] == 101
     assert rows["baseline", "depth", "max"] == 6

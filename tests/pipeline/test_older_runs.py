@@ -41,7 +41,7 @@ def test_nothing_is_made_of_it(older: Path) -> None:
     assert not (older / "report.html").exists()
 
 
-def test_the_command_says_so_in_one_line_and_exits_with_2(
+def test_the_command_prints_one_line_and_exits_with_2(
     older: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["stallbench", "report", str(older)])

@@ -39,7 +39,7 @@ def test_the_example_of_the_source(read_parts: ReadParts, tmp_path: Path) -> Non
     assert histogram(make_order(parts.jobs, none_again(parts.jobs), 1)) == {0: 3, 1: 1, 2: 2, 3: 1}
 
 
-def test_only_claims_of_recorded_jobs_have_a_place(read_parts: ReadParts, tmp_path: Path) -> None:
+def test_only_claims_of_recorded_jobs_have_a_position(read_parts: ReadParts, tmp_path: Path) -> None:
     run = SyntheticRun(tmp_path / "run")
     run.enqueue(1, at_s=0.1).enqueue(2, at_s=0.2).enqueue(3, at_s=0.3)
     run.execute(99, at_s=1)  # its enqueue was not recorded

@@ -69,7 +69,7 @@ def test_a_job_in_its_turn_may_wait_for_as_long_as_it_takes(overdue: Overdue, tm
     assert overdue(run, {6: "queued"}) == {}
 
 
-def test_jobs_whose_enqueueing_took_place_at_the_same_time_have_no_order(overdue: Overdue, tmp_path: Path) -> None:
+def test_jobs_that_were_enqueued_at_the_same_time_have_no_order(overdue: Overdue, tmp_path: Path) -> None:
     run = of_a_queue(tmp_path)
     run.enqueue(1, at_s=2).enqueue(2, at_s=3, took_ms=1500).execute(2, at_s=4).execute(1, at_s=9)
     assert overdue(run) == {}
@@ -129,7 +129,7 @@ def test_a_queue_that_promises_at_most_once_may_forget(overdue: Overdue, tmp_pat
     assert overdue(run, {1: "claimed", 3: "queued"}) == {}
 
 
-def test_of_a_run_that_does_not_say_how_claims_end_nothing_is_said(overdue: Overdue, tmp_path: Path) -> None:
+def test_without_the_end_of_claims_in_the_run_nothing_is_overdue(overdue: Overdue, tmp_path: Path) -> None:
     run = with_a_death(tmp_path)
     del run.record["queue"]["claims_survive_connection"]
     assert overdue(run, {1: "claimed", 3: "queued"}) == {}

@@ -33,7 +33,7 @@ def test_a_job_that_is_passed_over_is_claimed_in_a_later_round(spark: SparkSessi
     assert rounds_of(spark, picks, 4, window=2) == {1: 3, 3: 1}
 
 
-def test_workers_that_choose_at_random_come_to_the_article_s_expected_round(spark: SparkSession) -> None:
+def test_workers_that_choose_at_random_reach_the_article_s_expected_round(spark: SparkSession) -> None:
     draw, window, jobs = random.Random(1), 10, 4000
     waiting, picks = list(range(1, jobs + 1)), []
     while waiting:

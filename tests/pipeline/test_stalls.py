@@ -50,12 +50,12 @@ def test_an_empty_queue_is_not_stalled(spark: SparkSession) -> None:
     assert figures["drain", "total"] == 2, "a second without a sample is as deep as the one before"
 
 
-def test_without_samples_a_job_that_waits_all_through_a_second_tells(spark: SparkSession) -> None:
+def test_without_samples_a_job_that_waits_for_a_whole_second_shows_a_stall(spark: SparkSession) -> None:
     seconds: list[Any] = [(t_s, "drain", 0, None) for t_s in range(8)]
     assert stalled(spark, seconds, [(1.9, 4.1, "completed")])["drain", "total"] == 2, "seconds 2 and 3"
     assert stalled(spark, seconds, [(1.1, 1.9, "completed"), (3.9, 4.1, "completed")])["drain", "total"] == 0
     assert stalled(spark, seconds, [(5.5, None, "queued"), (0.5, None, "lost")])["drain", "total"] == 2, (
-        "the lost one waits for nobody"
+        "a lost job does not wait"
     )
 
 

@@ -111,7 +111,7 @@ def test_a_file_of_several_blocks_misses_only_its_last_line(spark: SparkSession,
     assert completed_jobs(records) == sorted([1, *range(1999)])
 
 
-def test_errors_keep_what_they_say(run: SyntheticRun, read: Read) -> None:
+def test_errors_keep_their_text(run: SyntheticRun, read: Read) -> None:
     run.raise_error("40P01 in claim: it's a deadlock; really \\n", at_s=0.7)
     run.write()
     (error,) = read(run).events.filter("event = 'error'").collect()

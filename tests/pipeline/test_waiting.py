@@ -70,7 +70,7 @@ def test_a_job_that_is_passed_over_for_good_was_overtaken(rules_of: Rules) -> No
     assert rules_of(describe)["fifo_order"] == (2, 1, 1, [1])
 
 
-def test_two_jobs_of_a_fifo_queue_at_once_are_found_but_not_one_that_died(rules_of: Rules) -> None:
+def test_two_simultaneous_jobs_of_a_fifo_queue_are_found_but_not_one_whose_worker_died(rules_of: Rules) -> None:
     def describe(run: SyntheticRun) -> None:
         for job in (1, 2, 3, 4):
             put(run, job, "fifo:a")

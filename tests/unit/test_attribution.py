@@ -73,7 +73,7 @@ def test_every_kind_of_holder_is_described_as_what_it_is(tmp_path: Path, known: 
     assert named in attribute(make_run(tmp_path, holders=holders(holder(**known)))).sentence
 
 
-def test_of_several_the_one_that_was_the_oldest_for_longest_comes_first(tmp_path: Path) -> None:
+def test_of_several_holders_the_one_that_was_the_oldest_for_longest_is_first(tmp_path: Path) -> None:
     behind = holder(holder="1:1", application="report", oldest_s=0.0)
     attribution = attribute(make_run(tmp_path, holders=holders(behind, holder())))
     assert [stay.name for stay in attribution.holders] == ["psql", "report"]

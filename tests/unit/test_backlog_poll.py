@@ -18,7 +18,7 @@ driver_of("postgres")  # a poll survives the errors of the engines in use
 
 
 class ScriptedQueue:
-    """What a look asks of a queue; ``oldest_job_s`` is what it answers, and ``opened`` counts its connections."""
+    """What a poll calls on a queue; ``oldest_job_s`` is its answer, and ``opened`` counts its connections."""
 
     def __init__(self) -> None:
         self.oldest_job_s: float | None = None
@@ -76,7 +76,9 @@ def test_a_job_that_waited_longer_begins_the_five_seconds_anew(look: BacklogPoll
     assert look_for(1, look, queue)
 
 
-def test_a_queue_that_cannot_be_asked_is_neither_and_is_opened_again(look: BacklogPoll, queue: ScriptedQueue) -> None:
+def test_a_queue_that_does_not_answer_is_neither_drained_nor_caught_up_and_is_opened_again(
+    look: BacklogPoll, queue: ScriptedQueue
+) -> None:
     assert look_for(CAUGHT_UP_FOR_S, look, queue)
     queue.is_gone = True
     assert not look.is_caught_up()
@@ -85,4 +87,4 @@ def test_a_queue_that_cannot_be_asked_is_neither_and_is_opened_again(look: Backl
     queue.is_gone = False
     assert look.is_drained()
     assert queue.opened == opened + 1
-    assert not look.is_caught_up(), "nobody knows what was while it was gone"
+    assert not look.is_caught_up(), "the time without a connection is unknown"

@@ -108,7 +108,7 @@ def test_a_device_is_no_scenario() -> None:
     assert describe("/dev/zero") == "/dev/zero: not a file; expected a scenario file, like scenarios/longtx.toml"
 
 
-def test_a_file_that_may_not_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_read_permission_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, SMALL)
 
     def refuse(*_: object) -> None:

@@ -56,21 +56,21 @@ def test_a_round_has_one_seed_and_the_next_another() -> None:
     assert len(set.union(*seeds.values())) == 5
 
 
-def test_without_names_mitigations_take_part_if_there_are_any(tmp_path: Path) -> None:
+def test_without_names_mitigations_are_compared_if_there_are_any(tmp_path: Path) -> None:
     text = VARIED.replace('summary = "Another queue."', 'summary = "Another queue."\nmitigation = "a book"')
     plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=None)
     assert list(plan.chosen) == ["control", "skip_locked"]
     assert {run.variant for run in plan.runs} == {"control", "skip_locked"}
 
 
-def test_without_names_all_take_part_and_control_is_the_reference(tmp_path: Path) -> None:
+def test_without_names_all_variants_are_compared_and_control_is_the_reference(tmp_path: Path) -> None:
     plan = make_plan(str(write(tmp_path, VARIED)), variants=None, rounds=2, seed=None)
     assert list(plan.chosen) == ["control", "skip_locked", "reader"]
     assert (plan.reference, plan.seed, len(plan.runs)) == ("control", 1, 6)
     assert plan.duration_s == 6 * 16
 
 
-def test_control_takes_part_only_if_named_and_is_the_reference_whatever_its_position(tmp_path: Path) -> None:
+def test_control_is_compared_only_if_named_and_is_the_reference_whatever_its_position(tmp_path: Path) -> None:
     path = str(write(tmp_path, VARIED))
     assert list(make_plan(path, variants="reader, control", rounds=1, seed=1).chosen) == ["control", "reader"]
     assert list(make_plan(path, variants="reader,skip_locked", rounds=1, seed=1).chosen) == ["reader", "skip_locked"]

@@ -44,7 +44,7 @@ def test_the_reverse_order_is_minus_one_and_every_pair_differs() -> None:
     assert len(agreement.disagreements) == 6
 
 
-def test_one_pair_that_is_the_other_way_round_is_named_with_ours_first() -> None:
+def test_one_reversed_pair_is_named_with_ours_first() -> None:
     agreement = compare({"control": 1.0, "a": 3.0, "b": 4.0, "c": 2.0})
     assert agreement.spearman == pytest.approx(0.8)
     assert agreement.kendall == pytest.approx(4 / 6)
@@ -61,7 +61,7 @@ def test_of_what_is_better_lower_the_lowest_is_ahead() -> None:
     ("is_significant", "described"),
     [(True, "a before b."), (False, "a before b (no significant difference here)."), (None, "a before b (not enough rounds).")],
 )
-def test_a_reversed_pair_says_whether_its_difference_is_significant(is_significant: bool | None, described: str) -> None:
+def test_a_reversed_pair_shows_whether_its_difference_is_significant(is_significant: bool | None, described: str) -> None:
     agreement = compare({"control": 1.0, "a": 3.0, "b": 4.0, "c": 2.0}, is_significant=is_significant)
     assert describe_agreement(agreement).endswith(f"reversed here: {described}")
 

@@ -82,7 +82,7 @@ def test_the_p_value_is_student_s_where_that_is_the_greater() -> None:
     assert find_mean([4.2, 3.8, 4.6], seed=1).p == pytest.approx(0.00301, abs=1e-5)
 
 
-def test_the_p_value_says_the_same_as_the_interval() -> None:
+def test_the_p_value_agrees_with_the_interval() -> None:
     chance = random.Random(5)
     for rounds in (3, 5, 10, 20):
         for n in range(50):

@@ -38,7 +38,7 @@ def test_versions_are_compared_as_numbers(machine: FakeMachine) -> None:
     assert require_postgres().version == "15.18"
 
 
-def test_a_postgresql_of_a_major_version_can_be_asked_for(machine: FakeMachine) -> None:
+def test_a_postgresql_of_a_major_version_can_be_selected(machine: FakeMachine) -> None:
     for version in ("15.4", "17.2"):
         machine.add_postgres(machine.system_postgres / version / "bin", version)
     assert require_postgres(15).version == "15.4"
@@ -72,7 +72,7 @@ def test_the_folder_that_the_user_names_is_the_only_one(machine: FakeMachine, mo
         require_postgres()
 
 
-def test_java_home_comes_before_path_and_system(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_has_precedence_over_path_and_system(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     system = machine.add_java(machine.system_java / "java-17", "17.0.15")
     assert require_java().home == system
     on_path = machine.add_java(machine.path.parent / "on-path", "21.0.1")
@@ -106,7 +106,7 @@ def test_another_toxiproxy_on_path_is_passed_over_for_the_cached_one(machine: Fa
     assert require_toxiproxy().path == cached
 
 
-def test_a_toxiproxy_built_by_go_is_known_by_its_build_facts(machine: FakeMachine) -> None:
+def test_a_toxiproxy_built_by_go_is_recognised_by_its_build_facts(machine: FakeMachine) -> None:
     program = machine.add_toxiproxy(machine.cache / "bin" / "toxiproxy-server", "git", built_from=f"{MODULE}\tv2.12.0")
     assert (require_toxiproxy().path, require_toxiproxy().version) == (program, "2.12.0")
 

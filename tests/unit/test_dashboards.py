@@ -107,7 +107,7 @@ def wrong_types(value: Any, hint: Any, where: str) -> typing.Iterator[str]:
                 yield from wrong_types(getattr(value, name), of_field, f"{where}.{name}")
 
 
-def test_the_check_of_types_sees_a_wrong_one(board: dict[str, Any]) -> None:
+def test_the_check_of_types_finds_a_wrong_one(board: dict[str, Any]) -> None:
     board["panels"][1]["gridPos"]["w"] = "wide"
     board["templating"]["list"][1]["refresh"] = 9
     register_default_plugins()
@@ -115,7 +115,7 @@ def test_the_check_of_types_sees_a_wrong_one(board: dict[str, Any]) -> None:
     assert len(wrong) == 2, wrong
 
 
-def test_every_panel_says_what_it_means_in_which_unit(board: dict[str, Any]) -> None:
+def test_every_panel_has_a_description_and_a_unit(board: dict[str, Any]) -> None:
     for panel in panels(board):
         assert panel["title"]
         assert panel["description"].endswith("."), panel["title"]
@@ -125,7 +125,7 @@ def test_every_panel_says_what_it_means_in_which_unit(board: dict[str, Any]) -> 
         assert len(set(references)) == len(references)
 
 
-def test_no_panel_lies_upon_another(board: dict[str, Any]) -> None:
+def test_no_panel_overlaps_another(board: dict[str, Any]) -> None:
     cells = [
         (x, y)
         for place in (panel["gridPos"] for panel in board["panels"])
@@ -153,7 +153,7 @@ def used_in(part: Any) -> set[str]:
     return set(re.findall(r"\$\{?(\w+)", json.dumps(part)))
 
 
-def test_links_lead_to_dashboards_that_there_are_and_hand_on_what_these_know(board: dict[str, Any]) -> None:
+def test_links_lead_to_existing_dashboards_and_pass_variables_that_these_have(board: dict[str, Any]) -> None:
     boards = {one["uid"]: one for one in read_dashboards()}
     (to_others,) = board["links"]
     assert to_others["type"] == "dashboards"

@@ -12,7 +12,7 @@ from tests.unit.innodb_listings import LISTINGS, deadlock_of
 
 
 @pytest.mark.parametrize("listing", LISTINGS)
-def test_json_is_one_line_and_comes_back_the_same(listing: str) -> None:
+def test_json_is_one_line_and_survives_a_round_trip(listing: str) -> None:
     deadlock = deadlock_of(listing)
     assert "\n" not in deadlock.to_json()
     assert Deadlock.from_json(deadlock.to_json()) == deadlock

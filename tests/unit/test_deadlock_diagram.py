@@ -27,7 +27,7 @@ def test_every_listing_can_be_drawn(listing: str) -> None:
     assert "<script" not in svg and "url(" not in svg
 
 
-def test_arrows_run_round_the_circle() -> None:
+def test_arrows_follow_the_cycle() -> None:
     assert words(draw_deadlock(deadlock_of("mariadb_three")), "label") == ["waits for", "held by"] * 3
 
 
@@ -40,18 +40,18 @@ def test_a_worker_is_called_by_its_name() -> None:
     assert words(svg, "name") == ["(1) worker-3", "(2) connection 5"]
 
 
-def test_a_holder_that_is_not_listed_is_said_to_be_so() -> None:
+def test_a_holder_that_is_not_listed_is_reported_as_not_listed() -> None:
     labels = words(draw_deadlock(deadlock_of("mysql_57_claim_and_delete")), "label")
     assert labels == ["waits for", "held by", "waits for", NOT_LISTED]
 
 
-def test_a_lone_transaction_says_it_beside_its_lock() -> None:
+def test_a_single_transaction_has_its_statement_beside_its_lock() -> None:
     svg = draw_deadlock(deadlock_of("mysql_57_too_deep"))
     assert words(svg, "label") == ["waits for"]
     assert NOT_LISTED in words(svg)
 
 
-def test_a_victim_that_nobody_names_is_said_to_be_unknown() -> None:
+def test_a_victim_that_the_listing_does_not_name_is_reported_as_unknown() -> None:
     deadlock = deadlock_of("mariadb_two_rows")
     unknown = replace(deadlock, transactions=tuple(replace(t, rolled_back=False) for t in deadlock.transactions))
     assert "Which transaction was rolled back is not in the listing." in words(draw_deadlock(unknown))

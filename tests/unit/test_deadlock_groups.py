@@ -25,7 +25,7 @@ def test_the_same_deadlock_read_twice_counts_once() -> None:
     assert group.count == 1
 
 
-def test_an_unknown_victim_is_a_group_of_its_own() -> None:
+def test_unknown_victims_form_a_group() -> None:
     deadlock = deadlock_of("mariadb_two_rows")
     unknown = replace(deadlock, transactions=tuple(replace(t, rolled_back=False) for t in deadlock.transactions))
     (group,) = group_deadlocks([unknown])
@@ -40,5 +40,5 @@ def test_the_report_shows_count_drawing_and_listing() -> None:
     assert "will be re-executed" in page
 
 
-def test_without_deadlocks_the_report_says_nothing_of_them() -> None:
+def test_without_deadlocks_the_report_does_not_mention_them() -> None:
     assert render(deadlocks=[], deadlock_count=None).strip() == ""

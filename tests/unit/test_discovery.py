@@ -83,7 +83,7 @@ def test_waiting_returns_the_first_true_result() -> None:
     assert wait_until(lambda: next(answers), within_s=60, every_s=0) == 7
 
 
-def test_waiting_asks_at_least_once_and_then_gives_up() -> None:
+def test_waiting_checks_at_least_once_and_then_gives_up() -> None:
     asked: list[bool] = []
     assert wait_until(lambda: asked.append(True), within_s=0) is None
     assert asked

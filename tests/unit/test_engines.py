@@ -32,7 +32,7 @@ def test_every_engine_has_a_queue(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", NAMES)
-def test_a_console_is_told_with_the_password_in_the_environment_only(engine: str) -> None:
+def test_a_console_gets_the_password_in_the_environment_only(engine: str) -> None:
     endpoint = Endpoint(engine=engine, host="127.0.0.1", port=4711, database="stallbench", user="", password=SecretStr("s3cret"))
     command = driver_of(engine).console(endpoint)
     program = [word for word in command.split() if "=" not in word]

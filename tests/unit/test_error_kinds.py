@@ -1,4 +1,4 @@
-"""An error's code identifies its kind, whatever the engine; a code that nobody declared has none."""
+"""An error's code identifies its kind, whatever the engine; a code that no engine declares has none."""
 
 from __future__ import annotations
 

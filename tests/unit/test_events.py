@@ -112,6 +112,6 @@ def test_nothing_is_lost_when_the_writer_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_full_disk_is_told_and_not_passed_over() -> None:
+def test_a_full_disk_is_reported() -> None:
     with EventLog(Path("/dev/full"), "p") as log, pytest.raises(OSError, match="No space left"):
         log.write(Event.EMPTY)

@@ -53,7 +53,7 @@ def test_on_mariadb_an_address_may_leave_the_user_to_each_process() -> None:
     assert external.servers["primary"].user == ""
 
 
-def test_a_toxiproxy_is_named_by_its_api() -> None:
+def test_a_toxiproxy_is_identified_by_its_api() -> None:
     external = read(PRIMARY, toxiproxy="http://proxy.test")
     assert external is not None
     assert external.toxiproxy == ("proxy.test", 8474)

@@ -123,7 +123,7 @@ def test_the_same_run_has_the_same_forecast(tmp_path: Path) -> None:
     assert once == again
 
 
-def test_warnings_say_what_the_run_does_not_show(tmp_path: Path) -> None:
+def test_warnings_name_what_the_run_does_not_show(tmp_path: Path) -> None:
     run = make_declining_run(tmp_path, make_seconds(noise=1.0))
     found = forecast_run(tmp_path, rate=1, workers=50, work="1ms")
     warnings = "\n".join(found.warnings)

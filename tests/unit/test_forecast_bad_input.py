@@ -118,7 +118,7 @@ def test_a_run_whose_jobs_were_all_there_before_needs_a_rate(forecast: Any, tmp_
     assert forecast(str(tmp_path / "drained"), "--rate", "50")[0] == 0
 
 
-def test_the_sample_of_a_run_is_too_short_and_says_so(forecast: Any) -> None:
+def test_a_sample_of_a_run_that_is_too_short_is_reported_as_such(forecast: Any) -> None:
     code, out, err = forecast(str(SAMPLE), "--rate", "50")
     assert (code, out) == (2, "")
     assert "idle_writer-1 held the horizon, but dead tuples were sampled in only 7 seconds of it" in err

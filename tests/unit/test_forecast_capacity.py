@@ -22,7 +22,7 @@ def test_with_a_processor_each_workers_do_not_wait(dead: float) -> None:
     assert capacity_at(dead) == pytest.approx(4 / (0.01 + 0.0004 + 0.0005 + dead * 0.1e-6), rel=1e-6)
 
 
-def test_with_one_processor_and_no_work_it_is_the_processor_s_own_rate() -> None:
+def test_with_one_processor_and_no_work_it_is_the_rate_of_the_processor() -> None:
     load = replace(LOAD, cpus=1, work_s=0.0)
     assert capacity_at(10_000, load=load) == pytest.approx(1 / (0.0009 + 0.001), rel=1e-3)
 

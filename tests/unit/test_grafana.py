@@ -75,7 +75,7 @@ def test_a_token_may_also_be_typed(stand_in: GrafanaStandIn) -> None:
         ("http://admin:secret@127.0.0.1:3000", "remove user and password"),
     ],
 )
-def test_what_cannot_be_meant_is_told_before_anything_is_asked(url: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_options_are_refused_before_any_request(url: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     for token in (None, "") if "missing" in says else (None, TOKEN):
         with pytest.raises(BadInputError) as raised:
@@ -121,7 +121,7 @@ def test_a_grafana_that_refuses_gets_one_message(stand_in: GrafanaStandIn, refus
     assert says in refusal_of(stand_in)
 
 
-def test_a_wrong_token_a_grafana_that_is_down_and_one_that_is_none(stand_in: GrafanaStandIn) -> None:
+def test_a_wrong_token_a_grafana_that_is_down_and_a_server_that_is_not_grafana(stand_in: GrafanaStandIn) -> None:
     assert "does not accept the token" in refusal_of(stand_in, "glsa_another")
     stand_in.is_other_page = True
     assert "is not Grafana" in refusal_of(stand_in)

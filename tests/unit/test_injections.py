@@ -110,7 +110,7 @@ def test_it_is_planned_active_verified_ended_and_verified_gone(
     assert said == ["recorded-1 on primary: nothing happens", "recorded-1 on primary has ended"]
 
 
-def test_one_that_begins_later_waits_and_the_runner_says_how_long(injections: Injections, fault: type[RecordedFault]) -> None:
+def test_one_that_begins_later_waits_and_the_runner_prints_how_long(injections: Injections, fault: type[RecordedFault]) -> None:
     begin_phase(injections, {"after": "30s", "for": "5s"})
     due_s = injections.run_due()
     assert due_s is not None
@@ -121,7 +121,7 @@ def test_one_that_begins_later_waits_and_the_runner_says_how_long(injections: In
     assert fault.done == []
 
 
-def test_one_that_lapsed_says_why(injections: Injections, fault: type[RecordedFault]) -> None:
+def test_one_that_ended_early_records_why(injections: Injections, fault: type[RecordedFault]) -> None:
     begin_phase(injections)
     fault.lapse = "the proxy no longer has it"
     injections.end_phase("bad")

@@ -11,8 +11,8 @@ from stallbench.deadlocks.innodb import find_deadlocks, parse_deadlock
 from tests.unit.innodb_listings import LISTINGS, deadlock_of, read_listing
 
 
-def circle(deadlock: Deadlock) -> list[str]:
-    """Say the circle in words: ``1 waits for jobs.PRIMARY (2), held by 2``."""
+def describe_cycle(deadlock: Deadlock) -> list[str]:
+    """Describe the cycle: ``1 waits for jobs.PRIMARY (2), held by 2``."""
     return [
         f"{wait.waiter.number} waits for {wait.lock.target} ({', '.join(wait.lock.keys)}), "
         f"held by {wait.holder.number if wait.holder else 'nobody listed'}"
@@ -22,7 +22,7 @@ def circle(deadlock: Deadlock) -> list[str]:
 
 def test_the_claim_holds_the_queue_index_itself_and_no_third_session_is_needed() -> None:
     deadlock = deadlock_of("mariadb_delete_is_victim")
-    assert circle(deadlock) == [
+    assert describe_cycle(deadlock) == [
         "1 waits for jobs.jobs_queue_index (default, 2), held by 2",
         "2 waits for jobs.PRIMARY (2), held by 1",
     ]
@@ -32,14 +32,14 @@ def test_the_claim_holds_the_queue_index_itself_and_no_third_session_is_needed()
     assert [(lock.mode, lock.kind) for lock in (*delete.holds, *claim.holds)] == [("X", "rec but not gap"), ("X", "next-key")]
 
 
-def test_a_transaction_is_told_by_its_ids_and_whose_it_is() -> None:
+def test_a_transaction_is_identified_by_its_ids_and_its_owner() -> None:
     delete, claim = deadlock_of("mariadb_delete_is_victim").transactions
     assert (delete.transaction_id, delete.thread_id, delete.query_id) == ("7499", 4, 16)
     assert (delete.user, delete.host, delete.state) == ("root", "localhost", "Updating")
     assert claim.state == "Sending data"
 
 
-def test_a_lock_tells_table_index_page_and_entry() -> None:
+def test_a_lock_has_table_index_page_and_entry() -> None:
     lock = deadlock_of("mariadb_delete_is_victim").transactions[0].waits_for
     assert lock is not None
     assert (lock.table, lock.index, lock.space, lock.page, lock.heap_nos) == ("bench.jobs", "jobs_queue_index", 13, 4, (3,))
@@ -62,15 +62,15 @@ def test_one_is_rolled_back(listing: str, statement: str) -> None:
 
 
 def test_before_laravel_5_5_the_claim_s_own_update_meets_another_claim() -> None:
-    assert circle(deadlock_of("mariadb_queue_reserved_at")) == [
+    assert describe_cycle(deadlock_of("mariadb_queue_reserved_at")) == [
         "1 waits for jobs.jobs_queue_reserved_at_index (default, NULL, 1), held by 2",
         "2 waits for jobs.PRIMARY (1), held by 1",
     ]
 
 
 @pytest.mark.parametrize("listing", ["mariadb_three", "mysql_8_three"])
-def test_three_wait_in_a_circle(listing: str) -> None:
-    assert circle(deadlock_of(listing)) == [
+def test_three_transactions_wait_in_a_cycle(listing: str) -> None:
+    assert describe_cycle(deadlock_of(listing)) == [
         "1 waits for accounts.PRIMARY (2), held by 2",
         "2 waits for accounts.PRIMARY (3), held by 3",
         "3 waits for accounts.PRIMARY (1), held by 1",
@@ -79,7 +79,7 @@ def test_three_wait_in_a_circle(listing: str) -> None:
 
 def test_mysql_lists_what_each_holds() -> None:
     deadlock = deadlock_of("mysql_8_claim_and_delete")
-    assert circle(deadlock) == [
+    assert describe_cycle(deadlock) == [
         "1 waits for jobs.PRIMARY (2), held by 2",
         "2 waits for jobs.jobs_queue_index (default, 2), held by 1",
     ]
@@ -88,7 +88,7 @@ def test_mysql_lists_what_each_holds() -> None:
 
 
 def test_mysql_before_8_does_not_list_what_the_first_holds() -> None:
-    assert circle(deadlock_of("mysql_57_claim_and_delete"))[1] == (
+    assert describe_cycle(deadlock_of("mysql_57_claim_and_delete"))[1] == (
         "2 waits for jobs.jobs_queue_index (default, 2), held by nobody listed"
     )
 
@@ -116,7 +116,7 @@ def test_a_reader_in_the_way_has_no_number_and_is_counted() -> None:
     assert deadlock.other_locks[0].transaction_id == "0"
 
 
-def test_without_granted_locks_mariadb_s_order_tells_the_holders() -> None:
+def test_without_granted_locks_mariadb_s_order_identifies_the_holders() -> None:
     first = next(deadlock_of("mariadb_basic_report").waits())
     assert first.holder is not None
     assert (first.holder.number, first.held) == (2, None)
@@ -149,7 +149,7 @@ def test_an_error_log_has_them_all() -> None:
     deadlocks = list(find_deadlocks(read_listing("mariadb_error_log")))
     assert [d.when for d in deadlocks] == ["2026-11-21 1:58:53"] * 2
     assert [d.victim.sql[:6] for d in deadlocks if d.victim] == ["select", "select"]
-    assert all("held by nobody" not in step for d in deadlocks for step in circle(d))
+    assert all("held by nobody" not in step for d in deadlocks for step in describe_cycle(d))
 
 
 def test_mysql_s_error_log_names_itself_on_every_heading() -> None:
@@ -159,10 +159,10 @@ def test_mysql_s_error_log_names_itself_on_every_heading() -> None:
     log = f"{stamp}Transactions deadlock detected, dumping detailed information.{text}"
     (deadlock,) = find_deadlocks(log)
     assert deadlock.when == "2026-06-29 08:31:41"
-    assert circle(deadlock) == circle(deadlock_of("mysql_8_claim_and_delete"))
+    assert describe_cycle(deadlock) == describe_cycle(deadlock_of("mysql_8_claim_and_delete"))
 
 
-def test_the_text_keeps_the_first_entries_of_a_lock_and_all_are_known() -> None:
+def test_the_text_keeps_the_first_entries_of_a_lock_and_all_are_counted() -> None:
     deadlock = next(find_deadlocks(read_listing("mariadb_error_log")))
     wide = deadlock.transactions[1].holds[0]
     assert len(wide.heap_nos) > 20

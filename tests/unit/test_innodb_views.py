@@ -33,6 +33,6 @@ def test_a_view_is_as_old_as_the_transactions_that_it_does_not_see() -> None:
     assert views.unpurged_transactions == 1213
 
 
-def test_a_status_without_transactions_tells_nothing() -> None:
+def test_a_status_without_transactions_has_no_sample() -> None:
     views = parse_views("")
     assert (views.age_xids, views.unpurged_transactions) == ({}, None)

@@ -57,7 +57,9 @@ def refuse(why: str) -> Callable[[], None]:
     return fail
 
 
-def test_what_is_there_is_left_alone(cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_installed_is_not_changed(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(install, "installation_steps", lambda: [a_step("Java", refuse("never called"), there=True)])
     install.main()
     assert re.fullmatch(r"set-up: everything is installed \(\d+\.\d s\)\n", capsys.readouterr().out)
@@ -71,7 +73,7 @@ def test_what_is_missing_is_installed_with_a_line_each(
     assert capsys.readouterr().out.splitlines()[:2] == ["set-up: Java ...", "set-up: Java: installed in 0 s"]
 
 
-def test_all_that_cannot_be_had_is_told_in_one_message(
+def test_everything_that_cannot_be_installed_is_listed_in_one_message(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parts = [a_step("PostgreSQL", refuse("no root")), a_step("Java", lambda: None), a_step("Toxiproxy", refuse("no go"))]
@@ -88,7 +90,7 @@ def test_all_that_cannot_be_had_is_told_in_one_message(
     ]
 
 
-def test_a_full_disk_is_told_without_a_traceback(
+def test_a_full_disk_is_reported_without_a_traceback(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fill_up() -> None:
@@ -151,7 +153,7 @@ def test_the_environment_is_made_anew_when_a_lock_changes(tmp_path: Path, monkey
     assert not install.is_environment_complete(), "the interpreter is gone"
 
 
-def test_postgresql_comes_without_a_cluster_of_its_own(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postgresql_is_installed_without_a_cluster(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "may_install", lambda: True)
     packages.install_debian_postgres("postgresql-15")
     commands = [command[command.index("apt-get") :] if "apt-get" in command else command for command in ran]
@@ -202,7 +204,7 @@ def test_toxiproxy_with_a_wrong_checksum_is_refused_and_not_kept(cache: Path, mo
 
 
 @pytest.mark.parametrize("argument", ["--add-modules=jdk.incubator.vector", "--add-modules=java.sql", "a b", ""])
-def test_the_packaged_java_is_not_asked_for_the_module_that_it_lacks(tmp_path: Path, argument: str) -> None:
+def test_the_packaged_java_is_not_started_with_the_module_that_it_lacks(tmp_path: Path, argument: str) -> None:
     wrapper, packaged = tmp_path / "java", tmp_path / "java-packaged"
     wrapper.write_text(install._JAVA_WRAPPER)
     packaged.write_text('#!/bin/sh\nfor argument; do printf "[%s]" "$argument"; done\n')

@@ -1,4 +1,4 @@
-"""What Locust is told to enqueue into: by options that fit together, and by a scenario's phases."""
+"""Where Locust enqueues: chosen by options that fit together, and by a scenario's phases."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_options_that_do_not_fit_together_are_one_message(given: dict[str, objec
     assert str(caught.value) == message
 
 
-def test_an_unknown_queue_is_told_as_the_bench_tells_it() -> None:
+def test_an_unknown_queue_gets_the_message_of_the_bench() -> None:
     with pytest.raises(BadInputError, match=r'queue.kind is "quee"; expected one of .*; did you mean "que"\?'):
         find_target(options(scenario="baseline", set=["queue.kind=quee"], **HERE), Stop(by=()))
 

@@ -145,7 +145,7 @@ def test_all_choices_of_a_scenario_are_checked_by_one_command() -> None:
         ),
     ],
 )
-def test_a_bad_document_exits_with_code_2_and_says_why(document: object, message: str) -> None:
+def test_a_bad_document_exits_with_code_2_and_a_reason(document: object, message: str) -> None:
     ended = ask(document=document)
     assert ended.returncode == 2
     assert ended.stdout == ""

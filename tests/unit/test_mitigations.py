@@ -96,7 +96,7 @@ def test_no_delay_is_given_where_control_does_not_saturate(tmp_path: Path) -> No
     assert "**delays** (" in table_of(tmp_path)["relief"]
 
 
-def test_what_was_not_measured_says_so_and_why(tmp_path: Path) -> None:
+def test_what_was_not_measured_is_listed_with_the_reason(tmp_path: Path) -> None:
     measure(tmp_path / "runs", {"control": DEGRADED, "other": DEGRADED}, left_out={"relief": "too new"})
     rows = table_of(tmp_path)
     assert "| not measured |" in rows["cure"]
@@ -114,7 +114,7 @@ def test_a_comparison_that_decides_is_preferred_to_a_newer_one_that_does_not(tmp
     assert "**works**" in table_of(tmp_path)["cure"]
 
 
-def test_an_unsafe_mitigation_says_so_whatever_its_outcome(tmp_path: Path) -> None:
+def test_an_unsafe_mitigation_is_marked_whatever_its_outcome(tmp_path: Path) -> None:
     measure(tmp_path / "runs", MEASURED, unsafe={"cure": "3 jobs lost"})
     assert "; **not safe**: 3 jobs lost" in table_of(tmp_path)["cure"]
 

@@ -48,7 +48,7 @@ def test_with_its_port_taken_there_is_one_message(tmp_path: Path) -> None:
     assert not processes.records()
 
 
-def test_one_that_ends_at_its_start_gets_one_message_and_its_end_is_not_unexpected(
+def test_one_that_ends_at_its_start_gets_one_message_and_its_exit_is_not_unexpected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "prometheus"

@@ -12,7 +12,7 @@ from stallbench.queues.queue import OptionRole, QueueOptions
 
 
 class Options(QueueOptions):
-    """Options with names of their own, as in a queue that nobody has seen yet."""
+    """Options with names of their own, as in a queue that the bench does not know."""
 
     patience: Annotated[int, OptionRole.EXPIRY] = Field(default=30, description="seconds")
     lives: Annotated[int, OptionRole.ATTEMPT_LIMIT] = Field(default=0, ge=0, description="attempts")

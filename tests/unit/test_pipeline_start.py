@@ -32,7 +32,7 @@ def test_a_master_that_is_none_is_refused_before_java_starts(
     assert capsys.readouterr().err == f'master is "{master}"; {expected}\n'
 
 
-def test_without_java_the_message_says_how_to_get_it(
+def test_without_java_the_message_explains_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def miss() -> JavaRuntime:
@@ -48,7 +48,7 @@ def test_there_is_one_thing_to_do_at_a_time(monkeypatch: pytest.MonkeyPatch, arg
     assert end_of(monkeypatch, *arguments) == 2
 
 
-def test_an_archive_that_cannot_be_kept_is_told_and_fails_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_archive_that_cannot_be_kept_is_reported_and_fails_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(training, "require_java", lambda: JAVA)
     monkeypatch.setattr(training, "archive_path", lambda java: tmp_path / "file" / "classes.jsa")
@@ -62,7 +62,7 @@ def test_an_archive_that_is_there_is_not_built_again(monkeypatch: pytest.MonkeyP
     assert training.prepare().endswith("is there")
 
 
-def test_java_is_told_of_an_archive_only_if_there_is_one() -> None:
+def test_java_gets_an_archive_only_if_there_is_one() -> None:
     assert use_archive(JAVA) == []
 
 

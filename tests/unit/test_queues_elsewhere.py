@@ -46,7 +46,7 @@ def test_a_relative_path_counts_from_the_working_directory(monkeypatch: pytest.M
         ("json.py:MyQueue", "", "names a file that Python does not find, for another module is called json; rename the file"),
     ],
 )
-def test_what_is_no_queue_is_told(tmp_path: Path, name: str, content: str | None, wrong: str) -> None:
+def test_an_object_that_is_no_queue_is_refused(tmp_path: Path, name: str, content: str | None, wrong: str) -> None:
     if content is not None:
         (tmp_path / name.partition(":")[0]).write_text(content)
     with pytest.raises(NoQueueError) as raised:

@@ -34,7 +34,7 @@ def test_all_files_of_a_table_are_read_in_a_fixed_order(run_folder: Path) -> Non
     assert list(read_table(run_folder, "holders").holder) == ["a", "b"]
 
 
-def test_whole_numbers_stay_whole_beside_missing_ones(run_folder: Path) -> None:
+def test_integers_stay_integers_beside_missing_values(run_folder: Path) -> None:
     table = read_table(run_folder, "holders")
     assert table.from_ns[1] == 1_800_000_000_000_000_003
     assert table.pid[0] == 7

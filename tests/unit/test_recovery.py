@@ -1,4 +1,4 @@
-"""What a worker and a producer do when a move fails: in this process, on a queue that fails as it is told to."""
+"""What a worker and a producer do when an operation fails: in this process, on a queue that fails at the operations that a test chooses."""
 
 from __future__ import annotations
 
@@ -124,17 +124,17 @@ ERROR_IN_ENQUEUE = ("error", "OperationalError in enqueue: broken")
 ERROR_IN_RECOVER = ("error", "OperationalError in recover: broken")
 
 
-def test_a_worker_keeps_a_connection_that_its_queue_made_fit(run: Run, opened: list[FailingQueue]) -> None:
+def test_a_worker_keeps_a_connection_that_its_queue_has_recovered(run: Run, opened: list[FailingQueue]) -> None:
     assert run("worker", 2, claim=[BROKEN])[:2] == [ERROR_IN_CLAIM, ("claimed", "")]
     assert len(opened) == 1
 
 
-def test_a_worker_opens_a_new_connection_if_it_is_not_fit(run: Run, opened: list[FailingQueue]) -> None:
+def test_a_worker_opens_a_new_connection_if_the_queue_cannot_recover_it(run: Run, opened: list[FailingQueue]) -> None:
     assert run("worker", 2, is_fit=False, claim=[BROKEN])[:2] == [ERROR_IN_CLAIM, ("claimed", "")]
     assert len(opened) == 2
 
 
-def test_a_worker_opens_a_new_connection_if_it_breaks_while_it_is_made_fit(run: Run, opened: list[FailingQueue]) -> None:
+def test_a_worker_opens_a_new_connection_if_it_breaks_during_recovery(run: Run, opened: list[FailingQueue]) -> None:
     events = run("worker", 3, claim=[BROKEN], recover=[BROKEN])
     assert events[:3] == [ERROR_IN_CLAIM, ERROR_IN_RECOVER, ("claimed", "")]
     assert len(opened) == 2
@@ -154,12 +154,12 @@ def test_a_worker_that_is_refused_everything_does_not_ask_as_fast_as_it_can(run:
     assert 6 < len(events) < 6 + took_s / 0.01
 
 
-def test_a_producer_keeps_a_connection_that_its_queue_made_fit(run: Run, opened: list[FailingQueue]) -> None:
+def test_a_producer_keeps_a_connection_that_its_queue_has_recovered(run: Run, opened: list[FailingQueue]) -> None:
     assert run("producer", 2, enqueue=[BROKEN])[:2] == [ERROR_IN_ENQUEUE, ("enqueued", "")]
     assert len(opened) == 1
 
 
-def test_a_producer_opens_a_new_connection_if_it_breaks_while_it_is_made_fit(run: Run, opened: list[FailingQueue]) -> None:
+def test_a_producer_opens_a_new_connection_if_it_breaks_during_recovery(run: Run, opened: list[FailingQueue]) -> None:
     events = run("producer", 3, enqueue=[BROKEN], recover=[BROKEN])
     assert events[:3] == [ERROR_IN_ENQUEUE, ERROR_IN_RECOVER, ("enqueued", "")]
     assert len(opened) == 2

@@ -33,7 +33,7 @@ def test_a_process_must_end_as_intended(tmp_path: Path, role: str, intended: str
 
 
 @pytest.mark.parametrize(("rate", "result"), [(100.4, "pass"), (99.6, "pass"), (97.0, "fail"), (103.0, "fail")])
-def test_the_load_must_be_what_the_scenario_asks_for(tmp_path: Path, rate: float, result: str) -> None:
+def test_the_load_must_be_that_of_the_scenario(tmp_path: Path, rate: float, result: str) -> None:
     record = make_record()
     record["scenario"]["producers"]["max_batch"] = 1
     run = make_run(tmp_path, record, phases=make_phases({("longtx", "enqueued.rate"): rate}))

@@ -39,7 +39,7 @@ def test_what_goes_on_is_recorded_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("tries", "attempt_limit"), [(0, None), (1, 1)], ids=["a job is tried for ever", "a job is tried once"])
-def test_the_queue_says_after_how_many_attempts_it_gives_a_job_up(tries: int, attempt_limit: int | None, tmp_path: Path) -> None:
+def test_the_queue_declares_after_how_many_attempts_it_fails_a_job(tries: int, attempt_limit: int | None, tmp_path: Path) -> None:
     scenario = read_scenario("laravel-deadlock", overrides=[f"queue.tries={tries}"])
     assert RunRecorder(tmp_path / "run.json", scenario).record.queue.attempt_limit == attempt_limit
 

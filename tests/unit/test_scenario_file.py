@@ -33,7 +33,7 @@ def test_the_scenarios_of_the_project_are_found() -> None:
 
 @pytest.mark.usefixtures("longrunners_here")
 @pytest.mark.parametrize(("name", "variant"), SHIPPED, ids=[f"{name}-{variant}" for name, variant in SHIPPED])
-def test_a_shipped_scenario_is_valid_and_says_what_it_is_for(name: str, variant: str | None) -> None:
+def test_a_shipped_scenario_is_valid_and_has_a_purpose(name: str, variant: str | None) -> None:
     scenario = read_scenario(name, variant=variant)
     assert (scenario.name, scenario.variant, scenario.file) == (name, variant, f"scenarios/{name}.toml")
     assert scenario.summary.endswith(".")

@@ -101,7 +101,7 @@ def test_one_value_is_changed_by_its_path(change: str, key: tuple[str, ...], val
     assert found == value
 
 
-def test_changes_come_after_the_variant_and_the_last_of_two_wins(tmp_path: Path) -> None:
+def test_changes_are_applied_after_the_variant_and_the_last_of_two_wins(tmp_path: Path) -> None:
     text = f'{SMALL}\n[variants.x]\nworkers.count = 4\nphases.longtx.duration = "1m"\n'
     changes = ["phases.longtx.duration=2m", "workers.count=5", "workers.count=6"]
     scenario = read(tmp_path, text, variant="x", overrides=changes)
@@ -110,7 +110,7 @@ def test_changes_come_after_the_variant_and_the_last_of_two_wins(tmp_path: Path)
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_changed_queue_and_its_options_go_together_in_any_order(order: int, tmp_path: Path) -> None:
+def test_a_changed_queue_and_its_options_can_be_given_in_any_order(order: int, tmp_path: Path) -> None:
     text = SMALL.replace('kind = "que"', 'kind = "que"\npriority = 7')
     changes = ["queue.kind=que", "queue.recheck=false"][::order]
     assert read(tmp_path, text, overrides=changes).queue.options == {"recheck": False}
@@ -170,7 +170,7 @@ VARIANT_ISSUES = [
 
 @pytest.mark.parametrize(("overlay", "line"), VARIANT_ISSUES, ids=[overlay[:40] for overlay, _ in VARIANT_ISSUES])
 @pytest.mark.parametrize("asked", [None, "x"])
-def test_an_invalid_variant_is_reported_whether_it_is_asked_for_or_not(
+def test_an_invalid_variant_is_reported_whether_it_is_selected_or_not(
     overlay: str, line: str, asked: str | None, tmp_path: Path
 ) -> None:
     assert find_lines(tmp_path, f"{SMALL}\n[variants.x]\n{overlay}\n", variant=asked) == [line]

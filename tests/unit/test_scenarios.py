@@ -16,7 +16,7 @@ def test_a_shipped_scenario_is_valid(name: str, variant: str | None) -> None:
 
 
 @pytest.mark.parametrize(("name", "variant"), SHIPPED)
-def test_a_shipped_scenario_says_what_must_be_seen_and_why(name: str, variant: str | None) -> None:
+def test_a_shipped_scenario_has_expectations_with_reasons(name: str, variant: str | None) -> None:
     scenario = read_scenario(name, variant=variant)
     assert scenario.summary
     assert scenario.expect
@@ -24,7 +24,7 @@ def test_a_shipped_scenario_says_what_must_be_seen_and_why(name: str, variant: s
 
 
 @pytest.mark.parametrize("name", find_scenarios())
-def test_every_variant_says_what_it_is(name: str) -> None:
+def test_every_variant_has_a_summary(name: str) -> None:
     assert all(read_variants(find_scenarios()[name]).values())
 
 
@@ -41,7 +41,7 @@ def test_a_change_addresses_a_phase_by_its_name() -> None:
     assert read_scenario("longtx").phases[2].duration_s != 3
 
 
-def test_changes_come_after_the_variant() -> None:
+def test_changes_are_applied_after_the_variant() -> None:
     scenario = read_scenario("longtx", variant="no_recheck", overrides=["queue.recheck=true"])
     assert scenario.queue.options == {"recheck": True}
 

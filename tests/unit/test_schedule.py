@@ -24,7 +24,7 @@ def test_the_first_job_is_due_at_once() -> None:
 
 @pytest.mark.parametrize("rate", [0.3, 1, 7, 333, 500, 2000, 99_999])
 @pytest.mark.parametrize("offset_s", [0, 0.0013])
-def test_exactly_the_jobs_whose_time_has_come_are_due(rate: float, offset_s: float) -> None:
+def test_exactly_the_jobs_whose_time_has_passed_are_due(rate: float, offset_s: float) -> None:
     schedule = Schedule(rate=rate, offset_s=offset_s)
     for elapsed_ns in (0, 1, 999_999, 1_000_000, 123_456_789, 3_600_000_000_000):
         count = schedule.due_count(elapsed_ns)

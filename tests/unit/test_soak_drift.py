@@ -112,7 +112,7 @@ def test_the_p_value_is_that_of_kendall_s_s() -> None:
     assert drift.p == pytest.approx(2 * stats.t.sf(66 / 212.667**0.5, 10), rel=1e-3)
 
 
-def test_the_p_value_says_the_same_as_the_interval() -> None:
+def test_the_p_value_agrees_with_the_interval() -> None:
     for seed in range(40):
         values = [0.6 * t + e for t, e in zip(HOURS, noise(seed, 0.3), strict=True)]
         drift = find_drift(HOURS, values, ONE_SEGMENT)

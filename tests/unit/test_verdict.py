@@ -23,7 +23,7 @@ RE_EXECUTED = pd.DataFrame([[7, 2, 2, "worker-1, worker-2", False, "why"]], colu
 LEFT_BEHIND = pd.DataFrame([{"kind": "held_for_the_dead", "jobs": 1, "examples": [7], "longest_s": 3.0}])
 
 
-def test_a_sound_run_passes(tmp_path: Path) -> None:
+def test_a_correct_run_passes(tmp_path: Path) -> None:
     verdict = judge(make_run(tmp_path))
     assert (verdict.verdict, verdict.status) == ("pass", "completed")
     assert verdict.reason == "the scenario has no expectations; no job was lost, and none was re-executed without a reason"
