@@ -18,6 +18,7 @@ from stallbench.comparison.subject import Subject, find_baseline, subject_of
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
 from stallbench.run.folder import COMPARISON, create_folder
 from stallbench.run.record import BenchRecord, describe_bench
+from stallbench.scenario.duration import ON_RECORD
 from stallbench.scenario.model import CONTROL
 
 FORMAT: Literal[2] = 2
@@ -157,7 +158,7 @@ def read_record_file(path: Path, model: type[Record], name: str, format_: int) -
                 f"{path}: format {found} was written by an older stallbench; this version reads format {format_}; "
                 f"run the {name} again, or read it with the version that wrote it"
             )
-        return model.model_validate_json(text)
+        return model.model_validate_json(text, by_name=True, by_alias=False, context={ON_RECORD: True})
     except json.JSONDecodeError as error:
         raise BadInputError(f"{path}: not a {name}'s record: {error}") from None
     except ValidationError as error:

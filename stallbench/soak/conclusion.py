@@ -71,7 +71,7 @@ def _write_junit(folder: SoakFolder, record: SoakRecord) -> None:
 
 
 def _make_suite(folder: SoakFolder, record: SoakRecord, cycle: CycleRecord) -> TestSuite:
-    suite = TestSuite(f"{record.scenario['name']}.cycle-{cycle.number:04d}")
+    suite = TestSuite(f"{record.scenario.name}.cycle-{cycle.number:04d}")
     suite.time = cycle.spent_s
     where = f"{record.id}.{cycle.number:04d}"
     verdict = folder.cycle(cycle.number).path / "verdict.json"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from stallbench.errors import BadInputError
 from stallbench.faults import find_faults
@@ -45,33 +44,25 @@ def _find_issues(scenario: Scenario) -> Iterator[str]:
         yield "external_processes is true, but external processes cannot be suspended between cycles; leave it out: --set external_processes=false"
 
 
-def read_scenario_again(recorded: Mapping[str, Any]) -> Scenario:
+def read_scenario_again(recorded: Scenario) -> Scenario:
     """Return the scenario that a soak was begun with; raises `BadInputError` if its file has changed since."""
-    scenario = read_scenario(_name(recorded), variant=recorded["variant"], overrides=recorded["changes"])
-    now, then = _drop_unset(scenario.model_dump(mode="json")), _drop_unset(recorded)
-    if changed := sorted(key for key in {*now, *then} if now.get(key) != then.get(key)):
+    scenario = read_scenario(_name(recorded), variant=recorded.variant, overrides=recorded.changes)
+    if changed := sorted(key for key in Scenario.model_fields if getattr(scenario, key) != getattr(recorded, key)):
         raise BadInputError(
-            f"{recorded['file']}: {', '.join(changed)} changed since the soak began; restore the file, or begin another soak"
+            f"{recorded.file}: {', '.join(changed)} changed since the soak began; restore the file, or begin another soak"
         )
     return scenario
 
 
-def _drop_unset(value: Any) -> Any:
-    """Return a recorded scenario without keys that are none, so that a key that is newer than the record is no change."""
-    if isinstance(value, Mapping):
-        return {key: _drop_unset(each) for key, each in value.items() if each is not None}
-    return [_drop_unset(each) for each in value] if isinstance(value, list) else value
-
-
-def format_command(recorded: Mapping[str, Any], for_s: float, keep: int) -> str:
+def format_command(recorded: Scenario, for_s: float, keep: int) -> str:
     """Return the command that repeats the soak."""
     return (
         f"stallbench soak {_name(recorded)}"
-        + (f" --variant {recorded['variant']}" if recorded["variant"] else "")
-        + "".join(f" --set {change}" for change in recorded["changes"])
+        + (f" --variant {recorded.variant}" if recorded.variant else "")
+        + "".join(f" --set {change}" for change in recorded.changes)
         + f" --for {format_duration(for_s)} --keep {keep}"
     )
 
 
-def _name(recorded: Mapping[str, Any]) -> str:
-    return str(recorded["name"] if recorded["file"].startswith("scenarios/") else recorded["file"])
+def _name(recorded: Scenario) -> str:
+    return recorded.name if recorded.file.startswith("scenarios/") else recorded.file

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS
 from stallbench.run.record import BenchRecord
+from stallbench.scenario.model import Scenario
 
 FORMAT: Literal[2] = 2
 
@@ -65,7 +66,7 @@ class SoakRecord(_Part):
     status: Literal["running", "completed", "failed", "aborted"] = "running"
     reason: str = ""
     bench: BenchRecord
-    scenario: Mapping[str, Any]
+    scenario: Scenario
     """As in ``run.json``."""
     for_s: float
     """Planned length of all phases together, without the time in which the load is suspended."""
@@ -98,7 +99,7 @@ class SoakRecord(_Part):
     @property
     def cycle_s(self) -> float:
         """Length of a cycle's phases."""
-        return float(sum(phase["duration_s"] for phase in self.scenario["phases"]))
+        return self.scenario.duration_s
 
     @property
     def planned_cycles(self) -> int:

@@ -198,7 +198,7 @@ def begin(
     record = SoakRecord(
         id=folder.path.name,
         bench=describe_bench(),
-        scenario=scenario.model_dump(mode="json"),
+        scenario=scenario,
         for_s=for_s,
         keep=keep,
         is_external=external is not None,

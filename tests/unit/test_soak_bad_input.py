@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -11,9 +12,10 @@ import pytest
 
 from stallbench.errors import BadInputError
 from stallbench.run.record import describe_bench
-from stallbench.scenario.file import read_scenario
+from stallbench.scenario.file import find_scenarios, read_scenario
 from stallbench.soak.command import begin_or_resume
 from stallbench.soak.folder import SoakFolder
+from stallbench.soak.plan import read_scenario_again
 from stallbench.soak.record import CycleRecord, SoakRecord
 
 DEAD = {"version": "0", "pid": os.getpid(), "process_started_s": 1.0}
@@ -42,7 +44,7 @@ def make_soak(runs: Path, **changes: Any) -> Path:
     record = SoakRecord(
         id="soak-1",
         bench=DEAD,
-        scenario=read_scenario("baseline").model_dump(mode="json"),
+        scenario=read_scenario("baseline"),
         for_s=350,
         keep=3,
         is_external=False,
@@ -114,11 +116,18 @@ def test_a_soak_that_is_complete_or_running_is_not_resumed(tmp_path: Path) -> No
 
 
 def test_a_soak_is_resumed_with_what_it_was_begun_with(tmp_path: Path) -> None:
-    scenario = read_scenario("baseline").model_dump(mode="json")
-    make_soak(tmp_path / "changed", scenario={**scenario, "seed": 7})
+    make_soak(tmp_path / "changed", scenario=read_scenario("baseline", overrides=["seed=7"]).model_copy(update={"changes": ()}))
     assert "scenarios/baseline.toml: seed changed since the soak began" in ask(tmp_path / "changed", resume_="soak-1")
-    of_then = {key: value for key, value in scenario["producers"].items() if key != "capacity_share"}
-    make_soak(tmp_path / "older", status="completed", scenario={**scenario, "producers": of_then})
+    older = make_soak(tmp_path / "older", status="completed") / "soak.json"
+    content = json.loads(older.read_text())
+    del content["scenario"]["producers"]["capacity_share"]
+    older.write_text(json.dumps(content))
     assert "is complete" in ask(tmp_path / "older", resume_="soak-1"), "a key that is newer than the record is no change"
     make_soak(tmp_path / "external", is_external=True)
     assert "its servers were external: give --dsn and --database again" in ask(tmp_path / "external", resume_="soak-1")
+
+
+@pytest.mark.parametrize("name", list(find_scenarios()))
+def test_no_scenario_is_changed_by_being_recorded(tmp_path: Path, name: str) -> None:
+    make_soak(tmp_path, scenario=read_scenario(name))
+    assert read_scenario_again(SoakFolder(tmp_path / "soak-1").read().scenario) == read_scenario(name)
