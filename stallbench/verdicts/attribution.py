@@ -232,7 +232,7 @@ def _describe_worst_phase(run: RunTables) -> str:
         return ""
     baseline, phase, before_ms, after_ms = worst
     change = "rose" if after_ms > before_ms else "fell"
-    return f"Claim time p95 {change} from {before_ms:.2f} ms in {baseline} to {after_ms:.2f} ms in {phase}."
+    return f"The median claim time {change} from {before_ms:.2f} ms in {baseline} to {after_ms:.2f} ms in {phase}."
 
 
 def _describe_trend(trend: ClaimTimeTrend) -> str:
@@ -249,9 +249,9 @@ def _describe_trend(trend: ClaimTimeTrend) -> str:
 
 
 def _find_worst_phase(run: RunTables) -> tuple[str, str, float, float] | None:
-    """Return the baseline and the measured phase with the longest claims, with both p95 in milliseconds."""
+    """Return the baseline and the measured phase with the longest claims by their median, with both medians in milliseconds."""
     measured = [phase.name for phase in run.record.phases if phase.measured]
-    values = {name: value for name in measured if (value := run.metric("claim_ms", "p95", name)) is not None}
+    values = {name: value for name in measured if (value := run.metric("claim_ms", "p50", name)) is not None}
     if len(values) < 2 or measured[0] not in values:
         return None
     worst = max((name for name in values if name != measured[0]), key=lambda name: values[name])
