@@ -57,7 +57,7 @@ class Expectations(Check):
 def _format_bounds(expectation: Expectation) -> str:
     unit = f" times {expectation.relative_to}" if expectation.relative_to else ""
     bounds = [
-        f"{words} {format_value(bound)}{unit}"
+        f"{words} {bound:,.10g}{unit}"
         for bound, words in ((expectation.at_least, "at least"), (expectation.at_most, "at most"))
         if bound is not None
     ]

@@ -28,6 +28,12 @@ def test_an_expectation_is_compared_with_its_bounds(tmp_path: Path, value: float
     assert find_of(run, "expectations").result == result
 
 
+def test_a_bound_is_written_as_the_scenario_has_it(tmp_path: Path) -> None:
+    record = make_record_with_expectation(metric="claim_ms.p95", phase="longtx", at_least=497.5, at_most=1_000_000)
+    run = make_run(tmp_path, record, phases=make_phases({("longtx", "claim_ms.p95"): 497.7}))
+    assert find_of(run, "expectations").expected == "at least 497.5 and at most 1,000,000"
+
+
 def test_a_relative_expectation_is_a_ratio_to_the_other_phase(tmp_path: Path) -> None:
     record = make_record_with_expectation(metric="claim_ms.p95", phase="longtx", relative_to="baseline", at_least=5)
     values = {("longtx", "claim_ms.p95"): 8.0, ("baseline", "claim_ms.p95"): 2.0}
