@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.pipeline.service import ask_service
 from stallbench.processes.supervisor import die_with_parent
 from stallbench.run.folder import RunFolder
 
@@ -29,8 +30,11 @@ _RUNS_EACH = 20
 def make_tables(folder: RunFolder, master: str = _LOCAL) -> None:
     """Make a run's tables on the Spark ``master`` in a process that ends with it; raises `NotCarriedOutError` if they are not made.
 
-    On this machine they may take half an hour; on a cluster, whose queue may be long, as long as they take.
+    On this machine they may take half an hour; on a cluster, whose queue may be long, as long as they take. A service that runs on this
+    machine (`stallbench.pipeline.service`) makes them instead, if it can.
     """
+    if master == _LOCAL and ask_service(folder.path, _TIMEOUT_S):
+        return
     log = folder.path / "logs" / "pipeline.log"
     log.parent.mkdir(exist_ok=True)
     timeout_s = _TIMEOUT_S if master.startswith("local") else None
@@ -80,11 +84,11 @@ class KeptPipeline:
 
     def make_tables(self, folder: RunFolder) -> None:
         """Make a run's tables; raises `NotCarriedOutError` if they are not made."""
-        if not self._ask(folder.path):
+        if not ask_service(folder.path, _TIMEOUT_S) and not self.offer(folder.path):
             make_tables(folder)
 
-    def _ask(self, folder: Path) -> bool:
-        """Whether the kept process has made the tables."""
+    def offer(self, folder: Path) -> bool:
+        """Let the kept process make a run's tables; returns whether it has made them."""
         if self._runs >= _RUNS_EACH:
             self._end()
         process = self._process = self._process or _start()

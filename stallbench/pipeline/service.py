@@ -1,0 +1,103 @@
+"""``python -m stallbench.pipeline.service SOCKET``: one Spark that makes the tables of runs for several commands, until SIGTERM.
+
+A command uses it if `SERVICE_VARIABLE` names the socket. Starting Spark is most of what the tables of a small run take; this saves it wherever
+many runs follow each other, for example in CI and in the tests. Runs that arrive at the same time are made one after the other.
+
+Without the service, or if it cannot make the tables, the command makes them in a process of its own, as it does without the variable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stallbench.errors import EXIT_BAD_INPUT
+
+if TYPE_CHECKING:
+    from stallbench.pipeline.process import KeptPipeline
+
+SERVICE_VARIABLE = "STALLBENCH_PIPELINE"
+"""Environment variable with the path of the socket of a running service."""
+
+_MADE = "made\n"
+_NOT_MADE = "not made\n"
+_REQUEST_S = 10.0
+
+
+def ask_service(folder: Path, within_s: float) -> bool:
+    """Whether the service that `SERVICE_VARIABLE` names, if any, has made the tables of the run in ``folder``."""
+    path = os.environ.get(SERVICE_VARIABLE)
+    if not path:
+        return False
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(within_s)
+        try:
+            connection.connect(path)
+            with connection.makefile("rw") as stream:
+                stream.write(f"{folder.absolute()}\n")
+                stream.flush()
+                return stream.readline() == _MADE
+        except OSError:
+            return False
+
+
+def serve(path: Path) -> None:
+    """Listen on a socket at ``path`` and make tables, until SIGTERM or SIGINT; Spark starts with the first run.
+
+    Only the user who started the service can reach the socket. Raises `OSError` if there can be no socket at ``path``.
+    """
+    from stallbench.pipeline.process import KeptPipeline  # which asks this module for a service
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        earlier = os.umask(0o177)
+        try:
+            listening.bind(str(path))
+        finally:
+            os.umask(earlier)
+        try:
+            listening.listen()
+            with KeptPipeline() as pipeline:
+                while True:
+                    connection, _ = listening.accept()
+                    with connection, suppress(OSError):  # who asked may be gone
+                        connection.settimeout(_REQUEST_S)
+                        _answer(connection, pipeline)
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _answer(connection: socket.socket, pipeline: KeptPipeline) -> None:
+    with connection.makefile("rw") as stream:
+        folder = stream.readline().rstrip("\n")
+        if folder:
+            stream.write(_MADE if pipeline.offer(Path(folder)) else _NOT_MADE)
+
+
+def main() -> None:
+    """Serve on the socket that the command line names."""
+    parser = argparse.ArgumentParser(
+        prog="python -m stallbench.pipeline.service",
+        description=f"Make the tables of runs for every command that has the socket's path in {SERVICE_VARIABLE}, until SIGTERM.",
+    )
+    parser.add_argument("socket", metavar="SOCKET", type=Path, help="path of a socket that does not exist yet")
+    path: Path = parser.parse_args().socket
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # In the background of a script it would be ignored, here and in the pipeline, which is interrupted by it and then removes its files.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        serve(path)
+    except KeyboardInterrupt:
+        sys.exit(0)
+    except OSError as error:
+        print(f"{path}: {error.strerror or error}; expected the path of a socket that does not exist yet", file=sys.stderr)
+        sys.exit(EXIT_BAD_INPUT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""A service that makes the tables of several commands: one Java for all of them, none left behind, and what it cannot do is done without it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from stallbench.pipeline.process import KeptPipeline, make_tables
+from stallbench.pipeline.service import SERVICE_VARIABLE
+from stallbench.pipeline.tables import read_table
+from stallbench.run.folder import RunFolder
+from stallbench.waiting import wait_until
+from tests.pipeline.test_process import DEADLINE_S, java_of
+from tests.synthetic_run import SyntheticRun
+
+pytestmark = pytest.mark.timeout(600)  # the service starts Java, on a machine that may be busy with others
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    """Where the service keeps its files."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def service(tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
+    """A service that this process uses."""
+    process = start(tmp_path / "socket", scratch)
+    monkeypatch.setenv(SERVICE_VARIABLE, str(tmp_path / "socket"))
+    assert wait_until((tmp_path / "socket").exists, within_s=DEADLINE_S)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def start(path: Path, scratch: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "stallbench.pipeline.service", str(path)]
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def make_folder(path: Path, jobs: int) -> RunFolder:
+    run = SyntheticRun(path)
+    for job in range(1, jobs + 1):
+        run.live(job, at_s=1)
+    return RunFolder(run.write(final_snapshot={}))
+
+
+@pytest.fixture
+def own_processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders for which this process would have started a pipeline of its own."""
+    folders: list[str] = []
+
+    def start_another(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        folders.append(command[3])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr("stallbench.pipeline.process.subprocess.run", start_another)
+    return folders
+
+
+def test_commands_share_one_java_which_ends_with_the_service(
+    tmp_path: Path, scratch: Path, service: subprocess.Popen[str], own_processes: list[str]
+) -> None:
+    first, second = make_folder(tmp_path / "first", 1), make_folder(tmp_path / "second", 2)
+    make_tables(first)
+    (java,) = java_of(scratch)
+    with KeptPipeline() as kept:
+        kept.make_tables(second)
+    assert java_of(scratch) == [java]
+    assert [len(read_table(folder.path, "jobs")) for folder in (first, second)] == [1, 2]
+    assert own_processes == []
+
+    below = psutil.Process(service.pid).children(recursive=True)
+    service.send_signal(signal.SIGTERM)
+    _, err = service.communicate(timeout=DEADLINE_S)
+    assert (service.returncode, err) == (0, "")
+    assert java in below
+    assert psutil.wait_procs(below, timeout=DEADLINE_S)[1] == []
+    assert list(scratch.iterdir()) == []
+    assert not (tmp_path / "socket").exists()
+
+
+@pytest.mark.parametrize("answer", ["not made\n", "ma", "", None], ids=["it cannot", "it dies", "it is silent", "there is none"])
+def test_what_a_service_does_not_make_a_command_makes_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_processes: list[str], answer: str | None
+) -> None:
+    folder = make_folder(tmp_path / "run", 1)
+    monkeypatch.setenv(SERVICE_VARIABLE, str(tmp_path / "other"))
+    asked: list[str] = []
+    with socket.socket(socket.AF_UNIX) as listening:
+        if answer is not None:
+            listening.bind(str(tmp_path / "other"))
+            listening.listen()
+            thread = threading.Thread(target=answer_once, args=(listening, answer, asked))
+            thread.start()
+        make_tables(folder)
+        if answer is not None:
+            thread.join(DEADLINE_S)
+            assert asked == [f"{folder.path}\n"]
+    assert own_processes == [str(folder.path)]
+
+
+def answer_once(listening: socket.socket, answer: str, asked: list[str]) -> None:
+    connection, _ = listening.accept()
+    with connection, connection.makefile("rw") as stream:
+        asked.append(stream.readline())
+        stream.write(answer)
+
+
+def test_a_service_starts_no_java_before_it_is_asked_and_nobody_else_can_ask(
+    tmp_path: Path, scratch: Path, service: subprocess.Popen[str]
+) -> None:
+    assert (tmp_path / "socket").stat().st_mode & 0o077 == 0
+    assert psutil.Process(service.pid).children() == []
+    second = start(tmp_path / "socket", scratch)
+    _, err = second.communicate(timeout=DEADLINE_S)
+    assert second.returncode == 2
+    assert err == f"{tmp_path}/socket: Address already in use; expected the path of a socket that does not exist yet\n"
+    assert (tmp_path / "socket").exists(), "the second takes nothing from the first"
