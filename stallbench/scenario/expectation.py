@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from stallbench.measures import measure_of, metric_names
+from stallbench.measures import measure_of, metric_names, split_metric
 from stallbench.scenario.section import Section, Text, issue
 from stallbench.scenario.validation.issue import show_value
 from stallbench.scenario.validation.suggestion import did_you_mean
@@ -14,9 +14,9 @@ from stallbench.scenario.validation.suggestion import did_you_mean
 
 def require_metric(metric: str) -> str:
     """Return ``metric``; raises `ValueError`, with what is allowed, if there is none of this name."""
-    if metric in metric_names():
-        return metric
     measure = measure_of(metric)
+    if measure and split_metric(metric)[1] in measure.statistics:
+        return metric
     if measure:
         raise ValueError(f"expected {measure.name} with one of {', '.join(f'.{one}' for one in measure.statistics)}")
     raise ValueError(f"expected a metric that docs/measures.md lists{did_you_mean(metric, metric_names())}")

@@ -22,6 +22,7 @@ __all__ = ["ScenarioError", "find_scenario", "find_scenarios", "read_scenario", 
 
 SCENARIOS = PROJECT / "scenarios"
 _NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
+_NAMES = TypeAdapter(Name)
 
 
 def find_scenarios() -> dict[str, Path]:
@@ -130,7 +131,7 @@ def _find_variants_issues(variants: object) -> list[str]:
 
 def _is_name(text: str) -> bool:
     try:
-        TypeAdapter(Name).validate_python(text)
+        _NAMES.validate_python(text)
     except ValidationError:
         return False
     return True

@@ -220,15 +220,16 @@ def find_issues_of(path: Path, overrides: list[str]) -> list[str]:
 
 
 @pytest.mark.usefixtures("longrunners_here")
+@pytest.mark.parametrize("times", [10, pytest.param(60, marks=pytest.mark.long)])
 @pytest.mark.parametrize("spoil", [spoil_text, spoil_lines])
 @pytest.mark.parametrize("name", find_scenarios())
 def test_a_spoiled_file_is_read_or_refused_in_lines(
-    name: str, spoil: Callable[[str, random.Random], str], tmp_path: Path
+    name: str, spoil: Callable[[str, random.Random], str], times: int, tmp_path: Path
 ) -> None:
     chance = random.Random(f"{name} {spoil.__name__}")
     original = find_scenarios()[name].read_text()
     refused = 0
-    for _ in range(60):
+    for _ in range(times):
         text = original
         for _ in range(chance.randint(1, 3)):
             text = spoil(text, chance)
@@ -237,4 +238,4 @@ def test_a_spoiled_file_is_read_or_refused_in_lines(
         issues = find_issues_of(path, chance.choice([[], override]))
         refused += bool(issues)
         assert all(issue.startswith(f"{path}: ") and issue.isprintable() for issue in issues), issues
-    assert refused > 10
+    assert refused > times / 6
