@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -12,7 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.run.live_figures import LiveFigures
-from stallbench.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from stallbench.verdicts import Verdict
 
 _LINE_EVERY_S = 5.0
 

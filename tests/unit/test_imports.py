@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -99,11 +102,13 @@ ROOT_PACKAGES = {
 }
 
 
+@cache
 def modules() -> dict[str, Path]:
     paths = sorted((PROJECT / "stallbench").rglob("*.py"))
     return {".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 
 
+@cache
 def imported_by(path: Path) -> set[str]:
     """Return the modules of this project that ``path`` imports, each as ``module`` or ``module.name``."""
     found: set[str] = set()
@@ -165,3 +170,11 @@ def test_the_library_never_imports_what_it_starts() -> None:
         if within(name, set(ROOT_PACKAGES))
     }
     assert not wrong
+
+
+def test_a_run_begins_without_what_only_its_report_needs() -> None:
+    """Importing these takes longer than all else that happens before the servers start."""
+    modules = ("stallbench.commands.run", "stallbench.run.opening", "stallbench.run.capacity", "stallbench.pipeline.process")
+    code = f"import sys, {', '.join(modules)}; print([name for name in ('pandas', 'scipy', 'pyspark') if name in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
+    assert ended.stdout == "[]\n"
