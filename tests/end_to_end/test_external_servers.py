@@ -14,7 +14,7 @@ from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, measured, short
-from tests.integration.conftest import StartedCluster, running_cluster
+from tests.integration.running_cluster import StartedCluster, running_cluster
 
 pytestmark = pytest.mark.end_to_end
 OBJECTS = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,26 +13,17 @@ import pytest
 
 from stallbench.engines import Engine
 from stallbench.engines.postgres import connect
-from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
-from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
-from stallbench.servers.cluster import Cluster, Server, start_cluster
+from stallbench.servers.cluster import Cluster, Server
 from stallbench.waiting import wait_until
 from tests.integration.engines import PrivateServers, private_servers
+from tests.integration.running_cluster import StartedCluster, running_cluster
+from tests.integration.shared_clusters import CLUSTERS
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 EmptyOn = Callable[[Engine], Endpoint]
 """What the fixture `empty_on` is."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartedCluster:
-    """A cluster with the processes that it consists of."""
-
-    cluster: Cluster
-    processes: Supervisor
-    scratch: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +41,11 @@ class TestDatabase:
         return server.direct.model_copy(update={"database": self.direct.database})
 
 
-@contextmanager
-def running_cluster(database: Database, logs: Path, second_engine: str | None = None) -> Iterator[StartedCluster]:
-    """Start a cluster and take it down, also when the test process is killed."""
-    token = secrets.token_hex(8)
-    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
-    with start_reaper(token, record=logs / "run.json", scratch=scratch):
-        processes = Supervisor(token)
-        try:
-            cluster = start_cluster(
-                database,
-                scratch=scratch,
-                logs=logs,
-                processes=processes,
-                progress=lambda _: None,
-                second_engine=second_engine,
-            )
-            yield StartedCluster(cluster, processes, scratch)
-        finally:
-            processes.stop_all()
+@pytest.fixture(scope="session", autouse=True)
+def shared_clusters() -> Iterator[None]:
+    """Takes down the servers that tests have shared."""
+    yield
+    CLUSTERS.close()
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,8 @@ from stallbench.scenario.choices import MaintenanceChoice
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
-from tests.integration.conftest import StartedCluster, running_cluster
+from tests.integration.running_cluster import StartedCluster
+from tests.integration.shared_clusters import CLUSTERS
 
 PATIENCE_S = 60.0
 
@@ -168,7 +169,7 @@ def faulty_run(
     prepared_statements: bool = True,
     database: str = "",
 ) -> Iterator[FaultyRun]:
-    """Bring one up in ``path``, and take it down, whatever the test did to it.
+    """Bring one up in ``path``, and take it down, whatever the test did to it; only servers that are as they were may stay, for other tests.
 
     ``settings``: of the server, as TOML. ``queue_options``: of the queue, a line of TOML each; ``database``: more of that table's.
     """
@@ -178,7 +179,7 @@ def faulty_run(
     file.write_text(SCENARIO.format(**switches, engine=engine, replicas=replicas, database=database, **values))
     scenario = read_scenario(str(file))
     folder = create_run_folder(scenario, path / "runs")
-    with running_cluster(scenario.database, folder.logs, find_queue(scenario.queue.kind).second_engine) as started:
+    with CLUSTERS.lend(scenario.database, folder.logs, find_queue(scenario.queue.kind).second_engine) as started:
         run = FaultyRun(scenario, started, folder)
         try:
             yield run

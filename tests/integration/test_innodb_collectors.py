@@ -22,7 +22,7 @@ from stallbench.queues import NewJob
 from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster
 from stallbench.setup.components import find_mariadb
-from tests.integration.conftest import StartedCluster, running_cluster
+from tests.integration.running_cluster import StartedCluster, running_cluster
 
 pytestmark = [
     pytest.mark.integration,

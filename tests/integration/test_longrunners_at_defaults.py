@@ -11,8 +11,8 @@ import pytest
 from stallbench.processes.process import Process
 from stallbench.scenario.database import Database
 from stallbench.servers.postgres import DATABASE
-from tests.integration.conftest import running_cluster
 from tests.integration.held_database import PATIENCE_S, HeldDatabase, wait_for
+from tests.integration.running_cluster import running_cluster
 
 pytestmark = pytest.mark.integration
 
