@@ -57,8 +57,10 @@ class PostgresInstallation:
     disk: SmallDisk | None = None
     """A small disk that only the servers see, if any."""
 
-    def run(self, program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
-        """Run one of PostgreSQL's programs to its end; raises `NotCarriedOutError` with what it printed if it fails."""
+    def run(self, program: str, *arguments: str, text: str = "") -> None:
+        """Run one of PostgreSQL's programs to its end, with ``text`` on its standard input; raises `NotCarriedOutError` with what it printed
+        if it fails.
+        """
         owner: dict[str, Any] = {"user": self.user, "group": _group_of(self.user), "extra_groups": []} if self.user else {}
         argv = [str(self.programs.bin_dir / program), *arguments]
         if self.disk:
@@ -66,8 +68,8 @@ class PostgresInstallation:
         ended = subprocess.run(
             argv,
             cwd="/",
-            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8", **(environment or {})},
-            stdin=subprocess.DEVNULL,
+            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
+            input=text,
             capture_output=True,
             text=True,
             check=False,
@@ -205,29 +207,6 @@ def read_changed_settings(connection: Connection) -> dict[str, str]:
         "SELECT name, current_setting(name) FROM pg_settings WHERE source NOT IN ('default', 'client', 'override') ORDER BY name"
     ).fetchall()
     return {name: value for name, value in rows if not _NOT_RECORDED.search(name)}
-
-
-def create_data_folder(installation: PostgresInstallation, data: Path, password: SecretStr, *arguments: str) -> None:
-    """Initialise a data folder with the superuser `USER`; all connections need the password. ``arguments``: further ones for initdb."""
-    installation.own(_make(data), 0o700)
-    password_file = data.parent / "password"
-    password_file.touch(mode=0o600)
-    installation.own(password_file, 0o600)
-    password_file.write_text(password.get_secret_value())
-    try:
-        installation.run(
-            "initdb",
-            f"--pgdata={data}",
-            f"--username={USER}",
-            f"--pwfile={password_file}",
-            "--auth=scram-sha-256",
-            "--encoding=UTF8",
-            "--locale=C.UTF-8",
-            "--no-sync",
-            *arguments,
-        )
-    finally:
-        password_file.unlink()
 
 
 def create_database(endpoint: Endpoint) -> None:

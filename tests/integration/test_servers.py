@@ -15,10 +15,12 @@ from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.reaper import OWNER_FILE, find_marked
 from stallbench.scenario.database import Database
+from stallbench.servers import data_folder
 from stallbench.servers.cluster import Cluster
 from stallbench.servers.ports import is_free
+from stallbench.servers.postgres import PostgresInstallation
 from stallbench.waiting import wait_until
-from tests.integration.conftest import StartedCluster, running_cluster
+from tests.integration.running_cluster import StartedCluster, running_cluster
 
 pytestmark = pytest.mark.integration
 
@@ -138,3 +140,38 @@ def shared_memory_segments() -> set[str]:
     """Return the ids of System V's shared memory segments on this machine."""
     _, *rows = Path("/proc/sysvipc/shm").read_text().splitlines()
     return {row.split()[1] for row in rows}
+
+
+def test_a_data_folder_is_copied_from_the_first_and_has_its_own_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_folder, "CACHE", tmp_path / "cache")
+    run, programs = PostgresInstallation.run, []
+
+    def run_and_note(installation: PostgresInstallation, program: str, *arguments: str, text: str = "") -> None:
+        programs.append(program)
+        run(installation, program, *arguments, text=text)
+
+    monkeypatch.setattr(PostgresInstallation, "run", run_and_note)
+    configurations, servers = [], []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        with running_cluster(Database(settings={"fsync": False}), tmp_path / name) as started:
+            data = started.scratch / "primary"
+            configurations.append([(data / file).read_text() for file in ("postgresql.conf", "pg_hba.conf")])
+            servers.append(started.cluster.server("primary"))
+            direct = servers[-1].direct
+            assert scalar(direct, "SELECT 1") == 1
+            if name == "second":
+                with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+                    connect(direct.model_copy(update={"password": servers[0].direct.password}), "test")
+    assert programs == ["initdb", "postgres"]
+    assert configurations[0] == configurations[1]
+    first, second = (server.control.settings_in_force for server in servers)
+    different = {key for key in {*first, *second} if first.get(key) != second.get(key)}
+    assert different <= {"port"}
+
+
+def test_without_a_cache_each_data_folder_is_initialised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").write_text("a file")
+    monkeypatch.setattr(data_folder, "CACHE", tmp_path / "cache")
+    with running_cluster(Database(settings={"fsync": False}), tmp_path) as started:
+        assert scalar(started.cluster.server("primary").direct, "SELECT 1") == 1
