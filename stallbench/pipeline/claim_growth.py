@@ -5,29 +5,32 @@ Only of runs that begin with a backlog: there, the position of a claim among all
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.frames import as_phase_rows
+from stallbench.pipeline.positions import add_position
 from stallbench.records.events import Event
 
 PARTS = 50
 """Claims are cut into so many parts, equal in number and in the order of their claims. The line goes through the parts' medians, so that a
 claim that the scheduler let wait weighs no more than another."""
-MOST_JOBS = 1_000_000
-"""A claim's position is counted in one partition: runs of more jobs than this have no line."""
 STATISTICS = ("slope_us", "first_ms", "last_ms", "times", "r2")
 
 
-def make_growth_metrics(events: DataFrame) -> DataFrame:
-    """Return the line as rows of ``phases``, of the whole run: see `stallbench.measures`; none without claims in at least three parts."""
-    in_time = Window.partitionBy().orderBy("t_ns", "process")
-    claims = events.filter(F.col("event") == Event.CLAIMED).select("t_ns", "process", (F.col("duration_ns") / 1e6).alias("ms"))
-    positioned = claims.select("ms", F.row_number().over(in_time).alias("position"), F.ntile(PARTS).over(in_time).alias("part"))
-    medians = positioned.groupBy("part").agg(
+def make_growth_metrics(events: DataFrame, claims: int, partitions: int = 1) -> DataFrame:
+    """Return the line as rows of ``phases``, of the whole run: see `stallbench.measures`; none without claims in at least three parts.
+
+    ``claims``: how many there are. ``partitions``: over how many they are sorted.
+    """
+    durations = events.filter(F.col("event") == Event.CLAIMED).select(
+        "t_ns", "process", "job_id", (F.col("duration_ns") / 1e6).alias("ms")
+    )
+    positioned = add_position(durations, ("t_ns", "process", "job_id"), partitions, "index")
+    medians = positioned.groupBy(_part(F.col("index"), claims).alias("part")).agg(
         F.median("ms").alias("ms"),
-        F.avg("position").alias("position"),
-        F.max("position").alias("end"),
+        (F.avg("index") + 1).alias("position"),
+        (F.max("index") + 1).alias("end"),
         F.count("*").alias("claims"),
     )
     line = medians.agg(
@@ -48,3 +51,10 @@ def make_growth_metrics(events: DataFrame) -> DataFrame:
     # Noise may tilt the line below zero at one end; no claim takes less than a microsecond.
     times = F.greatest("last_ms", F.lit(0.001)) / F.greatest("first_ms", F.lit(0.001))
     return as_phase_rows(ends.withColumn("times", times), "claim_by_position", STATISTICS)
+
+
+def _part(index: Column, claims: int) -> Column:
+    """The part that a claim is in: parts have the same size, but for the first ones, which have one more if claims are left over."""
+    size, larger = divmod(claims, PARTS)
+    in_larger = index < larger * (size + 1)
+    return F.when(in_larger, F.floor(index / (size + 1))).otherwise(F.floor((index - larger) / max(size, 1))).cast("int")

@@ -35,7 +35,7 @@ def is_duplicate() -> Column:
     return (F.col("executions") > 1) | (F.col("completions") > 1)
 
 
-def find_executions(events: DataFrame, facts: RunRecord) -> DataFrame:
+def find_executions(events: DataFrame, record: RunRecord) -> DataFrame:
     """Return a row for each execution: ``job_id, process, claimed_ns, end`` and ``end_ns``.
 
     ``end`` is the event by which its process ended it: ``completed``, ``failed``, ``expired`` or ``error`` (its completion ended with an error);
@@ -51,7 +51,7 @@ def find_executions(events: DataFrame, facts: RunRecord) -> DataFrame:
         F.lead("t_ns").over(of_one_process).alias("next_ns"),
     )
     has_end = F.col("next").isin(list(_ENDS))
-    without_end = F.when(F.col("process").isin(sorted(facts.dead_processes)), _DIED).otherwise(_UNFINISHED)
+    without_end = F.when(F.col("process").isin(sorted(record.dead_processes)), _DIED).otherwise(_UNFINISHED)
     return claims_and_ends.filter(F.col("event") == Event.CLAIMED).select(
         "job_id",
         "process",
@@ -67,7 +67,7 @@ def re_executions(executions: DataFrame) -> DataFrame:
     return executions.withColumn("before_ns", F.lag("claimed_ns").over(of_one_job)).filter("before_ns IS NOT NULL")
 
 
-def make_duplicates(jobs: DataFrame, executions: DataFrame, facts: RunRecord) -> DataFrame:
+def make_duplicates(jobs: DataFrame, executions: DataFrame, record: RunRecord) -> DataFrame:
     """Return a row for each duplicate, with whether it is excused, and how the earlier executions ended.
 
     A queue that promises *at least once* is excused if each execution but the last, in the order of claims, did not succeed: it failed,
@@ -89,7 +89,7 @@ def make_duplicates(jobs: DataFrame, executions: DataFrame, facts: RunRecord) ->
     duplicated = jobs.filter(is_duplicate()).select("job_id", "executions", "completions")
     joined = duplicated.join(judged, "job_id", "left")
     recorded = F.size("processes") > 0
-    excused = F.lit(facts.queue.may_re_execute) & F.col("all_failed") & (F.col("completions") < 2)
+    excused = F.lit(record.queue.may_re_execute) & F.col("all_failed") & (F.col("completions") < 2)
     return joined.select(
         "job_id",
         "executions",

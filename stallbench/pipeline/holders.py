@@ -17,7 +17,7 @@ _CLOCK_SLACK_S = 0.5
 """By how much the beginning of the same transaction, computed from its age, may differ between two samples."""
 
 
-def make_holders(samples: DataFrame, facts: RunRecord, axis: TimeAxis) -> DataFrame:
+def make_holders(samples: DataFrame, record: RunRecord, axis: TimeAxis) -> DataFrame:
     """Return a row for each stay of a holder: consecutive samples of the horizon that find it in the same transaction.
 
     A stay begins when its transaction began, by its age when it was first seen; a slot has no age, so its stay begins when it was first
@@ -51,7 +51,7 @@ def make_holders(samples: DataFrame, facts: RunRecord, axis: TimeAxis) -> DataFr
         "*",
         axis.t_s(F.col("from_ns")).alias("from_s"),
         axis.t_s(F.col("to_ns")).alias("to_s"),
-        _name_longrunner(facts).alias("longrunner"),
+        _name_longrunner(record).alias("longrunner"),
     )
 
 
@@ -74,10 +74,10 @@ def _find_holders(samples: DataFrame) -> DataFrame:
     )
 
 
-def _name_longrunner(facts: RunRecord) -> Column:
+def _name_longrunner(record: RunRecord) -> Column:
     """Name of the longrunner that a holder is, by its application name or by what it left on the server."""
     name = F.lit(None).cast("string")
-    for longrunner in facts.longrunners:
+    for longrunner in record.longrunners:
         is_it = F.substring_index("application", ":", -1) == longrunner.name
         evidence = longrunner.evidence or {}
         for kind, key in _LEFT_BEHIND.items():

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-
 from stallbench.injection.record import InjectionRecord
-from stallbench.pipeline.frames import make_rows
-from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.run.record import RunRecord
 
 
-def make_injections(spark: SparkSession, facts: RunRecord, axis: TimeAxis) -> DataFrame:
+def make_injections(record: RunRecord, axis: TimeAxis) -> list[dict[str, Any]]:
     """Return a row for each injection.
 
     It lasts from when it was verified to be active (if it never was: from when it was begun) until it was verified to be gone. If that was
     not recorded, it lasts until its phase ends, or the run's records do.
     """
-    planned_s = {phase.name: phase.planned_start_s for phase in facts.phases}
+    planned_s = {phase.name: phase.planned_start_s for phase in record.phases}
     phase_ends_ns = {phase.name: phase.end_ns for phase in axis.phases}
 
     def row(injection: InjectionRecord) -> dict[str, Any]:
@@ -41,4 +37,4 @@ def make_injections(spark: SparkSession, facts: RunRecord, axis: TimeAxis) -> Da
             "active_to_end": injection.active_to_end,
         }
 
-    return make_rows(spark, [row(injection) for injection in facts.injections], TABLES["injections"])
+    return [row(injection) for injection in record.injections]

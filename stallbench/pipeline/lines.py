@@ -6,19 +6,15 @@ machine that stops leaves in its files), or if it is the last of a file and its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from stallbench.records.events import Event
-
-_GARBLED = "garbled"
 _LONGEST_LINE_BYTES = 16_384
-"""No record comes near it; a line of garbage that is longer may have more commas than Spark's parser has columns, which ends it."""
+"""No record comes near it; a longer line is torn, and is not split into what may be thousands of columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +23,12 @@ class Layout:
 
     kind: str
     """Name of the kind: of its folder, or of the one file."""
-    numbers: tuple[str, ...]
-    """Columns that are a whole number or empty."""
     columns: tuple[str, ...]
     """All columns, in order."""
-
-    @property
-    def schema(self) -> StructType:
-        """The columns, and beside them the whole line if it does not have them."""
-        fields = [StructField(name, LongType() if name in self.numbers else StringType()) for name in self.columns]
-        return StructType([*fields, StructField(_GARBLED, StringType())])
+    numbers: tuple[str, ...]
+    """Columns that are a whole number or empty."""
+    kept: tuple[str, ...]
+    """Columns that the pipeline needs; the others are only checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,21 +39,16 @@ class Block:
     file: str
     """Name below the run's folder."""
     start_bytes: int
+    file_bytes: int
     lines: int
     torn_lines: int
     line_bytes: int
     """Bytes of its lines, an end of line counted for each."""
-    file_bytes: int
-    last_line_no: int
     last_line_whole: bool
     first_ns: int | None
     last_ns: int | None
-    stated_jobs: int | None
-    """The number on a final snapshot's last line."""
-    errors: int
-    """Events that are an ``error``."""
-    refused: int
-    """Events that are a ``refused``."""
+    counts: Mapping[str, int | None]
+    """What else its layout counts (`parse_lines`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,69 +64,89 @@ class RecordFile:
     first_ns: int | None
     """Time of its first record; none for the final snapshot."""
     last_ns: int | None
-    stated_jobs: int | None
-    """The number of jobs that a final snapshot says it has; none for others."""
-    errors: int
-    """How many of its events are an ``error``."""
-    refused: int
-    """How many of its events are a ``refused``."""
-    unfinished_line_no: int | None
-    """The last line, if its end is missing."""
+    unfinished: bool
+    """Whether the end of its last line is missing."""
+    counts: Mapping[str, int]
+    """What else was counted of its lines: events by their kind, or the number of jobs that a final snapshot states, if it does."""
 
 
 def parse_lines(lines: DataFrame, layout: Layout, is_record: Column) -> DataFrame:
-    """Split ``lines`` (``value``) into columns.
+    """Split ``lines`` (``value``) into the columns that ``layout`` keeps, and what `survey` needs to count lines.
 
-    ``is_record``: whether a line whose columns are right is a record of the format. Returns the columns of ``layout``, ``whole``, and what
-    `survey` needs to count lines.
+    ``is_record``: whether a line whose columns are right is a record of the format. ``whole`` is whether the line is one.
     """
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _GARBLED, "quote": ""}
     folder = "" if layout.kind.endswith(".csv") else f"{layout.kind}/"
-    parsable = F.when(F.octet_length("value") <= _LONGEST_LINE_BYTES, F.col("value"))
-    parsed = lines.select(
+    length_bytes = F.octet_length("value")
+    split = lines.select(
         F.concat(F.lit(folder), F.col("_metadata.file_name")).alias("file"),
         F.col("_metadata.file_block_start").alias("start_bytes"),
         F.col("_metadata.file_size").alias("file_bytes"),
-        F.monotonically_increasing_id().alias("line_no"),
-        (F.octet_length("value") + 1).alias("line_bytes"),
-        (F.instr("value", "\0") > 0).alias("has_nul"),
-        F.from_csv(parsable, layout.schema.simpleString(), options).alias("column"),
-    ).select("file", "start_bytes", "file_bytes", "line_no", "line_bytes", "has_nul", "column.*")
-    whole = F.col(_GARBLED).isNull() & ~F.col("has_nul") & F.coalesce(is_record, F.lit(False))
-    return parsed.withColumn("whole", whole).drop("has_nul", _GARBLED)
+        (length_bytes + 1).alias("line_bytes"),
+        F.split(F.when(length_bytes <= _LONGEST_LINE_BYTES, F.col("value")), ",", -1).alias("parts"),
+        F.contains("value", F.lit("\0")).alias("has_nul"),
+    )
+    part = {name: F.get("parts", F.lit(index)) for index, name in enumerate(layout.columns)}
+    # An empty text must not reach the cast: Spark makes an exception of each text that is no number.
+    given = {name: F.when(text != "", text) for name, text in part.items()}
+    counters = ("file", "start_bytes", "file_bytes", "line_bytes")
+    values = {name: text.try_cast("long") if name in layout.numbers else text for name, text in given.items()}
+    is_split = (F.size("parts") == len(layout.columns)) & ~F.col("has_nul")
+    numbers = [(part[name] == "") | values[name].isNotNull() for name in layout.numbers]
+    parsed = split.select(
+        *counters,
+        *(value.alias(name) for name, value in values.items()),
+        reduce(Column.__and__, numbers, is_split).alias("is_well_formed"),
+    )
+    whole = F.coalesce(F.col("is_well_formed") & is_record, F.lit(False))
+    return parsed.select(*counters, *layout.kept, whole.alias("whole"))
 
 
-def survey(kinds: Iterable[tuple[Layout, DataFrame]]) -> list[RecordFile]:
-    """Count the parsed lines of all ``kinds`` in one pass; returns the files by name, of those that have lines."""
-    counted = [_count(layout, parsed) for layout, parsed in kinds]
+def survey(parsed: Mapping[Layout, tuple[DataFrame, Mapping[str, Column]]]) -> list[RecordFile]:
+    """Count the parsed lines of all layouts in one pass; returns the files by name, of those that have lines.
+
+    With each layout come its lines and what else is counted of them: an aggregate of whole numbers for each name.
+    """
+    names = list(dict.fromkeys(name for _, counts in parsed.values() for name in counts))
+    counted = [_count(layout, lines, counts, names) for layout, (lines, counts) in parsed.items()]
     if not counted:
         return []
-    blocks = [Block(**row.asDict()) for row in reduce(DataFrame.unionByName, counted).collect()]
     files: dict[str, list[Block]] = {}
-    for block in blocks:
+    for row in reduce(DataFrame.unionByName, counted).collect():
+        values = row.asDict()
+        block = Block(counts={name: values.pop(name) for name in names}, **values)
         files.setdefault(block.file, []).append(block)
     return [_add_up(files[name]) for name in sorted(files)]
 
 
-def _count(layout: Layout, parsed: DataFrame) -> DataFrame:
+def without_last_lines(lines: DataFrame, files: Collection[str]) -> DataFrame:
+    """Return ``lines`` without the last line of each of ``files``, by their names within their folder."""
+    name = F.col("_metadata.file_name")
+    ends = (
+        lines.filter(name.isin(sorted(files)))
+        .select(name.alias("file_name"), F.col("_metadata.file_block_start").alias("start_bytes"), "value")
+        .groupBy("file_name", "start_bytes")
+        .agg(F.last("value").alias("value"))
+        .groupBy("file_name")
+        .agg(F.max_by("value", "start_bytes").alias("value"))
+        .collect()
+    )
+    is_last = [(name == row["file_name"]) & (F.col("value") == row["value"]) for row in ends]
+    return lines.filter(~reduce(Column.__or__, is_last))
+
+
+def _count(layout: Layout, lines: DataFrame, counts: Mapping[str, Column], names: Sequence[str]) -> DataFrame:
     """Only whole numbers are aggregated: Spark sorts all rows to aggregate a text."""
-    t_ns = F.when(F.col("whole"), F.col("t_ns")) if "t_ns" in layout.columns else F.lit(None).cast("long")
-    stated = F.col("stated_jobs") if "stated_jobs" in parsed.columns else F.lit(None).cast("long")
-    event = F.col("event") if "event" in parsed.columns else F.lit("")
+    t_ns = F.when(F.col("whole"), F.col("t_ns")) if "t_ns" in layout.kept else F.lit(None).cast("long")
     return (
-        parsed.groupBy("file", "start_bytes")
+        lines.groupBy("file", "start_bytes", "file_bytes")
         .agg(
             F.count("*").alias("lines"),
             F.count_if(~F.col("whole")).alias("torn_lines"),
             F.sum("line_bytes").alias("line_bytes"),
-            F.max("file_bytes").alias("file_bytes"),
-            F.max("line_no").alias("last_line_no"),
-            F.max_by("whole", "line_no").alias("last_line_whole"),
+            F.last("whole").alias("last_line_whole"),  # a block is read by one task, in order
             F.min(t_ns).alias("first_ns"),
             F.max(t_ns).alias("last_ns"),
-            F.max(stated).alias("stated_jobs"),
-            F.count_if(event == Event.ERROR).alias("errors"),
-            F.count_if(event == Event.REFUSED).alias("refused"),
+            *(counts.get(name, F.lit(None)).cast("long").alias(name) for name in names),
         )
         .withColumn("kind", F.lit(layout.kind))
     )
@@ -156,8 +163,10 @@ def _add_up(blocks: list[Block]) -> RecordFile:
         last_line_torn=unfinished or not last.last_line_whole,
         first_ns=min((block.first_ns for block in blocks if block.first_ns is not None), default=None),
         last_ns=max((block.last_ns for block in blocks if block.last_ns is not None), default=None),
-        stated_jobs=last.stated_jobs,
-        errors=sum(block.errors for block in blocks),
-        refused=sum(block.refused for block in blocks),
-        unfinished_line_no=last.last_line_no if unfinished else None,
+        unfinished=unfinished,
+        counts={
+            name: sum(counted)
+            for name in last.counts
+            if (counted := [n for block in blocks if (n := block.counts[name]) is not None])
+        },
     )

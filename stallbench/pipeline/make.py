@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from pyspark.sql import functions as F
 from stallbench.errors import BadInputError
 from stallbench.pipeline.call_errors import make_errors
 from stallbench.pipeline.claim_growth import make_growth_metrics
-from stallbench.pipeline.conservation import count_refused, make_conservation, make_lost_metric, may_have_missed_enqueues
+from stallbench.pipeline.conservation import make_conservation, make_lost_metric, may_have_missed_enqueues
 from stallbench.pipeline.duplicates import (
     events_of_duplicates,
     find_executions,
@@ -23,38 +25,29 @@ from stallbench.pipeline.duplicates import (
     second_completions,
 )
 from stallbench.pipeline.failures import PipelineError, RunFolderError, explain
-from stallbench.pipeline.frames import make_rows
 from stallbench.pipeline.holders import make_holders
 from stallbench.pipeline.injections import make_injections
 from stallbench.pipeline.job_states import make_jobs
-from stallbench.pipeline.measurements import (
-    keep_silent_times,
-    measure_deadlocks,
-    measure_each_event,
-    measure_each_sample,
-    measure_latency,
-    measure_re_completed,
-    measure_re_executions,
-    measure_start_delays,
-)
-from stallbench.pipeline.order import choose_partitions, make_order, make_order_metrics
+from stallbench.pipeline.measurements import keep_silent_times, measure_each_sample, measure_events
+from stallbench.pipeline.order import make_order, make_order_metrics
 from stallbench.pipeline.overdue import make_overdue
 from stallbench.pipeline.paths import name_folder, read_whole_text
 from stallbench.pipeline.phases import make_phases
+from stallbench.pipeline.positions import choose_partitions
 from stallbench.pipeline.ratios import make_ratios
-from stallbench.pipeline.read import make_torn, read_records
-from stallbench.pipeline.recoveries import make_recoveries, make_recovery_metrics
-from stallbench.pipeline.rounds import MOST_JOBS, make_round_metrics, make_rounds
-from stallbench.pipeline.session import LOCAL, fit_to, is_small, open_session
+from stallbench.pipeline.read import Records, make_torn, read_records
+from stallbench.pipeline.recoveries import list_ended_faults, make_recoveries, make_recovery_metrics
+from stallbench.pipeline.rounds import make_round_metrics, make_rounds
+from stallbench.pipeline.session import LOCAL, estimate_events, fit_to, is_small, open_session
 from stallbench.pipeline.stalls import make_stalls
 from stallbench.pipeline.statistics import summarize_events, summarize_samples
 from stallbench.pipeline.stuck_clients import make_stuck_clients
-from stallbench.pipeline.tables import TABLES
-from stallbench.pipeline.time_axis import make_time_axis
+from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
 from stallbench.pipeline.vacuum_waits import make_vacuum_waits
 from stallbench.pipeline.waiting import find_preconditions, make_waiting
 from stallbench.pipeline.windows import make_windows
 from stallbench.pipeline.writing import Writing
+from stallbench.records.events import Event
 from stallbench.run.record import RunRecord, parse_record
 
 
@@ -71,86 +64,157 @@ def make_tables(run_folder: str | Path, *, master: str = LOCAL) -> None:
             raise PipelineError(f"{run_folder}: its tables could not be made: {explain(error)}") from None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A run while its tables are made."""
+
+    spark: SparkSession
+    record: RunRecord
+    records: Records
+    axis: TimeAxis
+    jobs: DataFrame
+    """The table, read back."""
+    claimed: int
+    """How many jobs were claimed."""
+    executions: DataFrame | None
+    """Of jobs that were executed or completed more than once, if there are any: all their executions,"""
+    repeated: DataFrame | None
+    """those but the first,"""
+    again: DataFrame | None
+    """and the second completions."""
+    preconditions: DataFrame | None
+    """What jobs had to wait for, if any had."""
+
+
 def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
-    """Make all tables of a run in a session that is there; raises as `make_tables` does."""
+    """Make all tables of a run in a session that is there; raises as `make_tables` does.
+
+    What a run does not have (duplicates, errors, faults, ...) is known from counting its records, and is not computed: planning a query
+    takes as long as a small run's data.
+    """
     folder = name_folder(run_folder)
-    with Writing(folder) as writing:
+    fit_to(spark, estimate_events(run_folder))
+    with Writing(spark, folder) as writing:
         reading = writing.pool.submit(read_records, spark, folder)
-        facts = _read_facts(spark, folder, str(run_folder))
+        record = _read_record(spark, folder, str(run_folder))
         records = reading.result()
-        events, samples = records.events, records.samples
-        axis = make_time_axis(facts, records.first_ns, records.last_ns)
+        axis = make_time_axis(record, records.first_ns, records.last_ns)
         fit_to(spark, records.event_count)
-
         seen = Observation("jobs")
-        writing_jobs = writing.start(
-            "jobs",
-            lambda: _observe(make_jobs(events, records.final_snapshot, facts, records.left_over), seen),
-            rows=records.event_count // 4,
-        )
-        writing.start("torn", lambda: make_torn(spark, records))
-        writing.start("injections", lambda: make_injections(spark, facts, axis))
-        writing.start("errors", lambda: make_errors(events, axis))
-        writing.start("holders", lambda: make_holders(samples, facts, axis))
-        writing.start("stuck_clients", lambda: make_stuck_clients(samples, facts, axis))
-        writing.start("vacuum_waits", lambda: make_vacuum_waits(samples, axis))
-
+        writing_jobs = writing.start("jobs", lambda: _observe(make_jobs(records, record), seen), rows=records.event_count // 4)
+        _write_tables_of_records(writing, record, records, axis)
         writing_jobs.result()
-        jobs = writing.read_back(spark, "jobs")
-        of_duplicates = events_of_duplicates(events, jobs, seen.get["duplicates"])
-        executions = find_executions(of_duplicates, facts)
-        again = second_completions(of_duplicates)
-        preconditions = find_preconditions(events).persist()
-        of_events = (
-            measure_each_event(events),
-            measure_latency(jobs),
-            measure_deadlocks(events),
-            measure_re_completed(again),
-            measure_re_executions(executions),
-            measure_start_delays(preconditions, jobs),
-            keep_silent_times(spark, axis, records.first_ns),
-        )
-        counted = summarize_events(reduce(DataFrame.unionByName, of_events), axis)
-        sampled = summarize_samples(measure_each_sample(samples), axis)
-        measured = counted.unionByName(sampled, allowMissingColumns=True).persist()
-        windows = make_windows(measured, axis).persist()
+        run = _find_repetitions(spark, record, records, axis, writing.read_back("jobs"), seen)
+        figures = _make_figures(run).persist()
+        windows = make_windows(figures, axis).persist()
         writing.start("windows", lambda: windows)
-        may_miss, refused = may_have_missed_enqueues(records, facts), count_refused(records)
-        writing.start("conservation", lambda: make_conservation(jobs, may_miss_enqueues=may_miss, refused=refused))
-        writing.start("duplicates", lambda: make_duplicates(jobs, executions, facts))
-        order = make_order(jobs, re_executions(executions), choose_partitions(seen.get["claimed"])).persist()
-        writing.start("order", lambda: order)
-        writing.start("overdue", lambda: make_overdue(spark, events, jobs, facts, axis))
-        window = facts.queue.window if seen.get["claimed"] <= MOST_JOBS else None
-        rounds = (make_rounds(events, jobs, window) if window else make_rows(spark, [], TABLES["rounds"])).persist()
-        writing.start("rounds", lambda: rounds)
-        writing.start("waiting", lambda: make_waiting(spark, preconditions, events, jobs))
-        recoveries = make_recoveries(
-            spark,
-            facts,
-            axis,
-            jobs=jobs,
-            windows=windows,
-            second_completions=again,
-            re_executions=re_executions(executions),
-        ).persist()
-        writing.start("recoveries", lambda: recoveries)
-        phases = make_phases(measured, axis).persist()
-        of_phases = (
+        phases = make_phases(figures, axis).persist()
+        of_phases = [
             phases,
             make_ratios(phases),
-            make_order_metrics(order),
-            make_round_metrics(rounds),
-            make_stalls(windows, jobs, axis),
-            make_recovery_metrics(recoveries),
-            *([make_growth_metrics(events)] if facts.scenario.producers.backlog and seen.get["claimed"] <= MOST_JOBS else []),
-            make_lost_metric(jobs),
-        )
+            make_stalls(windows, run.jobs, axis),
+            *_write_tables_of_jobs(writing, run),
+            *_write_tables_of_some_runs(writing, run, windows),
+        ]
         writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()
 
 
-def _read_facts(spark: SparkSession, folder: str, name: str) -> RunRecord:
+def _write_tables_of_records(writing: Writing, record: RunRecord, records: Records, axis: TimeAxis) -> None:
+    """Write the tables that need no job."""
+    samples = records.samples
+    has_errors = records.count_events(Event.ERROR, Event.RETRIED) > 0
+    writing.put("torn", make_torn(records))
+    writing.put("injections", make_injections(record, axis))
+    writing.start_if(has_errors, "errors", lambda: make_errors(records.events, axis))
+    writing.start_if(records.has_holders, "holders", lambda: make_holders(samples, record, axis))
+    writing.start_if(records.has_stuck_clients, "stuck_clients", lambda: make_stuck_clients(samples, record, axis))
+    writing.start_if(records.has_overdue_vacuums, "vacuum_waits", lambda: make_vacuum_waits(samples, axis))
+
+
+def _find_repetitions(
+    spark: SparkSession, record: RunRecord, records: Records, axis: TimeAxis, jobs: DataFrame, seen: Observation
+) -> _Run:
+    """Put together the run, with what was done to jobs more than once."""
+    executions = repeated = again = None
+    if seen.get["duplicates"]:
+        of_duplicates = events_of_duplicates(records.events, jobs, seen.get["duplicates"]).persist()
+        executions, again = find_executions(of_duplicates, record), second_completions(of_duplicates)
+        repeated = re_executions(executions)
+    return _Run(
+        spark=spark,
+        record=record,
+        records=records,
+        axis=axis,
+        jobs=jobs,
+        claimed=seen.get["claimed"],
+        executions=executions,
+        repeated=repeated,
+        again=again,
+        preconditions=find_preconditions(records.events).persist() if records.has_preconditions else None,
+    )
+
+
+def _make_figures(run: _Run) -> DataFrame:
+    """Return the figures of everything that was measured, in each second and each interval."""
+    measurements = measure_events(
+        run.records, jobs=run.jobs, executions=run.executions, again=run.again, preconditions=run.preconditions
+    )
+    silent = keep_silent_times(run.spark, run.axis, run.records.first_ns)
+    sampled = summarize_samples(measure_each_sample(run.records.samples), run.axis)
+    return summarize_events(measurements, silent, run.axis).unionByName(sampled)
+
+
+def _write_tables_of_jobs(writing: Writing, run: _Run) -> Iterator[DataFrame]:
+    """Write the tables that every run has of its jobs; yields their rows of ``phases``."""
+    may_miss, refused = may_have_missed_enqueues(run.records, run.record), run.records.count_events(Event.REFUSED)
+    conservation = make_conservation(run.jobs, may_miss_enqueues=may_miss, refused=refused).persist()
+    writing.start("conservation", lambda: conservation)
+    yield make_lost_metric(conservation)
+    order = make_order(run.jobs, run.repeated, choose_partitions(run.claimed)).persist()
+    writing.start("order", lambda: order)
+    yield make_order_metrics(order)
+    writing.start("overdue", lambda: make_overdue(run.spark, run.records.events, run.jobs, run.record, run.axis))
+
+
+def _write_tables_of_some_runs(writing: Writing, run: _Run, windows: DataFrame) -> Iterator[DataFrame]:
+    """Write the tables that only some runs have rows for; yields their rows of ``phases``."""
+    events, executions, preconditions = run.records.events, run.executions, run.preconditions
+    claims = run.records.count_events(Event.CLAIMED)
+    partitions = choose_partitions(claims + run.records.count_events(Event.LOST_RACE))
+    if executions is None:
+        writing.put("duplicates")
+    else:
+        writing.start("duplicates", lambda: make_duplicates(run.jobs, executions, run.record))
+    if preconditions is None:
+        writing.put("waiting")
+    else:
+        writing.start("waiting", lambda: make_waiting(preconditions, events, run.jobs))
+    if (window := run.record.queue.window) is None:
+        writing.put("rounds")
+    else:
+        rounds = make_rounds(events, run.jobs, window, partitions).persist()
+        writing.start("rounds", lambda: rounds)
+        yield make_round_metrics(rounds)
+    if faults := list_ended_faults(run.record, run.axis):
+        recoveries = make_recoveries(
+            faults,
+            run.record,
+            run.axis,
+            jobs=run.jobs,
+            windows=windows,
+            second_completions=run.again,
+            re_executions=run.repeated,
+        ).persist()
+        writing.start("recoveries", lambda: recoveries)
+        yield make_recovery_metrics(recoveries)
+    else:
+        writing.put("recoveries")
+    if run.record.scenario.producers.backlog:
+        yield make_growth_metrics(events, claims, partitions)
+
+
+def _read_record(spark: SparkSession, folder: str, name: str) -> RunRecord:
     text = read_whole_text(spark, f"{folder}/run.json")
     if text is None:
         raise RunFolderError(f"{name}: not a run's folder: it has no run.json")

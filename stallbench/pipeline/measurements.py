@@ -1,11 +1,15 @@
 """Everything that is measured, in one form: a *measurement* is one value of one measure at one moment.
 
-Measurements of events are ``t_ns, measure, value, weight``. The weight is 1; the value is null where only the event counts. A weight of 0
-adds nothing, and keeps the row of a second or a phase in which nothing happened. Measurements of samples are ``t_ns, measure, value,
-increase``: the increase is by how much a counter has grown since the sample before.
+Measurements of events are ``t_ns, measure, value_ns, weight``: all their values are times. The weight is 1; the value is null where only
+the event counts. A weight of 0 adds nothing, and keeps the row of a second or a phase in which nothing happened. Measurements of samples
+are ``t_ns, measure, value, increase``: the increase is by how much a counter has grown since the sample before. ``measure`` is a number,
+see `measure_number`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -13,10 +17,14 @@ from pyspark.sql import functions as F
 from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.measures import MEASURES, FromEvents, FromSamples
 from stallbench.pipeline.duplicates import re_executions
+from stallbench.pipeline.read import Records
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.records.events import ERROR_PATTERN, Event
 
-NS_PER_MS = 1_000_000
+
+def measure_number(name: str) -> int:
+    """Return the number of a measure: its place in `MEASURES`. Spark groups by a number much faster than by a name."""
+    return list(MEASURES).index(name)
 
 
 def counted_measures() -> dict[str, str]:
@@ -43,13 +51,31 @@ def sampled_measures() -> dict[str, FromSamples]:
     return {measure.name: measure.source for measure in MEASURES.values() if isinstance(measure.source, FromSamples)}
 
 
-def measure_each_event(events: DataFrame) -> DataFrame:
-    """Return the measurements of single events."""
+def measure_events(
+    records: Records, *, jobs: DataFrame, executions: DataFrame | None, again: DataFrame | None, preconditions: DataFrame | None
+) -> DataFrame:
+    """Return the measurements of all events, and of what the tables of jobs and of duplicates show by time.
+
+    ``executions`` and ``again`` (second completions) are none if there is no duplicate, ``preconditions`` if no job had to wait.
+    """
+    parts = [_measure_each_event(records), _measure_latency(jobs)]
+    if records.count_events(Event.ERROR, Event.RETRIED):
+        parts.append(_measure_deadlocks(records.events))
+    if again is not None:
+        parts.append(_of_measure("re_completed", again, F.col("t_ns"), None))
+    if executions is not None:
+        parts += _measure_re_executions(executions)
+    if preconditions is not None:
+        parts.append(_measure_start_delays(preconditions, jobs))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _measure_each_event(records: Records) -> DataFrame:
     began_ns = F.col("t_ns") - F.col("duration_ns")
     values = {
-        "duration": F.col("duration_ns") / NS_PER_MS,
-        "lag": F.greatest(began_ns - F.col("intended_ns"), F.lit(0)) / NS_PER_MS,
-        None: F.lit(None),
+        "duration": F.col("duration_ns"),
+        "lag": F.greatest(began_ns - F.col("intended_ns"), F.lit(0)),
+        None: F.lit(None).cast("long"),
     }
     counted = counted_measures()
     of_event: dict[Event, list[Column]] = {}
@@ -57,51 +83,56 @@ def measure_each_event(events: DataFrame) -> DataFrame:
         source = measure.source
         if isinstance(source, FromEvents) and not source.deadlock_in and counted.get(measure.name) in (None, measure.name):
             for event in source.events:
-                of_event.setdefault(event, []).append(_name_value(measure.name, values[source.value]))
+                if records.count_events(event):
+                    value = F.struct(_number(measure.name).alias("measure"), values[source.value].alias("value_ns"))
+                    of_event.setdefault(event, []).append(value)
     found = F.lit(None)
     for event, measured in of_event.items():
         found = F.when(F.col("event") == event, F.array(*measured)).otherwise(found)
-    return _with_weight(events.filter(F.col("event").isin(list(of_event))).select("t_ns", F.inline(found)))
+    if not of_event:
+        return _of_measure("completed", records.events.filter(F.lit(False)), F.col("t_ns"), None)
+    return records.events.select("t_ns", F.inline(found)).withColumn("weight", F.lit(1))
 
 
-def measure_deadlocks(events: DataFrame) -> DataFrame:
-    """Return a measurement for each call that the server rolled back to break a deadlock, whether the queue tried again or not."""
+def _measure_deadlocks(events: DataFrame) -> DataFrame:
+    """Measure each call that the server rolled back to break a deadlock, whether the queue tried again or not."""
     sources = {name: measure.source for name, measure in MEASURES.items() if isinstance(measure.source, FromEvents)}
     measures = {source.deadlock_in: name for name, source in sources.items() if source.deadlock_in}
     code, operation = (F.regexp_extract("detail", ERROR_PATTERN, group) for group in (1, 2))
-    names = F.create_map(*(F.lit(text) for pair in measures.items() for text in pair))
+    names = F.create_map(*(part for called, name in measures.items() for part in (F.lit(called), _number(name))))
     victims = events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED) & code.isin(sorted(DEADLOCK_CODES)))
-    named = victims.select("t_ns", names[operation].alias("measure"), _double(None).alias("value"))
-    return _with_weight(named.filter("measure IS NOT NULL"))
+    named = victims.select("t_ns", F.try_element_at(names, operation).alias("measure")).filter("measure IS NOT NULL")
+    return named.select("t_ns", "measure", F.lit(None).cast("long").alias("value_ns"), F.lit(1).alias("weight"))
 
 
-def measure_re_executions(executions: DataFrame) -> DataFrame:
-    """Return the measurements of each execution of a job but its first, from the executions of jobs that have several."""
-    after_ms = (F.col("claimed_ns") - F.col("before_ns")) / NS_PER_MS
-    both = F.array(_name_value("re_executions", F.lit(None)), _name_value("re_executed_after_ms", after_ms))
-    return _with_weight(re_executions(executions).select(F.col("claimed_ns").alias("t_ns"), F.inline(both)))
+def _measure_re_executions(executions: DataFrame) -> list[DataFrame]:
+    """Measure each execution of a job but its first, from the executions of jobs that have several."""
+    repeated = re_executions(executions)
+    claimed_ns = F.col("claimed_ns")
+    return [
+        _of_measure("re_executions", repeated, claimed_ns, None),
+        _of_measure("re_executed_after_ms", repeated, claimed_ns, claimed_ns - F.col("before_ns")),
+    ]
 
 
-def measure_latency(jobs: DataFrame) -> DataFrame:
-    """Return the latency of each job at its first completion."""
-    completed = jobs.filter("first_completed_ns IS NOT NULL")
-    latency = completed.select(
-        F.col("first_completed_ns").alias("t_ns"), F.lit("latency_ms").alias("measure"), F.col("latency_ms").alias("value")
+def _measure_latency(jobs: DataFrame) -> DataFrame:
+    """Measure the latency of each job at its first completion."""
+    completed_ns = F.col("first_completed_ns")
+    return _of_measure("latency_ms", jobs.filter(completed_ns.isNotNull()), completed_ns, completed_ns - F.col("intended_ns"))
+
+
+def _measure_start_delays(preconditions: DataFrame, jobs: DataFrame) -> DataFrame:
+    """Measure the start delay of each scheduled job at its first claim: how long after its due time it was claimed."""
+    claimed_ns = F.col("first_claimed_ns")
+    started = preconditions.filter("kind = 'due'").join(jobs.filter(claimed_ns.isNotNull()), "job_id")
+    return _of_measure("start_delay_ms", started, claimed_ns, claimed_ns - F.col("subject").cast("long"))
+
+
+def _of_measure(name: str, rows: DataFrame, t_ns: Column, value_ns: Column | None) -> DataFrame:
+    value = F.lit(None) if value_ns is None else value_ns
+    return rows.select(
+        t_ns.alias("t_ns"), _number(name).alias("measure"), value.cast("long").alias("value_ns"), F.lit(1).alias("weight")
     )
-    return _with_weight(latency)
-
-
-def measure_re_completed(second_completions: DataFrame) -> DataFrame:
-    """Return a measurement for each second completion of a job, given as ``t_ns``."""
-    return _with_weight(second_completions.select("t_ns", F.lit("re_completed").alias("measure"), _double(None).alias("value")))
-
-
-def measure_start_delays(preconditions: DataFrame, jobs: DataFrame) -> DataFrame:
-    """Return the start delay of each scheduled job at its first claim: how long after its due time it was claimed."""
-    started = preconditions.filter("kind = 'due'").join(jobs.filter("first_claimed_ns IS NOT NULL"), "job_id")
-    delay_ms = (F.col("first_claimed_ns") - F.col("subject").cast("long")) / NS_PER_MS
-    t_ns = F.col("first_claimed_ns").alias("t_ns")
-    return _with_weight(started.select(t_ns, F.lit("start_delay_ms").alias("measure"), delay_ms.alias("value")))
 
 
 def measure_each_sample(samples: DataFrame) -> DataFrame:
@@ -111,17 +142,16 @@ def measure_each_sample(samples: DataFrame) -> DataFrame:
     counter that has become less was started anew, and has grown from 0. The first sample of a counter shows no growth.
     """
     sampled = sampled_measures()
-    subject = F.substring_index("subject", ":", 1)
-    measure = F.lit(None).cast("string")
-    for name, source in sampled.items():
-        fits = F.col("metric") == (source.metric or name)
-        measure = F.when(fits & (subject == source.subject) if source.subject else fits, name).otherwise(measure)
+    of_subject = {f"{source.subject}:{source.metric or name}": name for name, source in sampled.items() if source.subject}
+    of_any = {source.metric or name: name for name, source in sampled.items() if not source.subject}
+    subject = F.concat_ws(":", F.substring_index("subject", ":", 1), "metric")
+    measure = F.coalesce(_look_up(of_subject, subject), _look_up(of_any, F.col("metric")))
     singles = samples.select("t_ns", "source", "subject", measure.alias("measure"), F.col("number").alias("value")).filter(
         "measure IS NOT NULL AND value IS NOT NULL"
     )
     before = F.lag("value").over(Window.partitionBy("measure", "source", "subject").orderBy("t_ns"))
     grown = F.when(F.col("value") < before, F.col("value")).otherwise(F.col("value") - before)
-    is_sum = F.col("measure").isin([name for name, source in sampled.items() if source.combine == "sum"])
+    is_sum = F.col("measure").isin([measure_number(name) for name, source in sampled.items() if source.combine == "sum"])
     together = (
         singles.withColumn("increase", grown)
         .groupBy("measure", "t_ns")
@@ -138,26 +168,27 @@ def keep_silent_times(spark: SparkSession, axis: TimeAxis, first_ns: int | None)
     """
     first_s = min(0, ((axis.start_ns if first_ns is None else first_ns) - axis.start_ns) // NS_PER_S)
     last_s = (axis.last_ns - axis.start_ns) // NS_PER_S
+    counted = [measure_number(name) for name in dict.fromkeys(counted_measures().values())]
     seconds = spark.range(first_s, last_s + 1 if first_ns is not None else first_s, numPartitions=1).select(
-        (F.col("id") * NS_PER_S + axis.start_ns).alias("t_ns"), F.lit("second").alias("measure")
+        (F.col("id") * NS_PER_S + axis.start_ns).alias("t_ns"), F.lit(counted[0]).alias("measure")
     )
     starts = (
         spark.range(1)
-        .select(
-            F.explode(F.lit([interval.start_ns for interval in axis.intervals]).cast("array<long>")).alias("t_ns"),
-        )
-        .select("t_ns", F.explode(F.lit(list(counted_measures().values()))).alias("measure"))
+        .select(F.explode(F.lit([interval.start_ns for interval in axis.intervals]).cast("array<long>")).alias("t_ns"))
+        .select("t_ns", F.explode(F.lit(counted)).alias("measure"))
     )
-    return _with_weight(seconds.unionByName(starts).withColumn("value", _double(None)), weight=0)
+    return seconds.unionByName(starts).select(
+        "t_ns",
+        F.col("measure").cast("short").alias("measure"),
+        F.lit(None).cast("long").alias("value_ns"),
+        F.lit(0).alias("weight"),
+    )
 
 
-def _with_weight(measurements: DataFrame, *, weight: int = 1) -> DataFrame:
-    return measurements.select("t_ns", "measure", "value", F.lit(weight).alias("weight"))
+def _number(name: str) -> Column:
+    return F.lit(measure_number(name)).cast("short")
 
 
-def _name_value(measure: str, value: Column) -> Column:
-    return F.struct(F.lit(measure).alias("measure"), _double(value).alias("value"))
-
-
-def _double(value: Column | None) -> Column:
-    return (F.lit(None) if value is None else value).cast("double")
+def _look_up(names: Mapping[str, str], key: Column) -> Column:
+    """Return the number of the measure that ``key`` stands for; null if none."""
+    return F.try_element_at(F.create_map(*(part for found, name in names.items() for part in (F.lit(found), _number(name)))), key)

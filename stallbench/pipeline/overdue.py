@@ -27,7 +27,7 @@ _DEATHS = "process string, died_ns long"
 _NEVER_NS = 1 << 62
 
 
-def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, facts: RunRecord, axis: TimeAxis) -> DataFrame:
+def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, record: RunRecord, axis: TimeAxis) -> DataFrame:
     """Return ``kind, jobs, examples, longest_s``: a row for each kind of overdue job that there is, with the `EXAMPLES` lowest ids.
 
     ``passed_over``: it had not been claimed yet, and younger ones were. ``left_behind``: its worker died, the queue could offer it again, and
@@ -35,8 +35,8 @@ def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, facts:
     ``longest_s``: from when it was due to its claim, or to the end of the records.
     """
     first = _due_first(jobs)
-    again = _due_again(events, jobs, _find_deaths(spark, facts), facts)
-    due = (first if again is None else first.unionByName(again)).withColumn("slot", _slot(F.col("due_ns"))).persist()
+    again = _due_again(events, jobs, _find_deaths(spark, record), record)
+    due = (first if again is None else first.unionByName(again)).withColumn("slot", _slot(F.col("due_ns")))
     younger_had_ns = _first_claims_of_the_younger(jobs, due)
     judged = due.join(F.broadcast(younger_had_ns), "slot").select(
         "job_id",
@@ -66,13 +66,13 @@ def _due_first(jobs: DataFrame) -> DataFrame:
     )
 
 
-def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, facts: RunRecord) -> DataFrame | None:
+def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, record: RunRecord) -> DataFrame | None:
     """Return the jobs that the queue still held at the end, and whose last event was the claim or the work of a process that died with it.
 
     Such a job is due again when the process is gone, or where the claim outlives its connection when its time is over; but while a fault is
     in force nothing is, nor ever what has used up its tries. None, if the queue does not say when it lets go of a claim.
     """
-    queue = facts.queue
+    queue = record.queue
     if deaths is None or not queue.may_re_execute or queue.claims_survive_connection is None:
         return None
     if queue.claims_survive_connection and queue.expiry_s is None:
@@ -92,7 +92,7 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
     due_ns = F.min("died_ns")
     if queue.claims_survive_connection and queue.expiry_s is not None:
         due_ns = F.greatest(due_ns, F.min("claimed_ns") + F.lit(int(queue.expiry_s * NS_PER_S)))
-    for fault in sorted(facts.faults, key=lambda fault: fault.start_ns or 0):
+    for fault in sorted(record.faults, key=lambda fault: fault.start_ns or 0):
         begin_ns, end_ns = fault.start_ns, fault.verified_gone_ns or fault.end_ns
         if begin_ns is not None:
             is_in_force = (due_ns >= begin_ns) & (due_ns < (end_ns or _NEVER_NS))
@@ -110,10 +110,10 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, fac
     )
 
 
-def _find_deaths(spark: SparkSession, facts: RunRecord) -> DataFrame | None:
+def _find_deaths(spark: SparkSession, record: RunRecord) -> DataFrame | None:
     rows = [
         {"process": process.name, "died_ns": process.end_ns}
-        for process in facts.processes
+        for process in record.processes
         if process.exit_code not in (None, 0) and process.end_ns is not None
     ]
     return make_rows(spark, rows, _DEATHS) if rows else None

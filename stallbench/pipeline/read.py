@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.frames import make_rows, read_columns
-from stallbench.pipeline.lines import Layout, RecordFile, parse_lines, survey
+from stallbench.pipeline.frames import make_rows
+from stallbench.pipeline.lines import Layout, RecordFile, parse_lines, survey, without_last_lines
 from stallbench.pipeline.paths import read_lines_of
-from stallbench.pipeline.tables import TABLES
 from stallbench.records.events import EVENT_COLUMNS, EVENT_NUMBERS, Event
 from stallbench.records.samples import SAMPLE_COLUMNS
 
-EVENTS = Layout(kind="events", columns=EVENT_COLUMNS, numbers=EVENT_NUMBERS)
-SAMPLES = Layout(kind="samples", columns=SAMPLE_COLUMNS, numbers=("t_ns",))
-FINAL_SNAPSHOT = Layout(kind="final_snapshot.csv", columns=("key", "word"), numbers=())
-LEFT_OVER = Layout(kind="left_over.csv", columns=FINAL_SNAPSHOT.columns, numbers=())
-_KEPT = {
+EVENTS = Layout(
+    kind="events",
+    columns=EVENT_COLUMNS,
+    numbers=EVENT_NUMBERS,
+    kept=("t_ns", "process", "event", "job_id", "intended_ns", "duration_ns", "detail"),
+)
+SAMPLES = Layout(kind="samples", columns=SAMPLE_COLUMNS, numbers=("t_ns",), kept=SAMPLE_COLUMNS)
+FINAL_SNAPSHOT = Layout(kind="final_snapshot.csv", columns=("key", "word"), numbers=(), kept=("key", "word"))
+LEFT_OVER = Layout(kind="left_over.csv", columns=FINAL_SNAPSHOT.columns, numbers=(), kept=FINAL_SNAPSHOT.kept)
+_COLUMNS = {
     EVENTS: "t_ns long, process string, event string, job_id long, intended_ns long, duration_ns long, detail string",
     SAMPLES: "t_ns long, source string, subject string, metric string, value string, number double",
     FINAL_SNAPSHOT: "job_id long, held string",
     LEFT_OVER: "job_id long, held string",
 }
+_STATED_JOBS = "stated_jobs"
+_PRECONDITIONS = "preconditions"
+_SUBJECTS = {"holder:": "samples of holders", "client_write:": "samples of stuck clients"}
+_OVERDUE = "samples of overdue vacuums"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,57 +67,112 @@ class Records:
         """Time of the last record."""
         return max((file.last_ns for file in self.files if file.last_ns is not None), default=None)
 
+    @property
+    def process_names(self) -> list[str]:
+        """The processes that have an event log, which is named after them."""
+        return [file.name.removeprefix(f"{EVENTS.kind}/").removesuffix(".csv") for file in self.files if file.kind == EVENTS.kind]
+
+    @property
+    def snapshot_jobs(self) -> int:
+        """How many jobs the final snapshot lists."""
+        return self._count(_STATED_JOBS, FINAL_SNAPSHOT)
+
+    @property
+    def has_preconditions(self) -> bool:
+        """Whether any job was enqueued with something to wait for."""
+        return self._count(_PRECONDITIONS) > 0
+
+    @property
+    def has_holders(self) -> bool:
+        """Whether any sample found a holder of the horizon."""
+        return self._count(_SUBJECTS["holder:"]) > 0
+
+    @property
+    def has_stuck_clients(self) -> bool:
+        """Whether any sample found a session that waits for its client."""
+        return self._count(_SUBJECTS["client_write:"]) > 0
+
+    @property
+    def has_overdue_vacuums(self) -> bool:
+        """Whether any sample found a table that waits for a vacuum."""
+        return self._count(_OVERDUE) > 0
+
+    def count_events(self, *events: Event) -> int:
+        """Return how many events are one of ``events``."""
+        return sum(self._count(event) for event in events)
+
+    def _count(self, name: str, layout: Layout | None = None) -> int:
+        return sum(file.counts.get(name, 0) for file in self.files if layout is None or file.kind == layout.kind)
+
 
 def read_records(spark: SparkSession, folder: str) -> Records:
     """Read and check every line once, and keep what was read: in memory, and on disk as far as it does not fit.
 
     ``folder``: as `stallbench.pipeline.paths.name_folder` gives it. What is missing in it is as good as empty.
     """
-    lines = {layout: read_lines_of(spark, f"{folder}/{layout.kind}") for layout in (EVENTS, SAMPLES, FINAL_SNAPSHOT, LEFT_OVER)}
-    parsed = {layout: _parse(found, layout).persist() for layout, found in lines.items() if found is not None}
-    files = survey(parsed.items())
+    found = {layout: read_lines_of(spark, f"{folder}/{layout.kind}") for layout in _COLUMNS}
+    lines = {layout: read for layout, read in found.items() if read is not None}
+    parsed = {layout: _parse(read, layout) for layout, read in lines.items()}
+    files = survey({layout: (read, _counts(layout)) for layout, read in parsed.items()})
+    for layout, read in lines.items():
+        unfinished = [file.name.rpartition("/")[2] for file in files if file.kind == layout.kind and file.unfinished]
+        if unfinished:
+            parsed[layout].unpersist()
+            parsed[layout] = _parse(without_last_lines(read, unfinished), layout)
 
     def records_of(layout: Layout) -> DataFrame:
         if layout not in parsed:
-            return make_rows(spark, [], _KEPT[layout])
-        kept = [field.name for field in read_columns(_KEPT[layout])]
-        unfinished = [
-            file.unfinished_line_no for file in files if file.kind == layout.kind and file.unfinished_line_no is not None
-        ]
-        whole = parsed[layout].filter("whole")
-        return (whole.filter(~F.col("line_no").isin(unfinished)) if unfinished else whole).select(*kept)
+            return make_rows(spark, [], _COLUMNS[layout])
+        return parsed[layout].filter("whole").drop("file", "start_bytes", "file_bytes", "line_bytes", "whole")
+
+    def jobs_of(layout: Layout) -> DataFrame:
+        return records_of(layout).filter("job_id IS NOT NULL").select("job_id", "held")
 
     return Records(
         events=records_of(EVENTS),
         samples=records_of(SAMPLES),
-        final_snapshot=records_of(FINAL_SNAPSHOT).filter("job_id IS NOT NULL") if _is_whole_snapshot(files) else None,
-        left_over=records_of(LEFT_OVER).filter("job_id IS NOT NULL") if LEFT_OVER in parsed else None,
+        final_snapshot=jobs_of(FINAL_SNAPSHOT) if _is_whole_snapshot(files) else None,
+        left_over=jobs_of(LEFT_OVER) if LEFT_OVER in parsed else None,
         files=tuple(files),
     )
 
 
-def make_torn(spark: SparkSession, records: Records) -> DataFrame:
+def make_torn(records: Records) -> list[dict[str, object]]:
     """Return a row for each record file that has lines: how many, how many of them are torn, and whether the last one is."""
-    rows = [
+    return [
         {"file": file.name, "lines": file.lines, "torn_lines": file.torn_lines, "last_line_torn": file.last_line_torn}
         for file in records.files
     ]
-    return make_rows(spark, rows, TABLES["torn"])
 
 
 def _parse(lines: DataFrame, layout: Layout) -> DataFrame:
-    """Parse the lines of a kind, and give each the columns that follow from its text."""
+    """Parse the lines of a kind, give each the columns that follow from its text, and keep them."""
     if layout is EVENTS:
-        return parse_lines(lines, layout, _are_given("t_ns", "mono_ns", "process") & F.col("event").isin(list(Event)))
+        parsed = parse_lines(lines, layout, _are_given("t_ns", "mono_ns", "process") & F.col("event").isin(list(Event)))
+    elif layout is SAMPLES:
+        parsed = parse_lines(lines, layout, _are_given("t_ns", "source", "subject", "metric")).withColumn(
+            "number", F.nanvl(F.col("value").try_cast("double"), F.lit(None))
+        )
+    else:
+        job_id, count = F.col("key").try_cast("long"), F.col("word").try_cast("long")
+        is_job = job_id.isNotNull() & F.col("word").isin(["queued", "claimed"])
+        is_end = (F.col("key") == "end") & count.isNotNull()
+        parsed = parse_lines(lines, layout, is_job | is_end).select(
+            "*", F.when(is_job, job_id).alias("job_id"), F.col("word").alias("held"), F.when(is_end, count).alias(_STATED_JOBS)
+        )
+    return parsed.persist(StorageLevel.MEMORY_AND_DISK)
+
+
+def _counts(layout: Layout) -> Mapping[str, Column]:
+    """What is counted of the lines of ``layout`` beside what is counted of all."""
+    if layout is EVENTS:
+        counts = {str(event): F.count_if(F.col("whole") & (F.col("event") == event)) for event in Event}
+        waits = F.col("whole") & (F.col("event") == Event.ENQUEUED) & F.col("detail").isNotNull()
+        return counts | {_PRECONDITIONS: F.count_if(waits)}
     if layout is SAMPLES:
-        parsed = parse_lines(lines, layout, _are_given("t_ns", "source", "subject", "metric"))
-        return parsed.withColumn("number", F.nanvl(F.col("value").try_cast("double"), F.lit(None)))
-    job_id, count = F.col("key").try_cast("long"), F.col("word").try_cast("long")
-    is_job = job_id.isNotNull() & F.col("word").isin(["queued", "claimed"])
-    is_end = (F.col("key") == "end") & count.isNotNull()
-    return parse_lines(lines, layout, is_job | is_end).select(
-        "*", F.when(is_job, job_id).alias("job_id"), F.col("word").alias("held"), F.when(is_end, count).alias("stated_jobs")
-    )
+        of_subjects = {name: F.count_if(F.col("subject").startswith(start)) for start, name in _SUBJECTS.items()}
+        return of_subjects | {_OVERDUE: F.count_if((F.col("metric") == "vacuum_overdue_s") & (F.col("number") > 0))}
+    return {_STATED_JOBS: F.max(_STATED_JOBS)}
 
 
 def _are_given(*columns: str) -> Column:
@@ -118,4 +182,8 @@ def _are_given(*columns: str) -> Column:
 
 def _is_whole_snapshot(files: Sequence[RecordFile]) -> bool:
     """Whether there is a final snapshot that has as many jobs as its last line says."""
-    return any(file.torn_lines == 0 and file.stated_jobs == file.lines - 1 for file in files if file.kind == FINAL_SNAPSHOT.kind)
+    return any(
+        file.torn_lines == 0 and file.counts.get(_STATED_JOBS) == file.lines - 1
+        for file in files
+        if file.kind == FINAL_SNAPSHOT.kind
+    )

@@ -6,14 +6,14 @@ backlog, too. Lost jobs would be open for ever. They are left out, and counted s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from stallbench.measures import WHOLE_RUN
 from stallbench.pipeline.frames import as_phase_rows, make_rows
-from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import NS_PER_S, Interval, TimeAxis
 from stallbench.run.record import RunRecord
 
@@ -22,11 +22,12 @@ OF_BASELINE = 0.9
 _SECONDS_OF_RATE = 3
 _HELD_BEFORE_S = 5
 """A job that a fault loses may have been enqueued, or claimed, so long before it."""
+_FAULTS = "fault string, phase string, start_ns long, end_ns long, until_ns long, end_s double, has_baseline boolean"
 TO = ("to_first_completion", "to_rate", "to_empty_backlog")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ended:
+class EndedFault:
     """A fault that is over."""
 
     name: str
@@ -37,69 +38,74 @@ class _Ended:
     """When the next one began, or the run's records ended: until then, errors and lost jobs are attributed to this one."""
 
 
+def list_ended_faults(record: RunRecord, axis: TimeAxis) -> list[EndedFault]:
+    """Return the faults that were injected and are over."""
+    begun = [(fault.start_ns, fault) for fault in record.faults if fault.start_ns is not None]
+    starts_ns = [start_ns for start_ns, _ in begun]
+    ended = []
+    for start_ns, fault in begun:
+        if fault.end_ns is not None:
+            end_ns = fault.verified_gone_ns or fault.end_ns
+            until_ns = min((other for other in starts_ns if other > end_ns), default=axis.last_ns + 1)
+            ended.append(
+                EndedFault(name=fault.name, phase=fault.phase or "", start_ns=start_ns, end_ns=end_ns, until_ns=until_ns)
+            )
+    return ended
+
+
 def make_recoveries(
-    spark: SparkSession,
-    facts: RunRecord,
+    faults: Sequence[EndedFault],
+    record: RunRecord,
     axis: TimeAxis,
     *,
     jobs: DataFrame,
     windows: DataFrame,
-    second_completions: DataFrame,
-    re_executions: DataFrame,
+    second_completions: DataFrame | None,
+    re_executions: DataFrame | None,
 ) -> DataFrame:
-    """Return a row for each fault that was injected and is over.
+    """Return a row for each of ``faults``.
 
     ``to_first_completion_s``: from the fault's end to the next first completion of a job. ``to_rate_s``: to the first of three seconds
     that together reach `OF_BASELINE` of the first measured phase's completions; ``to_empty_backlog_s``: to the end of the first second
     after which no more jobs are open than at most in that phase. These two are counted in whole seconds, are null if that was not
     reached, and if the fault is in that phase itself. ``lost``, ``re_completed`` (jobs that were completed a second time),
     ``re_executed`` (executions of jobs that had been executed before), ``errors``: until the next fault began.
+
+    ``second_completions`` and ``re_executions`` are none if the run has none. Each source is read once, and gives a few rows for each fault:
+    the plan does not grow with the number of faults.
     """
-    ended = _list_ended(facts, axis)
-    if not ended:
-        return make_rows(spark, [], TABLES["recoveries"])
-    baseline = _find_baseline(facts, axis)
-    of_jobs = jobs.agg(*(_of_jobs(fault).alias(f"jobs_{index}") for index, fault in enumerate(ended)))
-    again = second_completions.agg(
-        *(
-            F.count_if(_between("t_ns", fault.start_ns, fault.until_ns)).alias(f"again_{index}")
-            for index, fault in enumerate(ended)
-        )
-    )
-    repeats = re_executions.agg(
-        *(
-            F.count_if(_between("claimed_ns", fault.start_ns, fault.until_ns)).alias(f"repeats_{index}")
-            for index, fault in enumerate(ended)
-        )
-    )
+    spark = jobs.sparkSession
+    baseline = _find_baseline(record, axis)
     seconds = _make_seconds(windows, jobs, axis)
-    if baseline:
-        of_baseline = seconds.filter(baseline.holds(_middle_ns(axis))).agg(
-            F.avg("completed").alias("usual_rate"), F.max("open").alias("usual_open")
-        )
-    else:
-        of_baseline = spark.range(1).select(
-            F.lit(None).cast("double").alias("usual_rate"), F.lit(None).cast("long").alias("usual_open")
-        )
-    of_seconds = seconds.crossJoin(F.broadcast(of_baseline)).agg(
-        *(_of_seconds(fault, axis, baseline).alias(f"seconds_{index}") for index, fault in enumerate(ended))
+    of_baseline = seconds.filter(baseline.holds(_middle_ns(axis)) if baseline else F.lit(False)).agg(
+        F.avg("completed").alias("usual_rate"), F.max("open").alias("usual_open")
     )
-    rows = [
-        F.struct(
-            F.lit(fault.name).alias("fault"),
-            F.lit(fault.phase).alias("phase"),
-            F.lit((fault.end_ns - axis.start_ns) / NS_PER_S).alias("end_s"),
-            F.col(f"jobs_{index}.to_first_completion_s"),
-            F.col(f"seconds_{index}.to_rate_s"),
-            F.col(f"seconds_{index}.to_empty_backlog_s"),
-            F.col(f"jobs_{index}.lost"),
-            F.col(f"again_{index}").alias("re_completed"),
-            F.col(f"repeats_{index}").alias("re_executed"),
-            F.col(f"seconds_{index}.errors"),
-        )
-        for index, fault in enumerate(ended)
-    ]
-    return of_jobs.crossJoin(again).crossJoin(repeats).crossJoin(of_seconds).select(F.inline(F.array(*rows)))
+    known = F.broadcast(make_rows(spark, [_describe(fault, axis, baseline) for fault in faults], _FAULTS))
+    recovered = (
+        seconds.crossJoin(F.broadcast(of_baseline))
+        .join(known, (F.col("t_s") >= F.floor("end_s")) | _is_of_fault(axis))
+        .groupBy("fault")
+        .agg(*_of_seconds(axis))
+    )
+    counted = _of_jobs(jobs, known)
+    for name, times, t_ns in (
+        ("re_completed", second_completions, "t_ns"),
+        ("re_executed", re_executions, "claimed_ns"),
+    ):
+        if times is not None:
+            during = (F.col(t_ns) >= F.col("start_ns")) & (F.col(t_ns) < F.col("until_ns"))
+            found = times.select(t_ns).join(known, during).groupBy("fault").agg(F.count("*").alias(name))
+            counted = counted.unionByName(found, allowMissingColumns=True)
+        else:
+            counted = counted.withColumn(name, F.lit(0).cast("long"))
+    together = recovered.unionByName(counted, allowMissingColumns=True)
+    columns: dict[str, bool | float | int | str] = {"lost": 0, "re_completed": 0, "re_executed": 0, "errors": 0}
+    figures = known.select("fault", "phase", "end_s").join(
+        together.groupBy("fault").agg(*(F.max(name).alias(name) for name in (*(f"{to}_s" for to in TO), *columns))),
+        "fault",
+        "left",
+    )
+    return figures.fillna(columns)
 
 
 def make_recovery_metrics(recoveries: DataFrame) -> DataFrame:
@@ -113,20 +119,8 @@ def make_recovery_metrics(recoveries: DataFrame) -> DataFrame:
     return as_phase_rows(figures, "recovery_s", TO, F.col("interval")).filter("value IS NOT NULL")
 
 
-def _list_ended(facts: RunRecord, axis: TimeAxis) -> list[_Ended]:
-    begun = [(fault.start_ns, fault) for fault in facts.faults if fault.start_ns is not None]
-    starts_ns = [start_ns for start_ns, _ in begun]
-    ended = []
-    for start_ns, fault in begun:
-        if fault.end_ns is not None:
-            end_ns = fault.verified_gone_ns or fault.end_ns
-            until_ns = min((other for other in starts_ns if other > end_ns), default=axis.last_ns + 1)
-            ended.append(_Ended(name=fault.name, phase=fault.phase or "", start_ns=start_ns, end_ns=end_ns, until_ns=until_ns))
-    return ended
-
-
-def _find_baseline(facts: RunRecord, axis: TimeAxis) -> Interval | None:
-    measured = {phase.name for phase in facts.phases if phase.measured}
+def _find_baseline(record: RunRecord, axis: TimeAxis) -> Interval | None:
+    measured = {phase.name for phase in record.phases if phase.measured}
     return next((phase for phase in axis.phases if phase.name in measured), None)
 
 
@@ -167,37 +161,55 @@ def _middle_ns(axis: TimeAxis) -> Column:
     return F.col("t_s").cast("long") * NS_PER_S + axis.start_ns + NS_PER_S // 2
 
 
-def _of_jobs(fault: _Ended) -> Column:
+def _describe(fault: EndedFault, axis: TimeAxis, baseline: Interval | None) -> dict[str, object]:
+    return {
+        "fault": fault.name,
+        "phase": fault.phase,
+        "start_ns": fault.start_ns,
+        "end_ns": fault.end_ns,
+        "until_ns": fault.until_ns,
+        "end_s": (fault.end_ns - axis.start_ns) / NS_PER_S,
+        "has_baseline": baseline is not None and fault.start_ns >= baseline.end_ns,
+    }
+
+
+def _of_jobs(jobs: DataFrame, faults: DataFrame) -> DataFrame:
+    """Return ``fault, to_first_completion_s, lost``."""
     last_move_ns = F.coalesce("first_claimed_ns", "enqueued_ns")
+    may_be_lost_from_ns = F.col("start_ns") - _HELD_BEFORE_S * NS_PER_S
     is_lost = (
-        (F.col("state") == "lost")
-        & (last_move_ns >= fault.start_ns - _HELD_BEFORE_S * NS_PER_S)
-        & (last_move_ns < fault.until_ns)
+        (F.col("state") == "lost") & (F.col("last_move_ns") >= may_be_lost_from_ns) & (F.col("last_move_ns") < F.col("until_ns"))
     )
-    first_ns = F.min(F.when(F.col("first_completed_ns") >= fault.end_ns, F.col("first_completed_ns")))
-    return F.struct(((first_ns - fault.end_ns) / NS_PER_S).alias("to_first_completion_s"), F.count_if(is_lost).alias("lost"))
+    is_completed = F.col("first_completed_ns") >= F.col("end_ns")
+    return (
+        jobs.select("state", "first_completed_ns", last_move_ns.alias("last_move_ns"))
+        .join(faults, is_completed | is_lost)
+        .groupBy("fault")
+        .agg(
+            (F.min(F.when(is_completed, F.col("first_completed_ns") - F.col("end_ns"))) / NS_PER_S).alias(
+                "to_first_completion_s"
+            ),
+            F.count_if(is_lost).alias("lost"),
+        )
+    )
 
 
-def _of_seconds(fault: _Ended, axis: TimeAxis, baseline: Interval | None) -> Column:
-    end_s = (fault.end_ns - axis.start_ns) / NS_PER_S
-    is_after = F.col("t_s") >= int(end_s // 1)
-    if baseline is None or fault.start_ns < baseline.end_ns:
-        is_after = F.lit(False)
-    at_rate_s = F.min(F.when(is_after & (F.col("rate") >= OF_BASELINE * F.col("usual_rate")), F.col("t_s")))
-    empty_s = F.min(F.when(is_after & (F.col("open") <= F.col("usual_open")), F.col("t_s") + 1))
+def _is_of_fault(axis: TimeAxis) -> Column:
     since_ns = F.col("t_s").cast("long") * NS_PER_S + axis.start_ns
-    is_of_fault = (since_ns >= fault.start_ns - NS_PER_S) & (since_ns < fault.until_ns)
-    return F.struct(
-        _not_before_0(at_rate_s - end_s).alias("to_rate_s"),
-        _not_before_0(empty_s - end_s).alias("to_empty_backlog_s"),
-        F.sum(F.when(is_of_fault, F.col("errors")).otherwise(0)).alias("errors"),
-    )
+    return (since_ns >= F.col("start_ns") - NS_PER_S) & (since_ns < F.col("until_ns"))
+
+
+def _of_seconds(axis: TimeAxis) -> list[Column]:
+    is_after = F.col("has_baseline") & (F.col("t_s") >= F.floor("end_s"))
+    at_rate_s = F.min(F.when(is_after & (F.col("rate") >= OF_BASELINE * F.col("usual_rate")), F.col("t_s") - F.col("end_s")))
+    empty_s = F.min(F.when(is_after & (F.col("open") <= F.col("usual_open")), F.col("t_s") + 1 - F.col("end_s")))
+    return [
+        _not_before_0(at_rate_s).alias("to_rate_s"),
+        _not_before_0(empty_s).alias("to_empty_backlog_s"),
+        F.sum(F.when(_is_of_fault(axis), F.col("errors")).otherwise(0)).alias("errors"),
+    ]
 
 
 def _not_before_0(seconds: Column) -> Column:
     """The fault may end in the middle of the second that is looked at. A null stays one, which `greatest` would pass over."""
     return F.when(seconds < 0, 0.0).otherwise(seconds)
-
-
-def _between(column: str, from_ns: int, to_ns: int) -> Column:
-    return (F.col(column) >= from_ns) & (F.col(column) < to_ns)

@@ -10,24 +10,36 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.frames import as_phase_rows
+from stallbench.pipeline.positions import add_position
 from stallbench.records.events import Event
 
 WINDOWS_BACK = 20
 """How many windows of earlier jobs are looked at; those before them are taken to have been claimed. In one window a job is left over with a
 probability of about 1/e, so that one in 500 million is."""
-MOST_JOBS = 1_000_000
-"""A job's position among all is counted in one partition: runs of more jobs than this have no rounds."""
+_JOBS_PER_CHUNK = 200_000
+"""Jobs are looked at in chunks of so many, with those before each that may still have been in the window."""
 
 
-def make_rounds(events: DataFrame, jobs: DataFrame, window: int) -> DataFrame:
-    """Return ``round, jobs``: how many jobs were claimed in their first round, their second, ...; ``window`` is N."""
-    in_time = Window.partitionBy().orderBy("t_ns", "process")
-    picks = events.filter(F.col("event").isin(Event.CLAIMED, Event.LOST_RACE)).withColumn("pick", F.row_number().over(in_time))
-    first_claims = picks.filter(F.col("event") == Event.CLAIMED).groupBy("job_id").agg(F.min("pick").alias("pick"))
-    in_turn = Window.partitionBy().orderBy("enqueued_ns", "job_id")
-    placed = jobs.filter("first_claimed_ns IS NOT NULL AND enqueue_recorded").join(first_claims, "job_id")
-    earlier = F.array_sort(F.collect_list("pick").over(in_turn.rowsBetween(-WINDOWS_BACK * window, -1)))
-    with_earlier = placed.select("pick", earlier.alias("earlier"))
+def make_rounds(events: DataFrame, jobs: DataFrame, window: int, partitions: int = 1) -> DataFrame:
+    """Return ``round, jobs``: how many jobs were claimed in their first round, their second, ...; ``window`` is N.
+
+    ``partitions``: over how many jobs and picks are sorted.
+    """
+    of_jobs = events.filter(F.col("event").isin(Event.CLAIMED, Event.LOST_RACE)).select("t_ns", "process", "event", "job_id")
+    picks = add_position(of_jobs, ("t_ns", "process"), partitions, "pick")
+    first_claims = picks.filter(F.col("event") == Event.CLAIMED).groupBy("job_id").agg((F.min("pick") + 1).alias("pick"))
+    claimed = jobs.filter("first_claimed_ns IS NOT NULL AND enqueue_recorded").join(first_claims, "job_id")
+    placed = add_position(claimed.select("job_id", "enqueued_ns", "pick"), ("enqueued_ns", "job_id"), partitions, "position")
+    back = WINDOWS_BACK * window
+    chunk, in_chunk = F.floor(F.col("position") / _JOBS_PER_CHUNK), F.col("position") % _JOBS_PER_CHUNK
+    chunks = F.array_compact(F.array(chunk, F.when(in_chunk >= _JOBS_PER_CHUNK - back, chunk + 1)))
+    in_turn = Window.partitionBy("chunk").orderBy("position")
+    earlier = F.array_sort(F.collect_list("pick").over(in_turn.rowsBetween(-back, -1)))
+    with_earlier = (
+        placed.select("pick", "position", chunk.alias("own_chunk"), F.explode(chunks).alias("chunk"))
+        .withColumn("earlier", earlier)
+        .filter(F.col("chunk") == F.col("own_chunk"))
+    )
     picks_in_window = F.col("pick") - _entered_after(F.col("earlier"), window)
     round_number = F.greatest(F.ceil(picks_in_window / window), F.lit(1))
     return with_earlier.groupBy(round_number.alias("round")).agg(F.count("*").alias("jobs"))

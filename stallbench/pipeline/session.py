@@ -30,6 +30,8 @@ _SMALL_RUN_BYTES = 96 * 1024**2
 _MEMORY_FOR_LARGE_RUNS = "2g"
 _EVENTS_PER_PARTITION = 500_000
 _SMALL_PARTITION = 50_000
+_INTERPRETED_EVENTS = 20_000
+_BYTES_PER_EVENT = 80
 
 _ANYWHERE = {
     # Times are nanoseconds; whatever Spark makes of one must not depend on where it runs.
@@ -39,6 +41,8 @@ _ANYWHERE = {
     "spark.ui.showConsoleProgress": "false",
     # Until `fit_to` knows how many events there are, only files are counted: a few rows.
     "spark.sql.shuffle.partitions": "1",
+    # Where in Python each column was made, for messages about wrong queries, takes two calls for each.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
     # The percentiles of each second stay in memory, some kB a second, instead of all events being sorted by second first.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "4096",
@@ -105,21 +109,35 @@ def open_session(master: str = LOCAL, *, small: bool = True, java_options: Seque
 
 def is_small(run_folder: str | Path) -> bool:
     """Whether a run is on this machine and has up to about a million events."""
+    size_bytes = _measure_events(run_folder)
+    return size_bytes is not None and size_bytes <= _SMALL_RUN_BYTES
+
+
+def estimate_events(run_folder: str | Path) -> int:
+    """Return about how many events a run has, from the size of its logs; a run that is not on this machine is taken for large."""
+    size_bytes = _measure_events(run_folder)
+    return _EVENTS_PER_PARTITION if size_bytes is None else size_bytes // _BYTES_PER_EVENT
+
+
+def _measure_events(run_folder: str | Path) -> int | None:
     if "://" in str(run_folder):
-        return False
-    sizes = (path.stat().st_size for path in Path(run_folder).glob("events/*.csv"))
-    return sum(sizes) <= _SMALL_RUN_BYTES
+        return None
+    return sum(path.stat().st_size for path in Path(run_folder).glob("events/*.csv"))
 
 
 def fit_to(spark: SparkSession, events: int) -> None:
-    """Set the session for so many events: how many partitions a shuffle has, and whether queries are replanned while they run.
+    """Set the session for so many events: partitions of a shuffle, whether queries are replanned while they run, and compiled.
 
-    Replanning finds the better join for large inputs and costs more than small queries take.
+    Replanning finds the better join for large inputs and costs more than small queries take. Compiling a query costs more than
+    interpreting it for a few events takes.
     """
     cores = spark.sparkContext.defaultParallelism
     partitions = max(1, min(cores, events // _SMALL_PARTITION), -(-events // _EVENTS_PER_PARTITION))
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     spark.conf.set("spark.sql.adaptive.enabled", str(partitions > cores).lower())
+    is_compiled = events > _INTERPRETED_EVENTS
+    spark.conf.set("spark.sql.codegen.wholeStage", str(is_compiled).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if is_compiled else "NO_CODEGEN")
 
 
 def _start(master: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> SparkSession:

@@ -1,43 +1,54 @@
-"""What the measurements of each second and of each interval come to.
+"""What the measurements of each second and of each interval come to, as *figures*: ``scope, measure, statistic, value, count``.
 
-Seconds and intervals are aggregated in one pass. A percentile is the smallest value that has at least that share of the values at or below
-it (nearest rank). It is exact among up to `EXACT_UP_TO` values; among n more than that, the rank is off by at most n / `EXACT_UP_TO`.
+A scope is a second or an interval (`stallbench.pipeline.time_axis`); ``count`` is how many events or samples are behind the value.
+
+A percentile is the smallest value that has at least that share of the values at or below it (nearest rank), and is exact. Values are first
+counted in buckets whose width is a small share of the value. The bucket that has the rank is known from the counts; only the values in
+these buckets are then sorted. No step holds or sorts all values, and each is a sum that any number of machines can share.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from stallbench.measures import MEASURES
+from stallbench.pipeline.measurements import measure_number
 from stallbench.pipeline.time_axis import TimeAxis
 
-EXACT_UP_TO = 100_000
-PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
+AMOUNT = "amount"
+"""The statistic that is the number of events, or the growth of a counter."""
+STATISTICS = (*PERCENTILES, "max", "mean", AMOUNT, "first", "last", "min", "slope")
+_BUCKETS_PER_E = 64
+"""Values in one bucket differ by at most 1/64: more buckets take longer to count, fewer leave more values to sort."""
+_NS_PER_MS = 1_000_000
 
 
-def summarize_events(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return a row for each measure in each second (``t_s``) and each interval (``interval``); the other of the two is null.
+def statistic_number(name: str) -> int:
+    """Return the number that ``statistic`` has instead of a name."""
+    return STATISTICS.index(name)
 
-    Columns: ``weight`` (how many events), ``count`` (of values), ``p50, p95, p99, max, mean``.
-    """
-    measured = _spread(measurements, axis).agg(
-        F.sum("weight").alias("weight"),
-        F.count("value").alias("count"),
-        F.percentile_approx("value", list(PERCENTILES.values()), EXACT_UP_TO).alias("percentiles"),
-        F.max("value").alias("max"),
-        F.avg("value").alias("mean"),
-    )
-    percentiles = [F.col("percentiles")[index].alias(name) for index, name in enumerate(PERCENTILES)]
-    return _name_scopes(measured.select("*", *percentiles).drop("percentiles"), axis)
+
+def summarize_events(measurements: DataFrame, silent: DataFrame, axis: TimeAxis) -> DataFrame:
+    """Return the figures of measurements of events, values in ms; ``silent``: measurements that only keep a row."""
+    summary = _find_buckets(_count_in_buckets(measurements.unionByName(silent), axis)).persist()
+    values_ns = {name: F.col(f"{name}_known") for name in PERCENTILES} | {
+        "max": F.col("max"),
+        "mean": F.col("sum") / F.col("count"),
+    }
+    in_ms = [
+        F.struct(_number(name), (value_ns / _NS_PER_MS).alias("value"), F.col("count")) for name, value_ns in values_ns.items()
+    ]
+    amount = F.struct(_number(AMOUNT), F.col("weight").cast("double").alias("value"), F.col("weight").alias("count"))
+    known = summary.select("scope", "measure", F.inline(F.array(*in_ms, amount))).filter("value IS NOT NULL")
+    return known.unionByName(_sort_buckets(measurements, summary, axis))
 
 
 def summarize_samples(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return rows as `summarize_events` does, for what was sampled.
-
-    Columns: ``count`` (of samples), ``first, last`` (in time), ``min, max, mean, slope`` (by least squares, per second), and ``increase``
-    (of a counter; null if only its first sample is there).
-    """
-    measured = _spread(measurements, axis).agg(
+    """Return the figures of what was sampled. ``slope`` is by least squares, per second; a counter's amount is its growth."""
+    spread = measurements.select("*", F.explode(axis.scopes(F.col("t_ns"))).alias("scope")).filter("scope IS NOT NULL")
+    measured = spread.groupBy("scope", "measure").agg(
         F.count("value").alias("count"),
         F.min_by("value", "t_ns").alias("first"),
         F.max_by("value", "t_ns").alias("last"),
@@ -45,16 +56,109 @@ def summarize_samples(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
         F.max("value").alias("max"),
         F.avg("value").alias("mean"),
         F.regr_slope("value", axis.t_s(F.col("t_ns"))).alias("slope"),
-        F.sum("increase").alias("increase"),
+        F.sum("increase").alias(AMOUNT),
     )
-    return _name_scopes(measured, axis)
+    statistics = ("first", "last", "min", "max", "mean", "slope", AMOUNT)
+    rows = [F.struct(_number(name), F.col(name).cast("double").alias("value"), F.col("count")) for name in statistics]
+    return measured.select("scope", "measure", F.inline(F.array(*rows))).filter("value IS NOT NULL")
 
 
-def _spread(measurements: DataFrame, axis: TimeAxis) -> GroupedData:
-    spread = measurements.select("*", F.explode(axis.scopes(F.col("t_ns"))).alias("scope")).filter("scope IS NOT NULL")
-    return spread.groupBy("scope", "measure")
+def _count_in_buckets(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
+    """Return ``weight, count, min, max, sum`` of each scope, measure and bucket.
+
+    Each measurement is counted once, for its second and its phase; only the counts are then added up for each scope.
+    """
+    t_ns = F.col("t_ns")
+    placed = measurements.select(
+        axis.second(t_ns).alias("second"), axis.phase_number(t_ns).alias("phase"), axis.is_in_run(t_ns).alias("in_run"),
+        "measure", _bucket().alias("bucket"), "value_ns", "weight",
+    )  # fmt: skip
+    counted = placed.groupBy("second", "phase", "in_run", "measure", "bucket").agg(
+        F.sum("weight").alias("weight"),
+        F.count("value_ns").alias("count"),
+        F.min("value_ns").alias("min"),
+        F.max("value_ns").alias("max"),
+        F.sum(F.col("value_ns").cast("double")).alias("sum"),
+    )
+    scopes = axis.scopes_of(F.col("second"), F.col("phase"), F.col("in_run"))
+    return (
+        counted.select("*", F.explode(scopes).alias("scope"))
+        .filter("scope IS NOT NULL")
+        .groupBy("scope", "measure", "bucket")
+        .agg(
+            *(F.sum(name).alias(name) for name in ("weight", "count", "sum")),
+            F.min("min").alias("min"),
+            F.max("max").alias("max"),
+        )
+    )
 
 
-def _name_scopes(measured: DataFrame, axis: TimeAxis) -> DataFrame:
-    scope = F.col("scope")
-    return measured.select("*", axis.second_of(scope).alias("t_s"), axis.interval_of(scope).alias("interval")).drop("scope")
+def _find_buckets(counted: DataFrame) -> DataFrame:
+    """Return a row for each scope and measure: ``weight, count, sum, max``, and of each percentile either its value or where it is.
+
+    ``<percentile>_known``: its value, where the counts show it. Otherwise ``<percentile>_bucket``, and ``<percentile>_rank`` in that bucket.
+    """
+    of_one = Window.partitionBy("scope", "measure").orderBy("bucket")
+    up_to = F.sum("count").over(of_one.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    total = F.sum("count").over(of_one.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing))
+    ranked = counted.select("*", up_to.alias("up_to"), total.alias("total"))
+    figures = [
+        F.sum("weight").alias("weight"),
+        F.sum("count").alias("count"),
+        F.sum("sum").alias("sum"),
+        F.max("max").alias("max"),
+    ]
+    before = F.col("up_to") - F.col("count")
+    for name, percent in PERCENTILES.items():
+        rank = F.floor((F.col("total") * percent + 99) / 100).cast("long")
+        is_here = (F.col("up_to") >= rank) & (before < rank)
+        known = F.when((rank == before + 1) | (F.col("min") == F.col("max")), F.col("min")).when(
+            rank == F.col("up_to"), F.col("max")
+        )
+        figures += [
+            F.max(F.when(is_here, known)).alias(f"{name}_known"),
+            F.max(F.when(is_here & known.isNull(), F.col("bucket"))).alias(f"{name}_bucket"),
+            F.max(F.when(is_here & known.isNull(), rank - before)).alias(f"{name}_rank"),
+        ]
+    return ranked.groupBy("scope", "measure").agg(*figures)
+
+
+def _sort_buckets(measurements: DataFrame, summary: DataFrame, axis: TimeAxis) -> DataFrame:
+    """Return the figures of the percentiles whose value the counts do not show, from the values in their buckets."""
+    wanted = [
+        F.struct(_number(name), F.col(f"{name}_bucket").alias("bucket"), F.col(f"{name}_rank").alias("rank"))
+        for name in PERCENTILES
+    ]
+    places = summary.select("scope", "measure", "count", F.inline(F.array(*wanted))).filter(
+        F.col("bucket").isNotNull() & (~axis.is_second(F.col("scope")) | _is_shown_by_second())
+    )
+    values = measurements.filter("value_ns IS NOT NULL").select(
+        F.explode(axis.scopes(F.col("t_ns"))).alias("scope"), "measure", _bucket().alias("bucket"), "value_ns"
+    )
+    in_bucket = Window.partitionBy("scope", "measure", "statistic").orderBy("value_ns")
+    return (
+        values.join(F.broadcast(places), ["scope", "measure", "bucket"])
+        .withColumn("place", F.row_number().over(in_bucket))
+        .filter(F.col("place") == F.col("rank"))
+        .select("scope", "measure", "statistic", (F.col("value_ns") / _NS_PER_MS).alias("value"), "count")
+    )
+
+
+def _is_shown_by_second() -> Column:
+    """Whether a row's statistic is one of those that the table ``windows`` has."""
+    shown = [
+        len(STATISTICS) * measure_number(name) + statistic_number(statistic)
+        for name, measure in MEASURES.items()
+        for statistic in measure.by_second
+    ]
+    return (F.col("measure").cast("int") * len(STATISTICS) + F.col("statistic")).isin(shown)
+
+
+def _bucket() -> Column:
+    """The bucket of ``value_ns``: its logarithm in steps, which orders buckets as it orders values, below zero too."""
+    value = F.col("value_ns")
+    return F.floor(F.signum(value) * F.log1p(F.abs(value).cast("double")) * _BUCKETS_PER_E).cast("short")
+
+
+def _number(statistic: str) -> Column:
+    return F.lit(statistic_number(statistic)).alias("statistic")

@@ -11,7 +11,7 @@ from stallbench.run.record import RunRecord
 _SUBJECT = "client_write:"
 
 
-def make_stuck_clients(samples: DataFrame, facts: RunRecord, axis: TimeAxis) -> DataFrame:
+def make_stuck_clients(samples: DataFrame, record: RunRecord, axis: TimeAxis) -> DataFrame:
     """Return a row for each session that was stuck in handing something over to its client, from the first sample that found it to the last."""
 
     def of(metric: str, column: str) -> Column:
@@ -19,7 +19,7 @@ def make_stuck_clients(samples: DataFrame, facts: RunRecord, axis: TimeAxis) -> 
 
     stuck_s = F.when(F.col("metric") == "stuck_s", F.col("number"))
     name = F.lit(None).cast("string")
-    for longrunner in facts.longrunners:
+    for longrunner in record.longrunners:
         name = F.when(F.substring_index("application", ":", -1) == longrunner.name, longrunner.name).otherwise(name)
     return (
         samples.filter(F.col("subject").startswith(_SUBJECT))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -11,7 +12,7 @@ from stallbench.measures import WHOLE_RUN
 from stallbench.run.record import RunRecord
 
 NS_PER_S = 1_000_000_000
-_FIRST_INTERVAL = 1 << 30
+FIRST_INTERVAL = 1 << 30
 """Scopes from here on are intervals, those below are seconds: grouping by one number is quicker than by a number and a text."""
 
 
@@ -61,40 +62,55 @@ class TimeAxis:
 
     def phase(self, t_ns: Column) -> Column:
         """Name of the phase that a moment is in; null outside any."""
-        name = F.lit(None).cast("string")
-        for phase in reversed(self.phases):
-            name = F.when(phase.holds(t_ns), phase.name).otherwise(name)
-        return name
+        return _get([phase.name for phase in self.phases], "string", self.phase_number(t_ns))
+
+    def phase_number(self, t_ns: Column) -> Column:
+        """Which of `phases` a moment is in; null outside any."""
+        number = F.lit(None).cast("int")
+        for index, phase in enumerate(self.phases):
+            number = F.when(phase.holds(t_ns), index).otherwise(number)
+        return number
+
+    def is_in_run(self, t_ns: Column) -> Column:
+        """Whether a moment is in the whole run."""
+        return self.run.holds(t_ns) if self.run else F.lit(False)
 
     def scopes(self, t_ns: Column) -> Column:
         """Everything that a moment is counted in, as an array of numbers: its second, its phase, the whole run; nulls for what is not."""
-        numbers = [self.second(t_ns)]
-        phase = F.lit(None).cast("int")
-        for index, interval in enumerate(self.intervals):
-            number = F.when(interval.holds(t_ns), _FIRST_INTERVAL + index)
-            if interval is self.run:
-                numbers.append(number)
-            else:
-                phase = F.coalesce(phase, number)
-        return F.array(*numbers, phase)
+        return self.scopes_of(self.second(t_ns), self.phase_number(t_ns), self.is_in_run(t_ns))
 
-    def second_of(self, scope: Column) -> Column:
-        """The second that a scope is; null if it is an interval."""
-        return F.when(scope < _FIRST_INTERVAL, scope)
+    def scopes_of(self, second: Column, phase_number: Column, is_in_run: Column) -> Column:
+        """The scopes of the moments that have this second and this phase."""
+        return F.array(second, phase_number + FIRST_INTERVAL, F.when(is_in_run, FIRST_INTERVAL + len(self.phases)))
 
-    def interval_of(self, scope: Column) -> Column:
-        """Name of the interval that a scope is; null if it is a second."""
-        names = F.lit([interval.name for interval in self.intervals]).cast("array<string>")
-        return F.when(scope >= _FIRST_INTERVAL, F.get(names, scope - _FIRST_INTERVAL))
+    def is_second(self, scope: Column) -> Column:
+        """Whether a scope is a second; if not, it is an interval."""
+        return scope < FIRST_INTERVAL
+
+    def interval_name(self, scope: Column) -> Column:
+        """Name of the interval that a scope is."""
+        return _get([interval.name for interval in self.intervals], "string", scope - FIRST_INTERVAL)
+
+    def interval_s(self, scope: Column) -> Column:
+        """Length of the interval that a scope is, in seconds; null if it has no length."""
+        return _get(
+            [interval.duration_s if interval.duration_s > 0 else None for interval in self.intervals],
+            "double",
+            scope - FIRST_INTERVAL,
+        )
 
 
-def make_time_axis(facts: RunRecord, first_ns: int | None, last_ns: int | None) -> TimeAxis:
+def _get(values: list[Any], kind: str, index: Column) -> Column:
+    return F.get(F.array(*(F.lit(value).cast(kind) for value in values)).cast(f"array<{kind}>"), index)
+
+
+def make_time_axis(record: RunRecord, first_ns: int | None, last_ns: int | None) -> TimeAxis:
     """Place the phases; ``first_ns`` and ``last_ns`` are the times of the first and the last record, if there is any.
 
     A phase whose end was not recorded, because the bench was killed, ends where the next one begins or after the last record. Without
     a phase, second 0 is the first record's.
     """
-    started = facts.started_phases
+    started = record.started_phases
     times = [phase.start_ns for phase in started if phase.start_ns is not None]
     start_ns = times[0] if times else first_ns or 0
     last_ns = max([start_ns, *([last_ns] if last_ns is not None else []), *times])

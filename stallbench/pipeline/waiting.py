@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.frames import make_rows
-from stallbench.pipeline.tables import TABLES
 from stallbench.records.events import Event
 
 _EXAMPLES = 20
@@ -26,10 +24,8 @@ def find_preconditions(events: DataFrame) -> DataFrame:
     return found.filter("kind <> ''")
 
 
-def make_waiting(spark: SparkSession, preconditions: DataFrame, events: DataFrame, jobs: DataFrame) -> DataFrame:
+def make_waiting(preconditions: DataFrame, events: DataFrame, jobs: DataFrame) -> DataFrame:
     """Return a row for each rule that jobs of the run were under: ``rule, jobs, claimed, broken, examples``."""
-    if preconditions.isEmpty():
-        return make_rows(spark, [], TABLES["waiting"])
     claimed = preconditions.join(jobs.select("job_id", "first_claimed_ns"), "job_id")
     concerned = preconditions.select("job_id").unionByName(
         preconditions.filter("kind = 'after'").select(F.col("subject").cast("long").alias("job_id"))
@@ -57,9 +53,8 @@ def _find_executions(events: DataFrame) -> DataFrame:
 
 def _overtaken(claimed: DataFrame) -> DataFrame:
     """Was a later job of the same producer in the same FIFO queue claimed first? One that was never claimed was overtaken, too."""
-    later = (
-        Window.partitionBy("subject", "producer").orderBy("job_id").rowsBetween(Window.currentRow + 1, Window.unboundedFollowing)
-    )
+    # From the last job to the first: a frame that only grows takes one step a row.
+    later = Window.partitionBy("subject", "producer").orderBy(F.desc("job_id")).rowsBetween(Window.unboundedPreceding, -1)
     first_of_later = F.min("first_claimed_ns").over(later)
     is_broken = first_of_later.isNotNull() & (F.col("first_claimed_ns").isNull() | (F.col("first_claimed_ns") > first_of_later))
     return claimed.filter("kind = 'fifo'").withColumn("is_broken", is_broken)
@@ -84,11 +79,11 @@ def _before_blocker(claimed: DataFrame, executions: DataFrame) -> DataFrame:
 
 def _count(rule: str, judged: DataFrame) -> DataFrame:
     broken: Column = F.coalesce("is_broken", F.lit(False))
-    wrong = F.array_sort(F.collect_list(F.when(broken, F.col("job_id"))))
+    wrong = F.when(broken, F.col("job_id"))
     counted = judged.agg(
         F.count("*").alias("jobs"),
         F.count("first_claimed_ns").alias("claimed"),
         F.count_if(broken).alias("broken"),
-        F.slice(wrong, 1, _EXAMPLES).alias("examples"),
+        F.coalesce(F.min_by(wrong, wrong, _EXAMPLES), F.lit([]).cast("array<long>")).alias("examples"),
     )
     return counted.filter("jobs > 0").select(F.lit(rule).alias("rule"), "jobs", "claimed", "broken", "examples")

@@ -6,22 +6,28 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.measures import MEASURES
-from stallbench.pipeline.measurements import counted_measures, sampled_measures
+from stallbench.pipeline.measurements import counted_measures, measure_number, sampled_measures
+from stallbench.pipeline.statistics import AMOUNT, STATISTICS, statistic_number
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 
 
-def make_windows(measured: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return a row for each second that `stallbench.pipeline.measurements.keep_silent_times` keeps, from what was measured in it.
+def make_windows(figures: DataFrame, axis: TimeAxis) -> DataFrame:
+    """Return a row for each second that `stallbench.pipeline.measurements.keep_silent_times` keeps, from its figures.
 
     A second belongs to the phase that its middle is in. Of what was sampled, it has the last value; null where there was no sample.
     """
-    columns = [F.coalesce(_of(counted, "weight"), F.lit(0)).alias(name) for name, counted in counted_measures().items()]
-    columns += [_of(name, each).alias(f"{name}_{each}") for name, measure in MEASURES.items() for each in measure.by_second]
-    columns += [_of(name, "last").alias(name) for name in sampled_measures()]
-    seconds = measured.filter("t_s IS NOT NULL").groupBy("t_s").agg(*columns)
-    begin_ns = F.col("t_s").cast("long") * NS_PER_S + axis.start_ns
-    return seconds.withColumn("t_ns", begin_ns).withColumn("phase", axis.phase(begin_ns + NS_PER_S // 2))
+    counts = {name: _key(counted, AMOUNT) for name, counted in counted_measures().items()}
+    values = {f"{name}_{each}": _key(name, each) for name, measure in MEASURES.items() for each in measure.by_second}
+    values |= {name: _key(name, "last") for name in sampled_measures()}
+    keys: list[bool | float | int | str] = sorted({*counts.values(), *values.values()})
+    key = F.col("measure").cast("int") * len(STATISTICS) + F.col("statistic")
+    of_seconds = figures.filter(axis.is_second(F.col("scope"))).select(F.col("scope").alias("t_s"), key.alias("key"), "value")
+    seconds = of_seconds.groupBy("t_s").pivot("key", keys).agg(F.max("value"))
+    columns = [F.coalesce(F.col(str(key)), F.lit(0)).alias(name) for name, key in counts.items()]
+    columns += [F.col(str(key)).alias(name) for name, key in values.items()]
+    begin_ns: Column = F.col("t_s").cast("long") * NS_PER_S + axis.start_ns
+    return seconds.select("t_s", begin_ns.alias("t_ns"), axis.phase(begin_ns + NS_PER_S // 2).alias("phase"), *columns)
 
 
-def _of(measure: str, statistic: str) -> Column:
-    return F.max(F.when(F.col("measure") == measure, F.col(statistic)))
+def _key(measure: str, statistic: str) -> int:
+    return measure_number(measure) * len(STATISTICS) + statistic_number(statistic)

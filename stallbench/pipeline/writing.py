@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from stallbench.pipeline.frames import read_columns
 from stallbench.pipeline.paths import escape_glob
-from stallbench.pipeline.tables import TABLES
+from stallbench.pipeline.tables import MADE_WHOLE, TABLES
 
 _AT_ONCE = 4
 _ROWS_PER_FILE = 2_000_000
@@ -21,8 +25,9 @@ _ROWS_PER_FILE = 2_000_000
 class Writing:
     """The tables that are being written. As a context it ends when all are, or raises what the first that failed raised."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, spark: SparkSession, folder: str) -> None:
         """Write below ``folder``/tables."""
+        self._spark = spark
         self._folder = folder
         self._started: list[Future[None]] = []
         self.pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="tables")
@@ -33,9 +38,33 @@ class Writing:
         self._started.append(future)
         return future
 
-    def read_back(self, spark: SparkSession, name: str) -> DataFrame:
+    def start_if(self, is_there: bool, name: str, make: Callable[[], DataFrame]) -> None:
+        """Write table ``name`` if the run has anything for it; otherwise write it empty."""
+        if is_there:
+            self.start(name, make)
+        else:
+            self.put(name)
+
+    def put(self, name: str, rows: Sequence[Mapping[str, object]] = ()) -> None:
+        """Write table ``name`` from ``rows`` that are known without Spark, through the file system that Spark writes to."""
+        schema = StructType.fromDDL(TABLES[name])
+        assert isinstance(schema, StructType)
+        content = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist(list(rows), to_arrow_schema(schema)), content, compression="none")
+        jvm = self._spark.sparkContext._jvm
+        assert jvm is not None
+        path = jvm.org.apache.hadoop.fs.Path
+        folder = path(self._path(name))
+        files = folder.getFileSystem(self._spark.sparkContext._jsc.hadoopConfiguration())
+        files.delete(folder, True)
+        for file, data in (("part-00000.parquet", content.getvalue().to_pybytes()), (MADE_WHOLE, b"")):
+            stream = files.create(path(folder, file))
+            stream.write(data)
+            stream.close()
+
+    def read_back(self, name: str) -> DataFrame:
         """Return table ``name`` as it was written."""
-        return spark.read.schema(TABLES[name]).parquet(escape_glob(self._path(name)))
+        return self._spark.read.schema(TABLES[name]).parquet(escape_glob(self._path(name)))
 
     def _path(self, name: str) -> str:
         return f"{self._folder}/tables/{name}"

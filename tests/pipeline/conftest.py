@@ -24,14 +24,14 @@ from stallbench.run.record import RunRecord, parse_record
 class Parts:
     """A run as the functions that make tables are given it."""
 
-    facts: RunRecord
+    record: RunRecord
     records: Records
     axis: TimeAxis
 
     @property
     def jobs(self) -> DataFrame:
         """The jobs, as they are written."""
-        return make_jobs(self.records.events, self.records.final_snapshot, self.facts)
+        return make_jobs(self.records, self.record)
 
 
 Tables = Callable[[str], pd.DataFrame]
@@ -62,8 +62,8 @@ def read_parts(spark: SparkSession) -> ReadParts:
     """Read a run's folder, for a test of one table that need not wait for all."""
 
     def read(folder: Path) -> Parts:
-        facts = parse_record((folder / "run.json").read_text(), "run.json")
+        record = parse_record((folder / "run.json").read_text(), "run.json")
         records = read_records(spark, name_folder(folder))
-        return Parts(facts, records, make_time_axis(facts, records.first_ns, records.last_ns))
+        return Parts(record, records, make_time_axis(record, records.first_ns, records.last_ns))
 
     return read

@@ -108,7 +108,7 @@ def test_a_producer_that_died_or_had_an_error_may_have_left_an_enqueue_unrecorde
         case "none":
             run.raise_error("OperationalError in claim: gone", at_s=1.5, by="worker-1").garble("events/worker-1.csv", b"torn")
     parts = read_parts(run.write())
-    may_miss = may_have_missed_enqueues(parts.records, parts.facts)
+    may_miss = may_have_missed_enqueues(parts.records, parts.record)
     conservation = make_conservation(parts.jobs, may_miss_enqueues=may_miss)
     origin = "unexpected" if mishap == "none" else "enqueue_unrecorded"
     assert [row["jobs"] for row in conservation.filter(conservation.state == origin).collect()] == [1]

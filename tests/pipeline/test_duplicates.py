@@ -105,7 +105,7 @@ def test_second_completions_are_counted_in_the_phase_they_happened_in(tables: Ta
 def test_at_most_once_has_no_excuse(read_parts: ReadParts, tmp_path: Path) -> None:
     run = SyntheticRun(tmp_path / "run", promise="at_most_once")
     parts = read_parts(describe_story(run).write())
-    executions = find_executions(parts.records.events, parts.facts)
-    duplicates = make_duplicates(parts.jobs, executions, parts.facts).toPandas()
+    executions = find_executions(parts.records.events, parts.record)
+    duplicates = make_duplicates(parts.jobs, executions, parts.record).toPandas()
     assert len(duplicates) == 9
     assert not duplicates.excused.any()

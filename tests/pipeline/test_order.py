@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from stallbench.pipeline.order import JOBS_PER_PARTITION, choose_partitions, make_order, make_order_metrics
+from stallbench.pipeline.order import make_order, make_order_metrics
+from stallbench.pipeline.positions import ROWS_PER_PARTITION, choose_partitions
 from tests.pipeline.conftest import ReadParts
 from tests.synthetic_run import SyntheticRun
 
@@ -82,5 +83,5 @@ def test_partitions_may_be_more_than_jobs(spark: SparkSession) -> None:
 
 def test_large_runs_are_sorted_in_more_than_one_partition() -> None:
     assert choose_partitions(0) == 1
-    assert choose_partitions(JOBS_PER_PARTITION - 1) == 1
-    assert choose_partitions(3 * JOBS_PER_PARTITION) == 4
+    assert choose_partitions(ROWS_PER_PARTITION - 1) == 1
+    assert choose_partitions(3 * ROWS_PER_PARTITION) == 4

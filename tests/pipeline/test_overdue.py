@@ -22,7 +22,7 @@ def overdue(spark: SparkSession, read_parts: ReadParts) -> Overdue:
 
     def make(run: SyntheticRun, final_snapshot: dict[int, str] | None = None) -> dict[str, tuple[list[int], float]]:
         parts = read_parts(run.write(final_snapshot=final_snapshot or {}))
-        table = make_overdue(spark, parts.records.events, parts.jobs, parts.facts, parts.axis)
+        table = make_overdue(spark, parts.records.events, parts.jobs, parts.record, parts.axis)
         return {row["kind"]: (list(row["examples"]), row["longest_s"]) for row in table.collect()}
 
     return make

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stallbench.injection.record import InjectionRecord
-from stallbench.pipeline.recoveries import make_recoveries, make_recovery_metrics
+from stallbench.pipeline.recoveries import list_ended_faults, make_recoveries, make_recovery_metrics
 from stallbench.pipeline.time_axis import make_time_axis
 from stallbench.run.record import parse_record
 from tests.synthetic_run import START_NS, SyntheticRun
@@ -68,11 +68,12 @@ def recover(
     windows: list[Any] = [(t_s, done.count(t_s), 1 if t_s == FAULT_S[0] else 0) for t_s in range(LAST_S)]
     run = SyntheticRun(Path("made-up"), phases={"baseline": BASELINE_S, "outage": LAST_S - BASELINE_S})
     run.record["injections"] = [fault.model_dump(mode="json") for fault in faults]
-    facts = parse_record(json.dumps(run.record), "made up")
+    record = parse_record(json.dumps(run.record), "made up")
+    axis = make_time_axis(record, at(0), at(LAST_S) - 1)
     recoveries = make_recoveries(
-        spark,
-        facts,
-        make_time_axis(facts, at(0), at(LAST_S) - 1),
+        list_ended_faults(record, axis),
+        record,
+        axis,
         jobs=spark.createDataFrame(
             jobs, "job_id long, intended_ns long, enqueued_ns long, first_claimed_ns long, first_completed_ns long, state string"
         ),
@@ -81,7 +82,7 @@ def recover(
         re_executions=spark.createDataFrame([(at(t_s - 0.5),) for t_s in again], "claimed_ns long"),
     )
     metrics = make_recovery_metrics(recoveries)
-    return [*(row.asDict() for row in recoveries.collect()), *(row.asDict() for row in metrics.collect())]
+    return [*(row.asDict() for row in recoveries.orderBy("end_s").collect()), *(row.asDict() for row in metrics.collect())]
 
 
 def test_recovery_counts_from_the_end_of_the_fault(spark: SparkSession) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
 
 from stallbench.pipeline.waiting import find_preconditions, make_waiting
 from stallbench.records.events import Event
@@ -21,7 +20,7 @@ Rules = Callable[[Story], dict[str, tuple[int, int, int, list[int]]]]
 
 
 @pytest.fixture
-def rules_of(read_parts: ReadParts, spark: SparkSession, tmp_path: Path) -> Rules:
+def rules_of(read_parts: ReadParts, tmp_path: Path) -> Rules:
     """``jobs, claimed, broken, examples`` by rule, of a run of ten seconds."""
 
     def rules_of(describe: Story) -> dict[str, tuple[int, int, int, list[int]]]:
@@ -29,7 +28,7 @@ def rules_of(read_parts: ReadParts, spark: SparkSession, tmp_path: Path) -> Rule
         describe(run)
         parts = read_parts(run.write(final_snapshot={}))
         events = parts.records.events
-        rows = make_waiting(spark, find_preconditions(events), events, parts.jobs).collect()
+        rows = make_waiting(find_preconditions(events), events, parts.jobs).collect()
         return {row["rule"]: (row["jobs"], row["claimed"], row["broken"], list(row["examples"])) for row in rows}
 
     return rules_of
