@@ -12,8 +12,6 @@ import sys
 from argparse import Namespace
 from functools import partial
 
-from prometheus_client import Gauge
-
 from longrunners import find_longrunners
 from longrunners.longrunner import LongrunnerDocument, LostError
 from longrunners.validation import Choice, Choices, describe_issue, find_issues
@@ -63,9 +61,7 @@ def hold(document: LongrunnerDocument, stop: Stop) -> None:
         return
     driver = driver_of(engine)
     holder = longrunner.hold(stop)
-    holding = Gauge("stallbench_longrunner_holding", "1 while it holds the horizon.", ["kind", "server"], registry=None)
-    holding.labels(document.kind, document.on).set(1)
-    send_message(ready={"holder": holder, **serve(document.expose, holding)})
+    send_message(ready={"holder": holder, **_serve(document)})
     try:
         longrunner.keep(stop)
         longrunner.release()
@@ -76,6 +72,16 @@ def hold(document: LongrunnerDocument, stop: Stop) -> None:
         send_message(lost=why)
         raise CannotContinueError(f"{document.name} no longer holds the horizon: {why}") from error
     send_message(released=True)
+
+
+def _serve(document: LongrunnerDocument) -> dict[str, int]:
+    if document.expose is None:
+        return {}
+    from prometheus_client import Gauge
+
+    holding = Gauge("stallbench_longrunner_holding", "1 while it holds the horizon.", ["kind", "server"], registry=None)
+    holding.labels(document.kind, document.on).set(1)
+    return serve(document.expose, holding)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from producers.producer import Producer, ProducerDocument
-from stallbench.exposition import EventFigures, offered_rate, serve
+from stallbench.exposition import make_event_figures, make_offered_rate, serve
 from stallbench.external.role_document import role_document
 from stallbench.processes.role import Stop, Suspension, run_role, send_message
 from stallbench.processes.role_arguments import role_parser
@@ -21,13 +21,11 @@ def main() -> None:
     with role_document(ProducerDocument, "producer", arguments, stop) as document:
         if document is None:
             return
-        figures = EventFigures()
-        with EventLog(document.events, document.name, figures.observe if document.expose else None) as log:
+        figures = make_event_figures(document.expose)
+        with EventLog(document.events, document.name, figures.observe if figures else None) as log:
             producer = Producer(document, log, stop)
             producer.fill()
-            offered = offered_rate()
-            offered.set(document.rate)
-            send_message(ready=serve(document.expose, figures, offered))
+            send_message(ready=serve(document.expose, figures, make_offered_rate(document.expose, document.rate)))
             producer.run()
             while suspension.asked:
                 log.close()

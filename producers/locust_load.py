@@ -20,7 +20,8 @@ from producers.locust_options import find_target, read_rate
 from producers.locust_target import GivenDocument, Target, require_queue
 from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import CONNECT
-from stallbench.exposition import EventFigures, offered_rate, serve
+from stallbench.exposition import make_event_figures, serve
+from stallbench.exposition.event_figures import offered_rate
 from stallbench.processes.reconnection import reconnect
 from stallbench.processes.role import EXIT_CANNOT_CONTINUE, CannotContinueError, Stop, send_message
 from stallbench.records.events import Event, EventLog, format_error
@@ -86,8 +87,8 @@ class LocustLoad:
         with ExitStack() as stack:
             document = stack.enter_context(self.target.opened_document(self.stop))
             require_queue(document)
-            figures = EventFigures()
-            observe = figures.observe if document.expose else None
+            figures = make_event_figures(document.expose)
+            observe = figures.observe if figures else None
             self.log = stack.enter_context(EventLog(document.events, document.name, observe))
             self._exposed = serve(document.expose, figures, self._offered)
             self._document = document

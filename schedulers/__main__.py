@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulers.scheduler import Scheduler, SchedulerDocument
-from stallbench.exposition import EventFigures, serve
+from stallbench.exposition import make_event_figures, serve
 from stallbench.processes.role import Stop, read_document, run_role, send_message
 from stallbench.processes.role_arguments import role_parser
 from stallbench.records.events import EventLog
@@ -14,8 +14,8 @@ def main() -> None:
     does = "Run the periodic part of a queue, for example to make due jobs available."
     document = read_document(SchedulerDocument, role_parser("schedulers", does, SchedulerDocument).parse_args().document)
     stop = Stop()
-    figures = EventFigures()
-    with EventLog(document.events, document.name, figures.observe if document.expose else None) as log:
+    figures = make_event_figures(document.expose)
+    with EventLog(document.events, document.name, figures.observe if figures else None) as log:
         scheduler = Scheduler(document, log, stop)
         send_message(ready=serve(document.expose, figures))
         scheduler.run()

@@ -49,14 +49,23 @@ def discover(
         for info in pkgutil.iter_modules(package.__path__)
         if info.name != "__main__"
     ]
-    members: list[tuple[ModuleType, Any]] = [
-        (module, member) for module in modules for _, member in inspect.getmembers(module, inspect.isclass)
-    ]
-    found = [member for module, member in members if member.__module__ == module.__name__ and _is_concrete(member, base)]
+    found = [member for module in modules for member in _list_concrete(module, base)]
     found += [
         _load(entry_point, base, group) for entry_point in sorted(metadata.entry_points(group=group), key=lambda one: one.name)
     ]
     return [each for each in found if is_plugin is None or is_plugin(each)]
+
+
+def discover_in(package: ModuleType, name: str, base: type[PluginT]) -> list[type[PluginT]]:
+    """Return the concrete subclasses of ``base`` that one module of ``package`` defines, without loading the others; none if it is not there."""
+    if not any(info.name == name for info in pkgutil.iter_modules(package.__path__)):
+        return []
+    return _list_concrete(importlib.import_module(f"{package.__name__}.{name}"), base)
+
+
+def _list_concrete(module: ModuleType, base: type[PluginT]) -> list[type[PluginT]]:
+    members: list[tuple[str, Any]] = inspect.getmembers(module, inspect.isclass)
+    return [member for _, member in members if member.__module__ == module.__name__ and _is_concrete(member, base)]
 
 
 def _is_concrete(member: type[Any], base: type[Any]) -> bool:

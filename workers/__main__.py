@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from stallbench.exposition import EventFigures, serve
+from stallbench.exposition import make_event_figures, serve
 from stallbench.external.role_document import role_document
 from stallbench.processes.role import Stop, Suspension, run_role, send_message
 from stallbench.processes.role_arguments import role_parser
@@ -21,8 +21,8 @@ def main() -> None:
     with role_document(WorkerDocument, "worker", arguments, stop) as document:
         if document is None:
             return
-        figures = EventFigures()
-        with EventLog(document.events, document.name, figures.observe if document.expose else None) as log:
+        figures = make_event_figures(document.expose)
+        with EventLog(document.events, document.name, figures.observe if figures else None) as log:
             worker = Worker(document, log, stop)
             send_message(ready=serve(document.expose, figures))
             if document.wait_for_go:

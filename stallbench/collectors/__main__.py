@@ -10,7 +10,7 @@ from stallbench.collectors import find_collectors
 from stallbench.collectors.document import CollectorsDocument
 from stallbench.collectors.own_cost import OwnCost
 from stallbench.collectors.sampler import Sampler
-from stallbench.exposition import SampleFigures, serve
+from stallbench.exposition import make_sample_figures, serve
 from stallbench.processes.role import CannotContinueError, Stop, read_document, run_role, send_message
 from stallbench.processes.role_arguments import role_parser
 
@@ -32,8 +32,8 @@ def main() -> None:
     )
     stop = Stop()
     samples = document.run_folder / "samples"
-    figures = SampleFigures(document.interval_s)
-    observe = figures.observe if document.expose else None
+    figures = make_sample_figures(document.expose, document.interval_s)
+    observe = figures.observe if figures else None
     with OwnCost(samples, observe) as own_cost:
         engine = document.primary.endpoint.engine
         collectors = [kind(document) for kind in find_collectors().values() if kind.engines is None or engine in kind.engines]

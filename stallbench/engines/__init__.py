@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from functools import cache
 
 from stallbench.engines.driver import Driver
 from stallbench.engines.traits import ENGINES, Engine, EngineTraits
@@ -14,6 +15,7 @@ from stallbench.engines.traits import ENGINES, Engine, EngineTraits
 __all__ = ["ENGINES", "Driver", "Engine", "EngineTraits", "driver_of", "loaded_errors"]
 
 
+@cache
 def driver_of(engine: str) -> Driver:
     """Return the driver of one of the `ENGINES`."""
     driver: Driver = importlib.import_module(f"{__name__}.{engine}").DRIVER

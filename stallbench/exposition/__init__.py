@@ -1,9 +1,48 @@
-"""What Prometheus can ask every process of a run while it goes on: the same figures as in its records, as they come."""
+"""What Prometheus can ask every process of a run while it goes on: the same figures as in its records, as they come.
+
+`prometheus_client` and its web server take a third of the time that a worker needs to start. So they are loaded only in processes that
+answer Prometheus: the functions here return none in all others.
+"""
 
 from __future__ import annotations
 
-from stallbench.exposition.event_figures import EventFigures, offered_rate
-from stallbench.exposition.exposure import Exposure, serve
-from stallbench.exposition.sample_figures import SampleFigures
+from typing import TYPE_CHECKING
 
-__all__ = ["EventFigures", "Exposure", "SampleFigures", "offered_rate", "serve"]
+from stallbench.exposition.exposure import Exposure, serve
+
+if TYPE_CHECKING:
+    from prometheus_client import Gauge
+
+    from stallbench.exposition.event_figures import EventFigures
+    from stallbench.exposition.sample_figures import SampleFigures
+
+__all__ = ["Exposure", "make_event_figures", "make_offered_rate", "make_sample_figures", "serve"]
+
+
+def make_event_figures(exposure: Exposure | None) -> EventFigures | None:
+    """Return the figures of a process that writes an event log; none if it is not exposed."""
+    if exposure is None:
+        return None
+    from stallbench.exposition.event_figures import EventFigures
+
+    return EventFigures()
+
+
+def make_sample_figures(exposure: Exposure | None, interval_s: float) -> SampleFigures | None:
+    """Return the figures of the collectors, which sample every ``interval_s`` seconds; none if they are not exposed."""
+    if exposure is None:
+        return None
+    from stallbench.exposition.sample_figures import SampleFigures
+
+    return SampleFigures(interval_s)
+
+
+def make_offered_rate(exposure: Exposure | None, rate: float) -> Gauge | None:
+    """Return the gauge of a producer that enqueues ``rate`` jobs per second; none if it is not exposed."""
+    if exposure is None:
+        return None
+    from stallbench.exposition.event_figures import offered_rate
+
+    offered = offered_rate()
+    offered.set(rate)
+    return offered

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.registry import Collector
 from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.errors import BadInputError
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 
 class Exposure(BaseModel):
@@ -31,15 +33,18 @@ def require_address(address: str) -> Exposure:
         ) from error
 
 
-def serve(exposure: Exposure | None, *figures: Collector) -> dict[str, int]:
+def serve(exposure: Exposure | None, *figures: Collector | None) -> dict[str, int]:
     """Answer Prometheus from a separate thread until the process ends. Returns ``metrics_port``, or nothing if not exposed.
 
     Raises `OSError` if it cannot listen there.
     """
     if exposure is None:
         return {}
+    from prometheus_client import CollectorRegistry, start_http_server
+
     registry = CollectorRegistry()
     for one in figures:
-        registry.register(one)
+        if one is not None:
+            registry.register(one)
     server, _ = start_http_server(exposure.port, addr=exposure.host, registry=registry)
     return {"metrics_port": server.server_port}

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from stallbench.external.registration import join_run
 from stallbench.processes.role import EXIT_BAD_DOCUMENT, Stop, read_document
 
 DocumentT = TypeVar("DocumentT", bound=BaseModel)
@@ -31,5 +30,7 @@ def role_document(
     if not Path(arguments.join).is_dir():
         print(f"--join {arguments.join}: expected one folder: a run's folder, or the folder of all runs", file=sys.stderr)
         sys.exit(EXIT_BAD_DOCUMENT)
+    from stallbench.external.registration import join_run  # the bench's own processes never join
+
     with join_run(role, Path(arguments.join), stop, **own_fields) as document:
         yield None if document is None else model.model_validate(document)

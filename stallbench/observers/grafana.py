@@ -1,4 +1,7 @@
-"""The user's Grafana: its address, the token for it, and what its refusals mean."""
+"""The user's Grafana: its address, the token for it, and what its refusals mean.
+
+The client is loaded when it is first used: most runs have no Grafana, and would start half a second later.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
-from grafana_client.api import GrafanaApi
-from grafana_client.client import GrafanaException, GrafanaUnauthorizedError
 from pydantic import SecretStr
 
 from stallbench.errors import BadInputError, StallbenchError
+
+if TYPE_CHECKING:
+    from grafana_client.client import GrafanaException
 
 TOKEN_VARIABLE = "STALLBENCH_GRAFANA_TOKEN"  # noqa: S105 - a name, not a secret
 _TIMEOUT_S = 5.0
@@ -35,6 +39,8 @@ class GrafanaAddress:
 
     def connect(self) -> Any:  # the client's methods have no types
         """Return a client; sends no request."""
+        from grafana_client.api import GrafanaApi
+
         return GrafanaApi.from_url(self.url, credential=self.token.get_secret_value(), timeout=_TIMEOUT_S)
 
     def ask(self, purpose: str, call: Callable[[], Answer]) -> Answer:
@@ -42,6 +48,8 @@ class GrafanaAddress:
 
         Raises `GrafanaRefusedError`, which never contains the token.
         """
+        from grafana_client.client import GrafanaException, GrafanaUnauthorizedError
+
         try:
             return call()
         except GrafanaUnauthorizedError as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.exposition.exposure import Exposure, require_address, serve
 from stallbench.exposition.intervals import Interval
-from stallbench.exposition.run_figures import RunFigures
 from stallbench.exposition.targets import Targets, name_targets
 from stallbench.observers.annotations import Annotations
 from stallbench.observers.grafana import GrafanaAddress, read_grafana
@@ -17,6 +17,9 @@ from stallbench.observers.prometheus import DEFAULT_PORT, PrometheusServer
 from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.servers.ports import LOOPBACK
+
+if TYPE_CHECKING:
+    from stallbench.exposition.run_figures import RunFigures
 
 _OWN_NAME = "bench"
 
@@ -57,7 +60,7 @@ class Observers:
         self._observer_options = observer_options
         self._folder = folder
         self._say = say
-        self._figures = RunFigures()
+        self._figures: RunFigures | None = None
         self._ports: dict[str, int] = {}
         self._targets = Targets(folder.path, labels, observer_options.exposure.host) if observer_options.exposure else None
         self._annotations = Annotations(observer_options.grafana, labels, say) if observer_options.grafana else None
@@ -66,6 +69,9 @@ class Observers:
         """Start them. If one cannot be started, the user sees one message and the run continues without it."""
         if self._observer_options.exposure is None:
             return
+        from stallbench.exposition.run_figures import RunFigures
+
+        self._figures = RunFigures()
         self._ports = {_OWN_NAME: serve(self._observer_options.exposure, self._figures)["metrics_port"]}
         if self._observer_options.prometheus_port is not None:
             self._start_prometheus(processes, scratch, self._observer_options.prometheus_port)
@@ -88,7 +94,8 @@ class Observers:
 
     def update(self, intervals: Sequence[Interval], ports: Mapping[str, int], external: Mapping[str, str]) -> None:
         """Pass on what is active, and where processes answer Prometheus: ``ports`` of the bench's, ``host:port`` of ``external`` ones."""
-        self._figures.observe(intervals)
+        if self._figures:
+            self._figures.observe(intervals)
         if self._annotations:
             self._annotations.observe(intervals)
         if self._targets:

@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from stallbench.discovery import discover
+from stallbench.discovery import discover, discover_in
 from stallbench.queues.queue import (
     Backlog,
     Claim,
@@ -49,13 +49,18 @@ def find_queues() -> dict[str, type[Queue[Any]]]:
     return {each.kind: each for each in sorted(found, key=lambda each: each.kind)}
 
 
+@cache
 def find_queue(kind: str) -> type[Queue[Any]]:
     """Return the queue that a scenario names: one of `find_queues` by its kind, or a class in a file, ``path/to/file.py:ClassName``.
 
+    A queue whose file has the name of its kind is found without loading the others, which takes longer than starting a worker otherwise does.
     Raises `NoQueueError`.
     """
     if is_user_queue(kind):
         return load_queue(kind)
+    for queue in discover_in(sys.modules[__name__], kind, Queue):
+        if queue.kind == kind:
+            return queue
     try:
         return find_queues()[kind]
     except KeyError:
