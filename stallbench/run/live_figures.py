@@ -10,8 +10,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from stallbench.records.events import Event, read_events
-from stallbench.records.samples import read_samples
+from stallbench.records.events import Event, EventRecord, parse_event
+from stallbench.records.lines import read_whole_lines
+from stallbench.records.samples import SampleRecord, parse_sample
 from stallbench.run.folder import RunFolder
 
 _TAIL_BYTES = 128 * 1024
@@ -51,9 +52,7 @@ def read_live_figures(folder: RunFolder) -> LiveFigures:
     claims_ns: list[int] = []
     enqueued_rate = completed_rate = 0.0
     for path in folder.events.glob("*.csv"):
-        records = list(read_events(path, tail_bytes=_TAIL_BYTES))
-        since_ns = max(now_ns - int(_WINDOW_S * 1e9), records[0].t_ns if records else 0)
-        recent = [record for record in records if record.t_ns >= since_ns]
+        recent, since_ns = _read_recent_events(path, now_ns - int(_WINDOW_S * 1e9))
         span_s = max((now_ns - since_ns) / 1e9, 0.1)
         enqueued_rate += sum(record.event is Event.ENQUEUED for record in recent) / span_s
         completed_rate += sum(record.event is Event.COMPLETED for record in recent) / span_s
@@ -78,16 +77,35 @@ def read_live_figures(folder: RunFolder) -> LiveFigures:
     )
 
 
+def _read_recent_events(path: Path, since_ns: int) -> tuple[list[EventRecord], int]:
+    """Return the records of a log since ``since_ns``, and from when on they are all there: later, if the end of the file begins later.
+
+    Parses them from the last one backwards: the rest of the end may hold minutes.
+    """
+    recent: list[EventRecord] = []
+    for line in reversed(read_whole_lines(path, _TAIL_BYTES)):
+        record = parse_event(line)
+        if record is not None and record.t_ns < since_ns:
+            return recent, since_ns
+        if record is not None:
+            recent.append(record)
+    return recent, max(since_ns, recent[-1].t_ns if recent else 0)
+
+
 def _read_latest_samples(samples: Path, now_ns: int) -> dict[tuple[str, str, str], str]:
     latest: dict[tuple[str, str, str], str] = {}
     for path in samples.glob("*.csv"):
         if path.stem not in _SHOWN:
             continue
-        records = list(read_samples(path, tail_bytes=_TAIL_BYTES))
-        newest_ns = records[-1].t_ns if records else 0
-        for record in records:
-            if record.t_ns == newest_ns and now_ns - newest_ns < _FRESH_S * 1e9:
-                latest[record.source, record.subject, record.metric] = record.value
+        newest: list[SampleRecord] = []
+        for line in reversed(read_whole_lines(path, _TAIL_BYTES)):
+            record = parse_sample(line)
+            if record is not None and record.t_ns != (newest or [record])[0].t_ns:
+                break
+            if record is not None:
+                newest.append(record)
+        if newest and now_ns - newest[0].t_ns < _FRESH_S * 1e9:
+            latest.update({(one.source, one.subject, one.metric): one.value for one in reversed(newest)})
     return latest
 
 

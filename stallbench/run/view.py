@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -42,13 +43,13 @@ class RunView:
         """Print one permanent line."""
         self._console.print(f"[dim]{time.monotonic() - self._began_s:6.1f} s[/dim]  {escape(sentence)}")
 
-    def show(self, phase: str, left_s: float, figures: LiveFigures) -> None:
-        """Show the phase and the live figures. Call it about once a second."""
+    def show(self, phase: str, left_s: float, read_figures: Callable[[], LiveFigures]) -> None:
+        """Show the phase and the live figures. Call it about once a second: ``read_figures`` is called only if they are shown."""
         if self._live:
-            self._live.update(_panel(phase, left_s, figures), refresh=True)
+            self._live.update(_panel(phase, left_s, read_figures()), refresh=True)
         elif time.monotonic() - self._last_line_s >= _LINE_EVERY_S:
             self._last_line_s = time.monotonic()
-            self.say(_line(phase, left_s, figures))
+            self.say(_line(phase, left_s, read_figures()))
 
 
 def _panel(phase: str, left_s: float, figures: LiveFigures) -> Table:

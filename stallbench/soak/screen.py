@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,11 +44,11 @@ class SoakView(RunView):
         except OSError:
             self._detach()
 
-    def show(self, phase: str, left_s: float, figures: LiveFigures) -> None:
+    def show(self, phase: str, left_s: float, read_figures: Callable[[], LiveFigures]) -> None:
         """Show the progress of the cycle, less often than a run does."""
         if time.monotonic() - self._shown_s >= _SHOW_EVERY_S:
             self._shown_s = time.monotonic()
-            super().show(phase, left_s, figures)
+            super().show(phase, left_s, read_figures)
 
     def _detach(self) -> None:
         self._is_detached = True
