@@ -30,10 +30,14 @@ class Work:
 
     def do(self, claim: Claim) -> None:
         """Work a job; raises `WorkFailedError` if it fails."""
-        met = {name: job_fault for name, job_fault in self._job_faults.read_active().items() if self._meets(claim, job_fault)}
+        active = self._job_faults.read_active()
+        if not active:
+            _pause(self._work_s)
+            return
+        met = {name: job_fault for name, job_fault in active.items() if self._meets(claim, job_fault)}
         self.report(met)
         lasting_s = [job_fault.takes_s for job_fault in met.values() if job_fault.takes_s is not None]
-        time.sleep(max(lasting_s, default=self._work_s))
+        _pause(max(lasting_s, default=self._work_s))
         # A job fault that has ended meanwhile no longer kills a worker.
         if any(job_fault.kills and self._job_faults.announce_kill(name) for name, job_fault in met.items()):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -53,3 +57,8 @@ class Work:
         if job_fault.mark is not None and json.loads(claim.payload).get("mark") != job_fault.mark:
             return False
         return job_fault.share >= 1 or self._random.random() < job_fault.share
+
+
+def _pause(duration_s: float) -> None:
+    if duration_s:  # even to sleep for 0 s ends the time slice of the process, so that another one runs first
+        time.sleep(duration_s)

@@ -84,7 +84,10 @@ class Worker:
         queue.clock = lambda: time.time() + self._clock_offset_s
 
     def _set_clock(self) -> None:
-        offsets = {name: job_fault for name, job_fault in self._job_faults.read_active().items() if job_fault.clock_offset_s}
+        active = self._job_faults.read_active()
+        if not active and not self._clock_offset_s:
+            return
+        offsets = {name: job_fault for name, job_fault in active.items() if job_fault.clock_offset_s}
         self._clock_offset_s = sum(job_fault.clock_offset_s for job_fault in offsets.values())
         self._work.report(offsets)
 

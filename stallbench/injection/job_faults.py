@@ -5,6 +5,7 @@ A worker that is started meanwhile reads it, too. The job fault ends when its fi
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -64,6 +65,7 @@ class JobFaults:
     def __init__(self, folder: Path | None, worker: str) -> None:
         """Read ``folder`` when asked to; without one there are no job faults."""
         self._folder = folder
+        self._folder_name = os.fspath(folder) if folder else ""
         self._worker = worker
         self._active: dict[str, JobFault] = {}
 
@@ -71,6 +73,8 @@ class JobFaults:
         """Return the job faults that are active now, by name."""
         if self._folder is None:
             return {}
+        if not self._active and not os.access(self._folder_name, os.F_OK):
+            return {}  # the usual case, asked for twice per job: most runs have no job fault
         try:
             names = sorted(path.name for path in self._folder.iterdir() if path.suffix == _SUFFIX)
         except FileNotFoundError:

@@ -36,12 +36,23 @@ class PostgresSession(SqlSession):
         super().__init__(connection)
         self._prepared: dict[str, bytes] = {}
         self._gives_way = _is_select_patched()
+        self._exec_prepared: Callable[[bytes, Sequence[bytes | None]], PGresult] = connection.pgconn.exec_prepared
 
     def execute(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
         """Run a statement with ``$1``.. for its parameters, which are in text format, and wait for its result.
 
         Raises the `psycopg.Error` that belongs to the server's SQLSTATE, or `psycopg.OperationalError` when the connection is gone.
         """
+        name = self._prepared.get(statement)
+        if name is None or self._gives_way:
+            return self._execute_first_or_giving_way(statement, parameters)
+        result = self._exec_prepared(name, parameters)
+        if result.status not in _GOOD:
+            _check(result)
+        return result
+
+    def _execute_first_or_giving_way(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
+        """Execute what is not the usual case: a statement that is not prepared yet, or never is, or one that other greenlets must not wait for."""
         pgconn = self.connection.pgconn
         if self._prepares:
             return self._run_one(pgconn.exec_prepared, pgconn.send_query_prepared, self._prepare(statement), parameters)

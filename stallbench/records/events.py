@@ -130,6 +130,12 @@ def _number(text: str) -> int | None:
 
 _UNSAFE = str.maketrans({",": ";", "\n": " ", "\r": " ", '"': "'"})
 _DETAIL_LIMIT = 500
+_CLOSED = -1
+"""A file descriptor that the kernel refuses."""
+
+
+def _not_whole() -> OSError:
+    return OSError("an event was not written whole; is the disk full?")
 
 
 class EventLog:
@@ -140,7 +146,7 @@ class EventLog:
         self._process = process
         self._observe = observe
         self._path = path
-        self._fd: int | None = None
+        self._fd = _CLOSED
         self.open()
 
     def open(self) -> None:
@@ -169,7 +175,8 @@ class EventLog:
             f"{'' if job_id is None else job_id},{'' if attempt is None else attempt},"
             f"{'' if intended_ns is None else intended_ns},{'' if duration_ns is None else duration_ns},{detail}\n"
         ).encode()
-        self._append(line)
+        if os.write(self._fd, line) != len(line):
+            raise _not_whole()
         if self._observe is not None:
             self._observe(event, duration_ns, detail)
 
@@ -183,22 +190,18 @@ class EventLog:
         opening = f"{time.time_ns()},{time.monotonic_ns()},{self._process},{Event.ENQUEUED},"
         middle = f",,{intended_ns},{duration_ns},"
         lines = [f"{opening}{job_id}{middle}{preconditions.get(job_id, '')}\n" for job_id in job_ids]
-        self._append("".join(lines).encode())
+        content = "".join(lines).encode()
+        if os.write(self._fd, content) != len(content):
+            raise _not_whole()
         if self._observe is not None:
             for _ in lines:
                 self._observe(Event.ENQUEUED, duration_ns, "")
 
-    def _append(self, lines: bytes) -> None:
-        assert self._fd is not None, "the log is closed"
-        written = os.write(self._fd, lines)
-        if written != len(lines):
-            raise OSError(f"only {written} of {len(lines)} bytes of events were written; is the disk full?")
-
     def close(self) -> None:
         """Close the file; nothing can be written until it is opened again. A second call does nothing."""
-        if self._fd is not None:
+        if self._fd != _CLOSED:
             os.close(self._fd)
-            self._fd = None
+            self._fd = _CLOSED
 
     def __enter__(self) -> Self:
         return self
