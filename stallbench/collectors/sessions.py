@@ -11,12 +11,13 @@ from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
 _SESSIONS = f"""
+SELECT NULL, current_setting('max_connections')::bigint
+UNION ALL
 SELECT coalesce(state, 'starting'), count(*)
 FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND NOT starts_with(application_name, '{APPLICATION_PREFIX}')
 GROUP BY 1
 """
-_LIMIT = "SELECT setting::int FROM pg_settings WHERE name = 'max_connections'"
 
 
 class SessionsCollector(ServerCollector):
@@ -28,8 +29,8 @@ class SessionsCollector(ServerCollector):
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
         """Yield a count for each state with a session, and ``max_connections``."""
-        for state, sessions in connection.execute(_SESSIONS).fetchall():
+        counts: dict[str | None, int] = dict(connection.execute(_SESSIONS).fetchall())
+        limit = counts.pop(None)
+        for state, sessions in counts.items():
             yield Sample(server.name, f"session:{state}", "sessions", sessions)
-        row = connection.execute(_LIMIT).fetchone()
-        assert row is not None
-        yield Sample(server.name, "server", "max_connections", row[0])
+        yield Sample(server.name, "server", "max_connections", limit)

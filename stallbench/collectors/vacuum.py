@@ -14,9 +14,9 @@ from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
 _COUNTS = """
-SELECT relname, autovacuum_count, extract(epoch FROM clock_timestamp() - last_autovacuum)::float8
-FROM pg_stat_user_tables
-WHERE relname = ANY(%s)
+SELECT name, pg_stat_get_autovacuum_count(id), extract(epoch FROM clock_timestamp() - pg_stat_get_last_autovacuum_time(id))::float8
+FROM (SELECT name, to_regclass(name) AS id FROM unnest(%s::text[]) AS name) AS watched
+WHERE id IS NOT NULL
 """
 _BEGIN = re.compile(r'automatic (?:aggressive )?vacuum (?:to prevent wraparound )?of table "(?P<table>[^"]+)"')
 _TUPLES = re.compile(r"tuples: (?P<removed>\d+) removed, \d+ remain, (?P<kept>\d+) are dead but not yet removable")
