@@ -6,6 +6,7 @@ import random
 import time
 from collections import Counter
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,15 +153,14 @@ class Run:
         return opened_queue(queue.kind, queue.options, self.cluster.server("primary").direct, name)
 
     def _start_collectors(self) -> None:
-        choice = self.scenario.collectors
         self._sampling = Sampling(
             self.cluster,
             self.recorder.record.queue,
-            interval_s=choice.interval_s,
+            interval_s=self.scenario.collectors.interval_s,
             processes=self._processes,
             folder=self.folder,
         )
-        if choice.enabled:
+        if self.scenario.collectors.enabled:
             self._sampling.start()
         else:
             self.recorder.note("The collectors were disabled: nothing was sampled.")
@@ -178,6 +178,8 @@ class Run:
             self.view.say(f"external processes can join this run: python -m workers --join {self.folder.path}")
         if not backlog and self.scenario.producers.rate == 0:
             self.recorder.note("There was no load: producers.rate is 0.")
+        if self._sampling:
+            self._sampling.wait_ready()  # the collectors have started meanwhile
         self.recorder.write()
 
     def _fill_and_start(self) -> int:
@@ -234,17 +236,14 @@ class Run:
     def _poll(self, phase: Phase, left_s: float) -> float | None:
         """Perform the actions that are due during a phase; ``left_s`` seconds are left. Returns the seconds until the next injection, if any."""
         self._check_processes()
-        self._update_observers()
+        self._observers.update(self._intervals(), self._processes.exposed(), self._external_processes.exposed())
         next_due_s = self.injections.run_due()
         if self._sampling:
             self._sampling.follow()
         if (now_s := time.monotonic()) >= self._show_at_s:
             self._show_at_s = now_s + _SHOW_EVERY_S
-            self.view.show(phase.name, left_s, read_live_figures(self.folder))
+            self.view.show(phase.name, left_s, partial(read_live_figures, self.folder))
         return next_due_s
-
-    def _update_observers(self) -> None:
-        self._observers.update(self._intervals(), self._processes.exposed(), self._external_processes.exposed())
 
     def _intervals(self) -> list[Interval]:
         return read_intervals(self.recorder.record.phases, self._injections.records() if self._injections else [])

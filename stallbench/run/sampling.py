@@ -31,8 +31,13 @@ class Sampling:
         self._sampled: list[tuple[str, str]] = []
 
     def start(self) -> None:
-        """Start the collectors, and wait until each has taken a sample."""
-        self._start().wait_ready(_READY_S)
+        """Start the collectors, and do not wait for them."""
+        self._start()
+
+    def wait_ready(self) -> None:
+        """Wait until each collector has taken a sample; does nothing if they were not started. Raises `NotCarriedOutError`."""
+        if self._process is not None:
+            self._process.wait_ready(_READY_S)
 
     def follow(self) -> None:
         """Start the collectors again if another server has become the primary. Samples name their server, so the two can be distinguished.
