@@ -107,7 +107,7 @@ def install_wheel(component: str) -> Path:
     target, fresh = CACHE / component, CACHE / f"{component}.new"
     for folder in (target, fresh):
         shutil.rmtree(folder, ignore_errors=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
     run([*pip, "--require-hashes", "--requirement", str(LOCKS / f"{component}.lock"), "--target", str(fresh)])
     # pip keeps the execute permission only for files that a package declares as scripts.
     for pattern in ("**/bin/*", "**/pkg/tool/*/*", "**/lib/jspawnhelper"):

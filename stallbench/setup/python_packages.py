@@ -117,10 +117,10 @@ def settings_for_uv(configuration: str) -> Mapping[str, str]:
             variable = _OPTIONS_OF_PIP.get(name.removeprefix(f"{section}."))
             if name.startswith(f"{section}.") and variable is not None:
                 found[variable] = str(ast.literal_eval(value))
-    lists = {variable: " ".join(found[variable].split()) for variable in ("UV_INDEX", "UV_INSECURE_HOST") if variable in found}
-    if "UV_FIND_LINKS" in found:
-        lists["UV_FIND_LINKS"] = ",".join(found["UV_FIND_LINKS"].split())
-    return {"UV_INDEX_STRATEGY": "unsafe-best-match", **found, **lists}
+    for variable, separator in (("UV_INDEX", " "), ("UV_INSECURE_HOST", " "), ("UV_FIND_LINKS", ",")):
+        if variable in found:
+            found[variable] = separator.join(found[variable].split())
+    return {"UV_INDEX_STRATEGY": "unsafe-best-match", **found}
 
 
 def _read_text(path: Path) -> str | None:
