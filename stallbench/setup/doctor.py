@@ -84,7 +84,8 @@ def _check_server(component: ServerComponent) -> MachineCheck:
     """Check a server program that only some scenarios need."""
     found = find_server(component.key)
     if found is None:
-        description = f"{describe_missing(component)}; only {component.purpose}"
+        when = ", and it is installed when it is first needed" if component.package else ""
+        description = f"{describe_missing(component)}; only {component.purpose}{when}"
         return MachineCheck(name=component.title, ok=False, description=description, is_needed=False)
     return MachineCheck(name=component.title, ok=True, description=f"{found.version}: {found.path}")
 
