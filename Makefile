@@ -4,37 +4,45 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup doctor longtx test test-compose lint format bench lock clean
+.PHONY: help setup required components doctor longtx test test-compose lint format bench lock clean
 
 help:  ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
 
-setup:  ## Install what is missing: Python packages, PostgreSQL, Java, Toxiproxy
+setup:  ## Install everything that is missing; the other targets install what they need
 	@$(PYTHON) -m stallbench.setup.install
 
-doctor: setup  ## Show which components were found and which are missing
+# What every scenario needs.
+required:
+	@$(PYTHON) -m stallbench.setup.install required
+
+# The servers, too, that only some scenarios need.
+components:
+	@$(PYTHON) -m stallbench.setup.install components
+
+doctor: required  ## Show which components were found and which are missing
 	@$(BIN)/stallbench doctor
 
 # make ends with 2 whenever a command fails; the line that it prints names stallbench's exit code.
-longtx: setup  ## Run the main scenario: one idle transaction and its effect on a queue
+longtx: required  ## Run the main scenario: one idle transaction and its effect on a queue
 	@$(BIN)/stallbench run longtx
 
-test: lint  ## Run lint, types and all tests
+test: components lint  ## Run lint, types and all tests
 	@$(BIN)/pytest -n 2 --dist loadfile
 
-test-compose: setup  ## Test the containers; needs a running Docker engine
+test-compose: required  ## Test the containers; needs a running Docker engine
 	@STALLBENCH_TEST_COMPOSE=1 $(BIN)/pytest -m compose tests/compose
 
-lint: setup  ## Check format, lint and types without changing anything
+lint: required  ## Check format, lint and types without changing anything
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
-format: setup  ## Format the code
+format: required  ## Format the code
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 
-bench: setup  ## Measure the overhead of the bench itself, as ratios within one run
+bench: components  ## Measure the overhead of the bench itself, as ratios within one run
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.laravel
 	@$(BIN)/python -m benchmarks.loading
@@ -43,7 +51,7 @@ COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --n
 
 lock:  ## Resolve and lock the dependencies again (needs uv)
 	$(COMPILE) pyproject.toml --extra development --output-file requirements/python.lock
-	for lock in postgres java go aerospike; do $(COMPILE) requirements/$$lock.in --output-file requirements/$$lock.lock; done
+	for lock in installer postgres java go aerospike; do $(COMPILE) requirements/$$lock.in --output-file requirements/$$lock.lock; done
 
 clean:  ## Remove what dead runs left behind, and everything that was set up in this folder
 	@if [ -x $(BIN)/stallbench ]; then $(BIN)/stallbench clean; fi

@@ -11,7 +11,7 @@ from stallbench.observers.curves import curves_page
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.servers.ports import LOOPBACK, is_free
-from stallbench.setup.components import require_prometheus
+from stallbench.setup.server_programs import require_server
 from stallbench.waiting import wait_until
 
 DEFAULT_PORT = 9090
@@ -46,7 +46,7 @@ class PrometheusServer:
 
         Raises `NotCarriedOutError` if the program is not installed or the port is in use.
         """
-        program = require_prometheus()
+        program = require_server("prometheus")
         if not is_free(port):
             raise NotCarriedOutError(f"port {port} on {LOOPBACK} is in use; choose another: --watch-port {port + 1}")
         self.address = f"http://{LOOPBACK}:{port}"

@@ -8,7 +8,7 @@ from stallbench.scenario.database import Database
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.single_server import SingleServer
 from stallbench.servers.starter import StartContext, Starter
-from stallbench.setup.components import require_server
+from stallbench.setup.server_programs import require_server
 
 
 class BeanstalkdStarter(Starter):
@@ -19,7 +19,7 @@ class BeanstalkdStarter(Starter):
     def __init__(self, context: StartContext, database: Database) -> None:
         """Find the program."""
         super().__init__(context, database)
-        self._program = require_server("beanstalkd", "Beanstalkd")
+        self._program = require_server("beanstalkd")
 
     def primary(self) -> SingleServer:
         """Start it with a large limit for the size of a job, so that it accepts what the other engines accept.

@@ -19,7 +19,7 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.section import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.starter import StartContext, check_process, wait_until_answering
-from stallbench.setup.components import ServerProgram
+from stallbench.setup.server_programs import ServerProgram
 
 DATABASE = "stallbench"
 _START_S = 60.0

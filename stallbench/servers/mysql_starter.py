@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stallbench.engines import ENGINES, Engine, driver_of
+from stallbench.engines import Engine, driver_of
 from stallbench.engines.mysql import read_replica_status
 from stallbench.errors import NotCarriedOutError
 from stallbench.scenario.database import Database
@@ -13,7 +13,7 @@ from stallbench.scenario.section import SettingValue
 from stallbench.servers.mysql import MySQLServer
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.starter import ServerControl, StartContext, Starter
-from stallbench.setup.components import require_server
+from stallbench.setup.server_programs import require_server
 from stallbench.waiting import wait_until
 
 _FOLLOWING_S = 20.0
@@ -47,7 +47,7 @@ class MySQLStarter(Starter):
     def __init__(self, context: StartContext, database: Database) -> None:
         """Find the program."""
         super().__init__(context, database)
-        self._program = require_server(database.engine, ENGINES[database.engine].title)
+        self._program = require_server(database.engine)
         self._last_id = 0
 
     def primary(self) -> MySQLServer:

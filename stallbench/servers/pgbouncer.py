@@ -15,7 +15,7 @@ from stallbench.processes.supervisor import Supervisor, unprivileged_user
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.starter import wait_until_answering
-from stallbench.setup.components import require_pgbouncer
+from stallbench.setup.server_programs import require_server
 
 _START_S = 20.0
 _STOP_S = 5.0
@@ -46,7 +46,7 @@ class Pgbouncer:
         self, name: str, server: Endpoint, *, mode: str, pool_size: int, processes: Supervisor, logs: Path, scratch: Path
     ) -> None:
         """Start it in front of ``server`` and wait until a client can connect; raises `NotCarriedOutError` if none can in time."""
-        program = require_pgbouncer()
+        program = require_server("pgbouncer")
         self.version = program.version
         self._folder = folder = scratch / name
         folder.mkdir(mode=0o700)

@@ -7,7 +7,7 @@ from stallbench.scenario.database import Database
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.single_server import SingleServer
 from stallbench.servers.starter import StartContext, Starter
-from stallbench.setup.components import require_server
+from stallbench.setup.server_programs import require_server
 
 
 class RedisStarter(Starter):
@@ -18,7 +18,7 @@ class RedisStarter(Starter):
     def __init__(self, context: StartContext, database: Database) -> None:
         """Find the program."""
         super().__init__(context, database)
-        self._program = require_server("redis", "Redis")
+        self._program = require_server("redis")
 
     def primary(self) -> SingleServer:
         """Start it as the server of the queue."""

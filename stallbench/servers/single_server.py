@@ -14,7 +14,7 @@ from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.starter import StartContext, check_process, wait_until_answering
-from stallbench.setup.components import ServerProgram
+from stallbench.setup.server_programs import ServerProgram
 
 _START_S = 20.0
 _PORT_TRIES = 5

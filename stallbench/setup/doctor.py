@@ -14,21 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stallbench.engines import ENGINES, Engine
 from stallbench.processes.supervisor import unprivileged_user
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.setup.components import (
     MissingComponentError,
-    ServerProgram,
     find_postgres,
     require_java,
-    require_pgbouncer,
     require_postgres,
-    require_prometheus,
-    require_server,
     require_toxiproxy,
 )
-from stallbench.setup.install import is_environment_complete
+from stallbench.setup.python_packages import is_environment_complete
+from stallbench.setup.server_programs import SERVER_COMPONENTS, ServerComponent, describe_missing, find_server
 
 _SPARE_BYTES = 2 * 1024**3
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - only its size is read
@@ -59,9 +55,7 @@ def check() -> list[MachineCheck]:
         _check_component("PostgreSQL", lambda: f"{require_postgres().version} in {require_postgres().bin_dir}"),
         _check_component("Java", lambda: f"{require_java().version} in {require_java().home}"),
         _check_component("Toxiproxy", lambda: f"{require_toxiproxy().version}: {require_toxiproxy().path}"),
-        *(_check_server(engine) for engine in ("mariadb", "mysql", "redis", "beanstalkd")),
-        _check_optional("pgbouncer", require_pgbouncer, "scenarios with a pooler need it"),
-        _check_optional("Prometheus", require_prometheus, "`run --watch` needs it"),
+        *(_check_server(component) for component in SERVER_COMPONENTS.values()),
         _check_user(),
         _check_disk(),
         _check_shared_memory(),
@@ -86,23 +80,14 @@ def _check_component(name: str, find: Callable[[], str]) -> MachineCheck:
         return MachineCheck(name=name, ok=False, description=str(error))
 
 
-def _check_server(engine: Engine) -> MachineCheck:
-    """Check an engine that only its own scenarios need."""
-    title = ENGINES[engine].title
-    try:
-        found = require_server(engine, title)
-    except MissingComponentError as error:
-        return MachineCheck(name=title, ok=False, description=f"{error}; only scenarios on this engine need it", is_needed=False)
-    return MachineCheck(name=title, ok=True, description=f"{found.version}: {found.path}")
-
-
-def _check_optional(name: str, require: Callable[[], ServerProgram], purpose: str) -> MachineCheck:
-    """Check a program that only some scenarios or options need."""
-    try:
-        found = require()
-    except MissingComponentError as error:
-        return MachineCheck(name=name, ok=False, description=f"{error}; only {purpose}", is_needed=False)
-    return MachineCheck(name=name, ok=True, description=f"{found.version}: {found.path}")
+def _check_server(component: ServerComponent) -> MachineCheck:
+    """Check a server program that only some scenarios need."""
+    found = find_server(component.key)
+    if found is None:
+        when = ", and it is installed when it is first needed" if component.package else ""
+        description = f"{describe_missing(component)}; only {component.purpose}{when}"
+        return MachineCheck(name=component.title, ok=False, description=description, is_needed=False)
+    return MachineCheck(name=component.title, ok=True, description=f"{found.version}: {found.path}")
 
 
 def _check_packages() -> MachineCheck:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ _APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq")
 _APT_INSTALL = (*_APT, "install", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold")
 # Debian's configuration reads this folder last, so that a file in it takes effect and no other file need be changed.
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/zz-stallbench.conf")
+_EXIT_INTERRUPTED = 130
 
 
 class InstallError(Exception):
@@ -105,7 +107,7 @@ def install_wheel(component: str) -> Path:
     target, fresh = CACHE / component, CACHE / f"{component}.new"
     for folder in (target, fresh):
         shutil.rmtree(folder, ignore_errors=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
     run([*pip, "--require-hashes", "--requirement", str(LOCKS / f"{component}.lock"), "--target", str(fresh)])
     # pip keeps the execute permission only for files that a package declares as scripts.
     for pattern in ("**/bin/*", "**/pkg/tool/*/*", "**/lib/jspawnhelper"):
@@ -170,6 +172,8 @@ def _run(command: Sequence[str], environment: Mapping[str, str] | None, text: st
         )
     except OSError as error:
         raise InstallError(f"{command[0]}: {error.strerror}") from error
+    if ended.returncode in {-signal.SIGINT, _EXIT_INTERRUPTED}:
+        raise KeyboardInterrupt
     if ended.returncode != 0:
         printed = [line.strip() for line in (ended.stderr or ended.stdout).splitlines() if line.strip()]
         raise InstallError(f"`{' '.join(command[:4])} ...` ended with exit code {ended.returncode}: {' / '.join(printed[-3:])}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from stallbench.pipeline.tables import read_table
-from stallbench.setup.components import find_mariadb
+from stallbench.setup.server_programs import find_server
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left
 
 pytestmark = [
     pytest.mark.end_to_end,
-    pytest.mark.skipif(find_mariadb() is None, reason="MariaDB is not on this machine; `make setup` brings it"),
+    pytest.mark.skipif(find_server("mariadb") is None, reason="MariaDB is not on this machine; `make setup` brings it"),
 ]
 
 JOBS = 1000

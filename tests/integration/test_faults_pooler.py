@@ -9,12 +9,12 @@ import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.records.events import Event
-from stallbench.setup.components import find_pgbouncer
+from stallbench.setup.server_programs import find_server
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(find_pgbouncer() is None, reason="pgbouncer is not there; make setup brings it"),
+    pytest.mark.skipif(find_server("pgbouncer") is None, reason="pgbouncer is not there; make setup brings it"),
 ]
 
 NO_SUCH_STATEMENT, STATEMENT_THERE, WRONG_STATEMENT = "26000", "42P05", "08P01"

@@ -21,12 +21,12 @@ from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
 from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster
-from stallbench.setup.components import find_mariadb
+from stallbench.setup.server_programs import find_server
 from tests.integration.running_cluster import StartedCluster, running_cluster
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(find_mariadb() is None, reason="MariaDB is not on this machine; `make setup` brings it"),
+    pytest.mark.skipif(find_server("mariadb") is None, reason="MariaDB is not on this machine; `make setup` brings it"),
 ]
 
 _POLL_EVERY_S = 0.25

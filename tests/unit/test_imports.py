@@ -20,6 +20,8 @@ measures
 engines
 queues setup.components deadlocks
 setup.packages
+setup.steps
+setup.server_programs
 exposition
 processes
 external.registration

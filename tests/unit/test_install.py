@@ -8,15 +8,17 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from stallbench.setup import install, packages, toxiproxy_program
-from stallbench.setup.install import Step
+from stallbench.setup import install, packages, steps, toxiproxy_program
+from stallbench.setup.install import Extent
 from stallbench.setup.packages import InstallError
+from stallbench.setup.steps import Step, carry_out_all
 from stallbench.setup.toxiproxy_program import install_toxiproxy
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -25,7 +27,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
-    for module in (install, packages, toxiproxy_program):
+    for module in (packages, steps, toxiproxy_program):
         monkeypatch.setattr(module, "CACHE", folder)
     monkeypatch.setattr(install, "_prepare_spark", lambda: None)
     return folder
@@ -40,14 +42,14 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return commands
 
 
-def a_step(name: str, action: Callable[[], None], *, there: bool = False) -> Step:
+def a_step(name: str, action: Callable[[], None], *, there: bool = False, lane: str = "") -> Step:
     installed = [there]
 
     def installing() -> None:
         action()
         installed[0] = True
 
-    return Step(name=name, is_installed=lambda: installed[0], install=installing, command=f"install {name} by hand")
+    return Step(name=name, is_installed=lambda: installed[0], install=installing, command=f"install {name} by hand", lane=lane)
 
 
 def refuse(why: str) -> Callable[[], None]:
@@ -60,16 +62,16 @@ def refuse(why: str) -> Callable[[], None]:
 def test_what_is_installed_is_not_changed(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(install, "installation_steps", lambda: [a_step("Java", refuse("never called"), there=True)])
-    install.main()
+    monkeypatch.setattr(install, "installation_steps", lambda extent: [a_step("Java", refuse("never called"), there=True)])
+    install.main([])
     assert re.fullmatch(r"set-up: everything is installed \(\d+\.\d s\)\n", capsys.readouterr().out)
 
 
 def test_what_is_missing_is_installed_with_a_line_each(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(install, "installation_steps", lambda: [a_step("Java", lambda: None)])
-    install.main()
+    monkeypatch.setattr(install, "installation_steps", lambda extent: [a_step("Java", lambda: None)])
+    install.main([])
     assert capsys.readouterr().out.splitlines()[:2] == ["set-up: Java ...", "set-up: Java: installed in 0 s"]
 
 
@@ -77,9 +79,9 @@ def test_everything_that_cannot_be_installed_is_listed_in_one_message(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parts = [a_step("PostgreSQL", refuse("no root")), a_step("Java", lambda: None), a_step("Toxiproxy", refuse("no go"))]
-    monkeypatch.setattr(install, "installation_steps", lambda: parts)
+    monkeypatch.setattr(install, "installation_steps", lambda extent: parts)
     with pytest.raises(SystemExit) as ended:
-        install.main()
+        install.main([])
     assert ended.value.code == 3
     assert capsys.readouterr().err.splitlines() == [
         "set-up: these components are missing; below each is the command that installs it:",
@@ -96,9 +98,9 @@ def test_a_full_disk_is_reported_without_a_traceback(
     def fill_up() -> None:
         raise OSError(28, "No space left on device", "/some/file")
 
-    monkeypatch.setattr(install, "installation_steps", lambda: [a_step("Java", fill_up)])
+    monkeypatch.setattr(install, "installation_steps", lambda extent: [a_step("Java", fill_up)])
     with pytest.raises(SystemExit) as ended:
-        install.main()
+        install.main([])
     assert ended.value.code == 3
     assert "Java: /some/file: No space left on device" in capsys.readouterr().err
 
@@ -107,9 +109,9 @@ def test_a_part_that_is_not_found_after_its_installation_is_missing(
     cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lost = Step(name="Java", is_installed=lambda: False, install=lambda: None, command="by hand")
-    monkeypatch.setattr(install, "installation_steps", lambda: [lost])
+    monkeypatch.setattr(install, "installation_steps", lambda extent: [lost])
     with pytest.raises(SystemExit):
-        install.main()
+        install.main([])
     assert "Java: installed, but not found afterwards" in capsys.readouterr().err
 
 
@@ -119,38 +121,74 @@ def test_an_interrupted_set_up_ends_with_130(
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(install, "installation_steps", lambda: [a_step("Java", interrupt)])
+    monkeypatch.setattr(install, "installation_steps", lambda extent: [a_step("Java", interrupt)])
     with pytest.raises(SystemExit) as ended:
-        install.main()
+        install.main([])
     assert ended.value.code == 130
     assert "interrupted" in capsys.readouterr().err
 
 
+def test_steps_of_one_lane_follow_each_other_and_those_of_another_do_not_wait_for_them(cache: Path) -> None:
+    began: list[str] = []
+    both_run = threading.Barrier(2, timeout=30)
+
+    def run(name: str, *, meets_the_other_lane: bool = False) -> Callable[[], None]:
+        def action() -> None:
+            began.append(name)
+            if meets_the_other_lane:
+                both_run.wait()
+
+        return action
+
+    failures = carry_out_all(
+        [
+            a_step("slow", run("slow", meets_the_other_lane=True), lane="one"),
+            a_step("after slow", run("after slow"), lane="one"),
+            a_step("other", run("other", meets_the_other_lane=True), lane="two"),
+            a_step("first", run("first")),
+        ]
+    )
+    assert failures == []
+    assert began[0] == "first", "a step without a lane comes before all lanes"
+    assert began.index("slow") < began.index("after slow")
+    assert set(began) == {"first", "slow", "after slow", "other"}
+
+
+def test_a_command_that_ctrl_c_ended_is_an_interruption_and_no_failure() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        # Where this test's own shell ignores the signal, as it does for a command in the background, its children would ignore it too.
+        packages.run(
+            [sys.executable, "-c", "import os, signal as s; s.signal(s.SIGINT, s.SIG_DFL); os.kill(os.getpid(), s.SIGINT)"]
+        )
+
+
 def test_every_real_part_names_the_command_that_installs_it() -> None:
-    steps = install.installation_steps()
-    assert all("install" in step.command for step in steps)
-    assert [step.name for step in steps if step.is_needed] == ["Python packages", "PostgreSQL", "Java", "Toxiproxy"]
-    assert [step.name for step in steps if not step.is_needed] == ["MariaDB", "Redis", "Beanstalkd", "pgbouncer", "Prometheus"]
+    required = install.installation_steps(Extent.REQUIRED)
+    assert [step.name for step in required] == ["Python environment", "Python packages", "PostgreSQL", "Java", "Toxiproxy"]
+    assert all(step.is_needed for step in required)
+    for extent in (Extent.COMPONENTS, Extent.EVERYTHING):
+        further = install.installation_steps(extent)[len(required) :]
+        assert [step.name for step in further] == ["MariaDB", "Redis", "Beanstalkd", "pgbouncer", "Prometheus"]
+        assert not any(step.is_needed for step in further)
+        assert all("install" in step.command or "make setup" in step.command for step in (*required, *further))
 
 
-def test_the_environment_is_made_anew_when_a_lock_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, content in (("bin/python", ""), ("bin/stallbench", ""), ("python.lock", "a==1"), ("pyproject.toml", "")):
-        file = tmp_path / name
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(content)
-        file.chmod(0o755)
-    monkeypatch.setattr(install, "ENVIRONMENT", tmp_path)
-    monkeypatch.setattr(install, "_STAMP", tmp_path / "locked")
-    monkeypatch.setattr(install, "LOCKS", tmp_path)
-    monkeypatch.setattr(install, "PROJECT", tmp_path)
-    assert not install.is_environment_complete(), "no stamp: an installation that did not end"
-    (tmp_path / "locked").write_text(install._fingerprint())
-    assert install.is_environment_complete()
-    (tmp_path / "python.lock").write_text("a==2")
-    assert not install.is_environment_complete()
-    (tmp_path / "python.lock").write_text("a==1")
-    (tmp_path / "bin/python").unlink()
-    assert not install.is_environment_complete(), "the interpreter is gone"
+def test_what_debian_installs_and_unpacks_is_in_one_lane_because_dpkg_has_one_lock() -> None:
+    lanes = {step.name: step.lane for step in install.installation_steps(Extent.EVERYTHING)}
+    assert len({lanes[name] for name in ("PostgreSQL", "Java", "MariaDB", "Redis", "Beanstalkd", "pgbouncer", "Prometheus")}) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_built"), [([], True), (["everything"], True), (["components"], False), (["required"], False)]
+)
+def test_only_a_full_set_up_builds_the_class_archive(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], is_built: bool
+) -> None:
+    built: list[bool] = []
+    monkeypatch.setattr(install, "installation_steps", lambda extent: [])
+    monkeypatch.setattr(install, "_prepare_spark", lambda: built.append(True))
+    install.main(arguments)
+    assert bool(built) == is_built
 
 
 def test_postgresql_is_installed_without_a_cluster(ran: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +253,9 @@ def test_the_packaged_java_is_not_started_with_the_module_that_it_lacks(tmp_path
     assert printed == f"[-first]{kept}[last]"
 
 
-@pytest.mark.parametrize("module", ["components", "packages", "toxiproxy_program", "install"])
+@pytest.mark.parametrize(
+    "module", ["components", "packages", "python_packages", "server_programs", "steps", "toxiproxy_program", "install"]
+)
 def test_set_up_needs_nothing_but_the_standard_library(module: str) -> None:
     bare = [
         sys.executable,

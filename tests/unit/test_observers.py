@@ -35,7 +35,7 @@ def test_without_prometheus_there_is_one_message(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("STALLBENCH_PROMETHEUS_BIN", "/nowhere")
     (sentence,), processes = start_observers(tmp_path, find_free_port())
     assert sentence.startswith(
-        "--watch: the run continues without Prometheus: Prometheus was not found; install it by `make setup`"
+        "--watch: the run continues without Prometheus: STALLBENCH_PROMETHEUS_BIN is '/nowhere'; expected a folder with prometheus"
     )
     assert not processes.records()
 

@@ -1,0 +1,130 @@
+"""Installs the locked Python packages into the virtual environment: by uv, or by pip on a machine for which uv has no program.
+
+uv installs the same files and checks the same hashes, in a fraction of the time. Imports the standard library only: set-up runs before
+the virtual environment exists.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from stallbench import PROJECT
+from stallbench.setup.components import CACHE
+from stallbench.setup.packages import ENVIRONMENT, LOCKS, InstallError, install_debian, install_wheel, output, run, succeeds
+
+_STAMP = ENVIRONMENT / "locked"
+_PYTHON = ENVIRONMENT / "bin" / "python"
+_OPTIONS_OF_PIP = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "trusted-host": "UV_INSECURE_HOST",
+    "cert": "SSL_CERT_FILE",
+    "client-cert": "SSL_CLIENT_CERT",
+    "proxy": "ALL_PROXY",
+    "default-timeout": "UV_HTTP_TIMEOUT",
+    "timeout": "UV_HTTP_TIMEOUT",
+}
+"""The variable by which uv takes what an option of pip says."""
+_SECTIONS_OF_PIP = ("global", "install", ":env:")
+"""The sections of pip's configuration that its command `install` reads; a later one takes precedence."""
+
+
+def is_environment_complete() -> bool:
+    """Whether the virtual environment is complete and agrees with the current locks."""
+    programs = (_PYTHON, ENVIRONMENT / "bin" / "stallbench")
+    return all(os.access(program, os.X_OK) for program in programs) and _read_text(_STAMP) == fingerprint()
+
+
+def fingerprint() -> str:
+    """Return a text that changes with the locks, the version of Python and the project's folder."""
+    content = b"".join(path.read_bytes() for path in (LOCKS / "python.lock", PROJECT / "pyproject.toml"))
+    # Doctor runs within the environment, set-up outside it. The version of Python is the same for both; the path of the program is not.
+    return hashlib.sha256(content + sys.version.encode() + str(PROJECT).encode()).hexdigest()
+
+
+def is_environment_usable() -> bool:
+    """Whether there is a virtual environment of this version of Python, with pip: packages can be installed into it."""
+    has_this_version = [str(_PYTHON), "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"]
+    return succeeds(has_this_version) and succeeds([str(_PYTHON), "-m", "pip", "--version"])
+
+
+def create_environment() -> None:
+    """Create an empty virtual environment, if need be with Debian's package for it; raises `InstallError`."""
+    shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+    create = [sys.executable, "-m", "venv", str(ENVIRONMENT)]
+    if not succeeds(create):
+        install_debian(f"python{sys.version_info.major}.{sys.version_info.minor}-venv", "python3-venv")
+        shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+        run(create)
+
+
+def install_packages() -> None:
+    """Install the locked packages and the project itself into the virtual environment; raises `InstallError`."""
+    _STAMP.unlink(missing_ok=True)
+    try:
+        _install_by_uv()
+    except InstallError as error:
+        print(f"set-up: Python packages: pip installs them, which takes longer, because uv did not: {error}", flush=True)
+        _install_by_pip()
+    _STAMP.write_text(fingerprint())
+
+
+def _install_by_uv() -> None:
+    uv = install_wheel("installer") / "bin" / "uv"
+    own_cache = CACHE / "uv"
+    configuration = output([str(_PYTHON), "-m", "pip", "config", "list"])
+    if ".no-index=" in configuration:
+        raise InstallError("pip is configured to use no index")
+    environment = {"UV_CACHE_DIR": str(own_cache), **settings_for_uv(configuration), **os.environ}
+    install = [str(uv), "pip", "install", "--quiet", "--no-progress", "--python", str(_PYTHON), "--no-deps"]
+    lock = ["--require-hashes", "--requirement", str(LOCKS / "python.lock")]
+    # PySpark has no wheel: uv builds one. Its half a gigabyte consists of archives, which are not worth compressing again.
+    build = [
+        "--build-constraints",
+        str(LOCKS / "python.lock"),
+        "--config-settings-package",
+        "pyspark:--build-option=--compression=stored",
+    ]
+    try:
+        run([*install, *lock, *build, "--compile-bytecode"], environment=environment)
+        run([*install, "--no-build-isolation", "--offline", "--editable", str(PROJECT)], environment=environment)
+    finally:
+        shutil.rmtree(own_cache, ignore_errors=True)
+
+
+def _install_by_pip() -> None:
+    install = [str(_PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    run([*install, "--require-hashes", "--requirement", str(LOCKS / "python.lock")])
+    run([*install, "--no-deps", "--no-build-isolation", "--no-index", "--editable", str(PROJECT)])
+
+
+def settings_for_uv(configuration: str) -> Mapping[str, str]:
+    """Return the environment variables that tell uv where and how to download, as pip is configured to, which uv does not read.
+
+    ``configuration``: what ``pip config list`` prints. Hashes decide what is installed, so every index may offer it, as for pip.
+    """
+    found = {}
+    for section in _SECTIONS_OF_PIP:
+        for line in configuration.splitlines():
+            name, _, value = line.partition("=")
+            variable = _OPTIONS_OF_PIP.get(name.removeprefix(f"{section}."))
+            if name.startswith(f"{section}.") and variable is not None:
+                found[variable] = str(ast.literal_eval(value))
+    for variable, separator in (("UV_INDEX", " "), ("UV_INSECURE_HOST", " "), ("UV_FIND_LINKS", ",")):
+        if variable in found:
+            found[variable] = separator.join(found[variable].split())
+    return {"UV_INDEX_STRATEGY": "unsafe-best-match", **found}
+
+
+def _read_text(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except OSError:
+        return None

@@ -1,0 +1,193 @@
+"""Finds the server programs that only some scenarios need, and unpacks one from Debian's packages when it is first needed.
+
+Imports the standard library only: set-up runs before the virtual environment exists.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stallbench.setup.components import CACHE, MissingComponentError, output_of
+from stallbench.setup.packages import unpack_debian
+from stallbench.setup.steps import Step, carry_out, one_at_a_time
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerProgram:
+    """The program of a server."""
+
+    path: Path
+    version: str
+    libraries: tuple[Path, ...] = ()
+    """Folders with further libraries that it needs: those of Debian packages that were unpacked but not installed."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables that the program needs."""
+        return {"LD_LIBRARY_PATH": ":".join(map(str, self.libraries))} if self.libraries else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerComponent:
+    """A server program as a component: how it is recognised, and how it is installed."""
+
+    title: str
+    programs: tuple[str, ...]
+    version_pattern: str
+    minimum: tuple[int, ...]
+    command: str
+    """How to install it by hand."""
+    package: str | None
+    """Debian's package that contains it; none if Debian has no package."""
+    purpose: str
+    """What needs it."""
+    version_option: str = "--version"
+
+    @property
+    def key(self) -> str:
+        """Name of its folder in the cache."""
+        return self.title.lower()
+
+    @property
+    def override(self) -> str:
+        """The environment variable that names the only folder to search."""
+        return f"STALLBENCH_{self.title.upper()}_BIN"
+
+
+_COMPONENTS = (
+    ServerComponent(
+        title="MariaDB",
+        programs=("mariadbd", "mysqld"),
+        version_pattern=r"([\d.]+)-MariaDB",
+        minimum=(10, 6),
+        package="mariadb-server-core",
+        command="apt-get install mariadb-server-core   (as root; 10.6 or later)",
+        purpose="scenarios on this engine need it",
+    ),
+    ServerComponent(
+        title="MySQL",
+        programs=("mysqld",),
+        version_pattern=r"Ver ([\d.]+)(?!\S*MariaDB)",
+        minimum=(8, 0),
+        package=None,
+        command="Debian has no package: set STALLBENCH_MYSQL_BIN to the folder with mysqld 8.0 or later, or put it on PATH",
+        purpose="scenarios on this engine need it",
+    ),
+    ServerComponent(
+        title="Redis",
+        programs=("redis-server",),
+        version_pattern=r"v=([\d.]+)",
+        minimum=(6,),
+        package="redis-server",
+        command="apt-get install redis-server   (as root)",
+        purpose="scenarios on this engine need it",
+    ),
+    ServerComponent(
+        title="Beanstalkd",
+        programs=("beanstalkd",),
+        version_pattern=r"beanstalkd ([\d.]+)",
+        minimum=(1,),
+        package="beanstalkd",
+        command="apt-get install beanstalkd   (as root)",
+        purpose="scenarios on this engine need it",
+        version_option="-v",
+    ),
+    ServerComponent(
+        title="pgbouncer",
+        programs=("pgbouncer",),
+        version_pattern=r"PgBouncer ([\d.]+)",
+        minimum=(1,),
+        package="pgbouncer",
+        command="apt-get install pgbouncer   (as root)",
+        purpose="scenarios with a pooler need it",
+    ),
+    ServerComponent(
+        title="Prometheus",
+        programs=("prometheus",),
+        version_pattern=r"prometheus, version ([\d.]+)",
+        minimum=(2, 30),
+        package="prometheus",
+        command="apt-get install prometheus   (as root), or put a release's folder on PATH",
+        purpose="`run --watch` needs it",
+    ),
+)
+_SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin")
+SERVER_COMPONENTS: Mapping[str, ServerComponent] = {component.key: component for component in _COMPONENTS}
+
+
+def find_server(key: str) -> ServerProgram | None:
+    """Return the first program that is recent enough: the override's, the PATH's, the system's, the cache's."""
+    component = SERVER_COMPONENTS[key]
+    for path, libraries in _candidates(component):
+        if not os.access(path, os.X_OK):
+            continue
+        environment = {**os.environ, **ServerProgram(path=path, version="", libraries=libraries).environment}
+        match = re.search(component.version_pattern, output_of(path, component.version_option, environment=environment))
+        if match and tuple(int(number) for number in match[1].strip(".").split(".")) >= component.minimum:
+            return ServerProgram(path=path, version=match[1].strip("."), libraries=libraries)
+    return None
+
+
+def require_server(key: str) -> ServerProgram:
+    """Return `find_server`'s result; a program that is missing is first unpacked into the cache, which may take some seconds.
+
+    Raises `MissingComponentError` if it is still missing; the message says why.
+    """
+    found = find_server(key)
+    if found is not None:
+        return found
+    component, reason = SERVER_COMPONENTS[key], None
+    if component.package is not None and not os.environ.get(component.override):
+        try:
+            with one_at_a_time():
+                reason = carry_out(unpacking_step(component), sys.stderr)
+        except OSError as error:
+            reason = f"{error.filename or CACHE}: {error.strerror}"
+        if (found := find_server(key)) is not None:
+            return found
+    raise MissingComponentError(describe_missing(component, reason))
+
+
+def describe_missing(component: ServerComponent, reason: str | None = None) -> str:
+    """Say that a component is missing, with the ``reason`` why it could not be installed, and how to install it."""
+    if given := os.environ.get(component.override):
+        wanted = f"{component.title} {'.'.join(map(str, component.minimum))} or later"
+        return f"{component.override} is {given!r}; expected a folder with {' or '.join(component.programs)} of {wanted}"
+    if component.package is None:
+        return f"{component.title} was not found; {component.command}"
+    failed = f" and could not be installed ({reason})" if reason else ""
+    return f"{component.title} was not found{failed}; install it by `make setup`, or by: {component.command}"
+
+
+def unpacking_step(component: ServerComponent) -> Step:
+    """Return the step that unpacks a component's Debian package into the project's cache."""
+    assert component.package is not None
+    package = component.package
+    return Step(
+        name=component.title,
+        is_installed=lambda: find_server(component.key) is not None,
+        install=lambda: unpack_debian(component.key, package),
+        command=component.command,
+        is_needed=False,
+        lane="Debian packages",
+    )
+
+
+def _candidates(component: ServerComponent) -> Iterator[tuple[Path, tuple[Path, ...]]]:
+    if given := os.environ.get(component.override):
+        yield from ((Path(given) / name, ()) for name in component.programs)
+        return
+    for name in component.programs:
+        if on_path := shutil.which(name):
+            yield Path(on_path).resolve(), ()
+        yield from ((Path(folder) / name, ()) for folder in _SYSTEM_FOLDERS)
+    unpacked = CACHE / component.key
+    libraries = tuple(sorted(folder for folder in unpacked.glob("**/lib/*-linux-gnu") if folder.is_dir()))
+    for name in component.programs:
+        yield from ((unpacked / "usr" / folder / name, libraries) for folder in ("sbin", "bin"))

@@ -1,0 +1,97 @@
+"""A server that only some scenarios need is unpacked when the first of them asks for it; if that fails, the message says why."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stallbench.setup import packages, server_programs, steps
+from stallbench.setup.components import MissingComponentError
+from stallbench.setup.packages import InstallError
+from stallbench.setup.server_programs import SERVER_COMPONENTS, find_server, require_server
+from tests.unit.fake_machine import FakeMachine, make_machine
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    machine = make_machine(tmp_path, monkeypatch)
+    for module in (packages, server_programs, steps):
+        monkeypatch.setattr(module, "CACHE", machine.cache)
+    for component in SERVER_COMPONENTS.values():
+        monkeypatch.delenv(component.override, raising=False)
+    # The real machine's own servers are not on this one.
+    monkeypatch.setattr(server_programs, "_SYSTEM_FOLDERS", ())
+    return machine
+
+
+def test_a_missing_server_is_unpacked_when_it_is_first_required(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unpacked: list[str] = []
+
+    def unpack(key: str, package: str) -> None:
+        unpacked.append(package)
+        machine.add_program(machine.cache / key / "usr" / "sbin" / "pgbouncer", "PgBouncer 1.18.0")
+
+    monkeypatch.setattr(server_programs, "unpack_debian", unpack)
+    assert require_server("pgbouncer").version == "1.18.0"
+    assert require_server("pgbouncer").path == machine.cache / "pgbouncer" / "usr" / "sbin" / "pgbouncer"
+    assert unpacked == ["pgbouncer"], "the second time it is there"
+    captured = capsys.readouterr()
+    assert captured.err.splitlines() == ["set-up: pgbouncer ...", "set-up: pgbouncer: installed in 0 s"]
+    assert captured.out == "", "a command's own output is not mixed with it"
+
+
+def test_a_server_that_cannot_be_unpacked_is_missing_with_the_reason_and_the_command(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(key: str, package: str) -> None:
+        raise InstallError("no network")
+
+    monkeypatch.setattr(server_programs, "unpack_debian", refuse)
+    expected = r"MariaDB was not found and could not be installed \(no network\); install it by `make setup`, or by: apt-get install mariadb"
+    with pytest.raises(MissingComponentError, match=expected):
+        require_server("mariadb")
+
+
+def test_without_apt_the_message_says_so(machine: FakeMachine) -> None:
+    assert shutil.which("apt-get") is None
+    with pytest.raises(MissingComponentError, match=r"could not be installed \(this system is not Debian: it has no apt-get\)"):
+        require_server("redis")
+
+
+def test_a_cache_that_cannot_be_written_is_a_reason_too(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(steps, "CACHE", tmp_path / "file" / "cache")
+    with pytest.raises(MissingComponentError, match=r"could not be installed .*Not a directory"):
+        require_server("beanstalkd")
+
+
+def test_what_debian_has_no_package_for_is_never_installed(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_programs, "unpack_debian", lambda key, package: pytest.fail("there is no package"))
+    with pytest.raises(MissingComponentError, match="MySQL was not found; Debian has no package: set STALLBENCH_MYSQL_BIN"):
+        require_server("mysql")
+
+
+def test_a_folder_that_the_user_names_is_the_only_one(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.add_program(machine.path / "redis-server", "Redis server v=7.0.15 sha=0")
+    assert require_server("redis").path == machine.path / "redis-server"
+    monkeypatch.setattr(server_programs, "unpack_debian", lambda key, package: pytest.fail("the user chose another"))
+    monkeypatch.setenv("STALLBENCH_REDIS_BIN", "/nowhere")
+    expected = "STALLBENCH_REDIS_BIN is '/nowhere'; expected a folder with redis-server of Redis 6 or later"
+    with pytest.raises(MissingComponentError, match=expected):
+        require_server("redis")
+
+
+def test_a_server_that_is_too_old_is_passed_over(machine: FakeMachine) -> None:
+    machine.add_program(machine.path / "mariadbd", "mariadbd  Ver 10.5.26-MariaDB for debian-linux-gnu")
+    assert find_server("mariadb") is None
+    found = machine.add_program(
+        machine.cache / "mariadb" / "usr" / "sbin" / "mariadbd", "mariadbd  Ver 10.11.14-MariaDB for Linux"
+    )
+    assert find_server("mariadb") is not None
+    assert require_server("mariadb").path == found
