@@ -43,40 +43,24 @@
     bar.style.width = Math.max(1, Math.round(160 * share)) + "px";
     row.insertCell().append(bar);
   };
-  const order = document.getElementById("order");
-  if (order && data.order.length) {
-    const total = data.order.reduce((sum, [, claims]) => sum + claims, 0);
-    const groups = [["0", 0, 0], ["1", 1, 1], ["2 to 5", 2, 5], ["6 to 20", 6, 20], ["21 to 100", 21, 100], ["over 100", 101, Infinity]];
+  const listGroups = (box, groups) => {
+    const total = groups.reduce((sum, [, count]) => sum + count, 0);
     const table = document.createElement("table");
     table.className = "numbers";
-    groups.forEach(([label, low, high]) => {
-      const claims = data.order.filter(([diff]) => diff >= low && diff <= high).reduce((sum, [, n]) => sum + n, 0);
-      if (!claims) return;
+    groups.forEach(([label, count]) => {
       const row = table.insertRow();
       const head = document.createElement("th");
       head.textContent = label;
       row.append(head);
-      row.insertCell().textContent = claims.toLocaleString("en");
-      row.insertCell().textContent = (100 * claims / total).toFixed(claims === total ? 0 : 2) + " %";
-      addBar(row, claims / total);
+      row.insertCell().textContent = count.toLocaleString("en");
+      row.insertCell().textContent = (100 * count / total).toFixed(count === total ? 0 : 2) + " %";
+      addBar(row, count / total);
     });
-    order.append(table);
-  } else if (order) order.textContent = "no claim was recorded";
-
+    box.append(table);
+  };
+  const order = document.getElementById("order");
+  if (order && data.order.length) listGroups(order, data.order);
+  else if (order) order.textContent = "no claim was recorded";
   const rounds = document.getElementById("rounds");
-  if (rounds && data.rounds.length) {
-    const total = data.rounds.reduce((sum, [, jobs]) => sum + jobs, 0);
-    const table = document.createElement("table");
-    table.className = "numbers";
-    data.rounds.forEach(([number, jobs]) => {
-      const row = table.insertRow();
-      const head = document.createElement("th");
-      head.textContent = "round " + number;
-      row.append(head);
-      row.insertCell().textContent = jobs.toLocaleString("en");
-      row.insertCell().textContent = (100 * jobs / total).toFixed(2) + " %";
-      addBar(row, jobs / total);
-    });
-    rounds.append(table);
-  }
+  if (rounds && data.rounds.length) listGroups(rounds, data.rounds);
 })();

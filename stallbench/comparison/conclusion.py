@@ -13,6 +13,7 @@ from stallbench.comparison.saturation import find_time_to_saturation_s
 from stallbench.comparison.subject import EXECUTIONS_PER_JOB, LOST, RE_EXECUTED, REFUSED, TIME_TO_SATURATION, Subject
 from stallbench.pipeline.failures import NoTableError
 from stallbench.verdicts.check import RunTables
+from stallbench.verdicts.duplicates import count_repeated
 
 _SAFETY_CHECKS = ("conservation", "duplicates")
 """Checks whose failure means that a queue lost jobs, or re-executed them without a reason."""
@@ -70,13 +71,13 @@ def _read_time_to_saturation_s(run: RunTables, phase: str) -> float | None:
 
 
 def _count_re_executed(run: RunTables) -> float:
-    return float((run["duplicates"]["executions"] > 1).sum())
+    return float(count_repeated(run).re_executed)
 
 
 def _executions_per_job(run: RunTables) -> float | None:
-    """``order`` counts all executions; ``duplicates`` has the executions of each job that has more than one."""
-    executions = int(run["order"]["claims"].sum())
-    further = int((run["duplicates"]["executions"] - 1).clip(lower=0).sum())
+    """The order has all executions; ``duplicates`` has the executions of each job that has more than one."""
+    executions = run.count_behind("order_diff", "max", None)
+    further = count_repeated(run).re_executions
     return executions / (executions - further) if executions > further else None
 
 

@@ -1,8 +1,8 @@
 """The tables of a run, for their readers: verdicts and report use pandas on them, and need neither Spark nor Java.
 
-All tables but ``jobs`` are small: their size grows with the seconds and the phases of a run, or with its duplicates, holders and differences
-in order. ``jobs`` has a row for each job and may be huge. Nothing needs to read it whole: ``conservation``, ``duplicates``, ``order`` and
-``phases`` have what is needed of it.
+Most tables are small: their size grows with the seconds and the phases of a run. ``jobs`` has a row for each job and may be huge, and of a
+queue that breaks its promises ``duplicates``, ``order`` and ``rounds`` may be, too. Nothing needs to read these whole: ``conservation`` and
+``phases`` have what is needed of them, and `stallbench.pipeline.large_tables` reads their rows in batches.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 
 from stallbench.measures import MEASURES, FromSamples
 from stallbench.pipeline.failures import NoTableError
+from stallbench.storage.address import AnyPath
 
 
 def _list_window_columns() -> str:
@@ -67,7 +68,7 @@ MADE_WHOLE = "_SUCCESS"
 """The file that Spark adds to a table's folder once everything in it has been written."""
 
 _WHOLE_NUMBERS = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}
-_ORDER = {
+SORTED_BY = {
     "jobs": ["job_id"],
     "windows": ["t_s"],
     "phases": ["phase", "measure", "statistic"],
@@ -88,18 +89,29 @@ _ORDER = {
 """What the rows of a table are sorted by when it is read; Spark writes them in any order."""
 
 
-def read_table(run_folder: Path, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+def read_table(run_folder: AnyPath, name: str, columns: list[str] | None = None) -> pd.DataFrame:
     """Return table ``name`` of a run, or only its ``columns``, in an order that is always the same.
 
     Whole numbers that may be missing come as ``Int64``, so that a time in nanoseconds is never rounded by a NaN beside it. Raises
     `NoTableError` if the table is not there or not whole.
     """
+    return to_pandas(name, open_table(run_folder, name).to_table(columns=columns))
+
+
+def open_table(run_folder: AnyPath, name: str, schema: pa.Schema | None = None) -> ds.Dataset:
+    """Return table ``name`` of a run, with the columns of ``schema`` or those of its files, without reading rows; raises as `read_table` does."""
     if name not in TABLES:
         raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
     folder = run_folder / "tables" / name
     if not (folder / MADE_WHOLE).is_file():
         raise NoTableError(f"{folder}: the table is not there or not whole; make it by: stallbench report {run_folder}")
-    table = pq.read_table(folder, columns=columns)
+    if isinstance(folder, Path):
+        return ds.dataset(folder, schema, format="parquet")
+    return ds.dataset(folder.path, schema, format="parquet", filesystem=folder.fs)
+
+
+def to_pandas(name: str, table: pa.Table) -> pd.DataFrame:
+    """Return rows of table ``name`` as `read_table` does."""
     frame: pd.DataFrame = table.to_pandas(types_mapper=_WHOLE_NUMBERS.get)
-    keys = [key for key in _ORDER[name] if key in frame]
+    keys = [key for key in SORTED_BY[name] if key in frame]
     return frame.sort_values(keys, ignore_index=True) if keys else frame

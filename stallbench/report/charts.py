@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from stallbench.measures import CHARTS, MEASURES, Chart, Measure
@@ -17,6 +18,9 @@ _DRAWN_QUANTILES = {"p95": "red", "p50": "blue"}
 _COLOURS = ("violet", "orange", "green", "blue")
 _MOST_POINTS = 5000
 _MOST_BARS = 12
+_MOST_ROUNDS = 20
+_ORDER_GROUPS = (0, 1, 5, 20, 100, 1_000, 10_000, 100_000, 1_000_000)
+"""The largest difference in each group of the page's histogram of the order; a last group has all that are larger."""
 
 
 def cut_windows(run: RunTables) -> pd.DataFrame:
@@ -88,6 +92,32 @@ def _list_series(measure: Measure) -> list[dict[str, Any]]:
     return [{"column": measure.name, "label": measure.label}]
 
 
+def group_order(run: RunTables) -> list[tuple[str, int]]:
+    """Return how many executions began how far from their place in the order of enqueueing: the label and the count of each group that has any.
+
+    The groups are narrow near 0 and wide far from it, so that there are few, however far jobs were claimed from their place.
+    """
+    claims = np.zeros(len(_ORDER_GROUPS) + 1, dtype=np.int64)
+    for batch in run.batches("order", ["diff", "claims"]):
+        groups = np.searchsorted(_ORDER_GROUPS, batch["diff"].to_numpy(), side="left")
+        np.add.at(claims, groups, batch["claims"].to_numpy())
+    labels = [
+        f"{high}" if high == low else f"{low:,} to {high:,}"
+        for low, high in zip((0, *(high + 1 for high in _ORDER_GROUPS)), _ORDER_GROUPS, strict=False)
+    ]
+    pairs = zip([*labels, f"over {_ORDER_GROUPS[-1]:,}"], claims.tolist(), strict=True)
+    return [(label, count) for label, count in pairs if count]
+
+
+def list_rounds(run: RunTables) -> list[tuple[str, int]]:
+    """Return how many jobs were claimed in each of the first rounds, and in all later ones together: label and count."""
+    first = run.first("rounds", _MOST_ROUNDS)
+    rows = [(f"round {number}", int(jobs)) for number, jobs in zip(first["round"], first["jobs"], strict=True)]
+    jobs = sum(int(batch["jobs"].to_numpy().sum()) for batch in run.batches("rounds", ["jobs"]))
+    later = jobs - sum(count for _, count in rows)
+    return [*rows, ("later", later)] if later else rows
+
+
 def make_chart_data(run: RunTables, verdict: Verdict) -> str:
     """Return what the charts draw, as JSON that is safe inside a script element."""
     windows = cut_windows(run)
@@ -104,7 +134,7 @@ def make_chart_data(run: RunTables, verdict: Verdict) -> str:
             {"name": stay.name, "server": stay.server, "from_s": stay.from_s, "to_s": stay.to_s, "about": stay.description}
             for stay in sorted(verdict.attribution.holders, key=lambda stay: stay.from_s)[:_MOST_BARS]
         ],
-        "rounds": run["rounds"].to_numpy().tolist(),
-        "order": run["order"].sort_values("diff")[["diff", "claims"]].to_numpy().tolist(),
+        "rounds": list_rounds(run),
+        "order": group_order(run),
     }
     return as_script_data(data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import jinja2
 
@@ -14,13 +13,15 @@ from stallbench.report.junit import write_junit
 from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
 from stallbench.report.samples import read_deadlocks, read_plans, read_vacuum
 from stallbench.run.record import RunRecord
+from stallbench.storage.address import AnyPath
 from stallbench.verdicts import RunTables, Verdict
+from stallbench.verdicts.duplicates import count_repeated
 from stallbench.verdicts.expectations import format_value
 
 TEMPLATES = PROJECT / "reports" / "templates"
 
 
-def make_report(run: RunTables, verdict: Verdict) -> Path:
+def make_report(run: RunTables, verdict: Verdict) -> AnyPath:
     """Write ``report.html``, ``junit.xml`` and ``summary.md`` into the run's folder; returns the first."""
     replace_file(run.folder / "summary.md", _render("summary.md.j2", run, verdict, autoescape=False))
     write_junit(run.folder / "junit.xml", run, verdict)
@@ -52,8 +53,8 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
         phase_rows=list_phase_rows(run),
         highlights=find_highlights(run),
         conservation=run["conservation"].to_dict("records"),
-        duplicates=run["duplicates"].head(20).to_dict("records"),
-        duplicate_count=len(run["duplicates"]),
+        duplicates=run.first("duplicates", 20).to_dict("records"),
+        duplicate_count=count_repeated(run).jobs,
         recoveries=list_recoveries(run),
         errors=add_up_errors(run["errors"]),
         chart_data=make_chart_data(run, verdict),

@@ -54,7 +54,8 @@ def _read_memory(run: RunTables) -> Iterator[tuple[str, Figure]]:
     pids = {process.name: str(process.pid) for process in run.record.processes}
     path = run.folder / "samples" / "host.csv"
     if path.exists() and path.stat().st_size:
-        samples = pd.read_csv(path, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
+        with path.open() as file:
+            samples = pd.read_csv(file, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
         samples = samples[samples["metric"].isin(_MEMORY) & samples["subject"].astype(str).str.startswith("process:")]
         values = samples.assign(value=pd.to_numeric(samples["value"], errors="coerce"))
         for subject, of_process in values.groupby("subject"):

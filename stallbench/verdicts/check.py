@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from stallbench.measures import WHOLE_RUN
+from stallbench.pipeline.large_tables import LARGE, read_batches, read_first
 from stallbench.pipeline.tables import read_table
 from stallbench.run.record import RunRecord, read_record
+from stallbench.storage.address import AnyPath
 
 Result = Literal["pass", "fail", "unknown", "info"]
 """``unknown``: the data to decide are missing. ``info``: the check does not apply to this run; it neither passes nor fails."""
@@ -57,7 +61,7 @@ class Finding:
 class RunTables:
     """A run's record and tables, read when they are first asked for."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         """Remember the folder."""
         self.folder = folder
         self._tables: dict[str, pd.DataFrame] = {}
@@ -68,17 +72,34 @@ class RunTables:
         return read_record(self.folder / "run.json")
 
     def __getitem__(self, name: str) -> pd.DataFrame:
+        if name in LARGE:
+            raise ValueError(f"table {name!r} may be larger than memory; read it by `batches` or `first`")
         if name not in self._tables:
             self._tables[name] = read_table(self.folder, name)
         return self._tables[name]
 
+    def batches(self, name: str, columns: list[str], where: pc.Expression | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a large table; see `stallbench.pipeline.large_tables.read_batches`."""
+        return read_batches(self.folder, name, columns, where=where)
+
+    def first(self, name: str, count: int, where: pc.Expression | None = None) -> pd.DataFrame:
+        """Return the first rows of a large table; see `stallbench.pipeline.large_tables.read_first`."""
+        return read_first(self.folder, name, count, where=where)
+
     def metric(self, measure: str, statistic: str, phase: str | None) -> float | None:
         """Return a metric's value in ``phase`` (the whole run if none), or none if there are no data for it."""
+        rows = self._rows_of_metric(measure, statistic, phase)
+        return float(rows["value"].iloc[0]) if len(rows) else None
+
+    def count_behind(self, measure: str, statistic: str, phase: str | None) -> int:
+        """Return how many events or samples are behind a metric's value; 0 if there is none."""
+        return int(self._rows_of_metric(measure, statistic, phase)["count"].sum())
+
+    def _rows_of_metric(self, measure: str, statistic: str, phase: str | None) -> pd.DataFrame:
         phases = self["phases"]
-        rows = phases[
+        return phases[
             (phases["measure"] == measure) & (phases["statistic"] == statistic) & (phases["phase"] == (phase or WHOLE_RUN))
         ]
-        return float(rows["value"].iloc[0]) if len(rows) else None
 
     def state_count(self, state: str) -> int:
         """Return how many jobs are in ``state`` of the conservation table."""

@@ -2,9 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
+
+from stallbench.pipeline.large_tables import field
 from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 
 _EXAMPLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """What the table ``duplicates`` has."""
+
+    jobs: int = 0
+    """Jobs that were executed or completed more than once."""
+    re_executed: int = 0
+    """Those of them that were executed more than once."""
+    re_executions: int = 0
+    """Executions of these jobs, but the first of each."""
+
+
+def count_repeated(run: RunTables) -> Repeated:
+    """Add up the table ``duplicates``."""
+    repeated = Repeated()
+    for batch in run.batches("duplicates", ["executions"]):
+        further = np.maximum(batch["executions"].to_numpy() - 1, 0)
+        repeated = Repeated(
+            repeated.jobs + len(further),
+            repeated.re_executed + int(np.count_nonzero(further)),
+            repeated.re_executions + int(further.sum()),
+        )
+    return repeated
 
 
 class Duplicates(Check):
@@ -20,21 +50,21 @@ class Duplicates(Check):
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding."""
-        repeated = run["duplicates"]
-        is_unexplained = ~repeated["excused"].astype(bool)
+        is_unexplained = ~field("excused")
         if any(one.metric == "re_completed.count" and not one.phase for one in run.record.scenario.expect):
-            is_unexplained &= repeated["completions"] < 2
-        unexplained = repeated[is_unexplained]
-        re_executions = int((repeated["executions"] - 1).clip(lower=0).sum())
+            is_unexplained &= field("completions") < 2
+        repeated = count_repeated(run)
+        unexplained = sum(batch.num_rows for batch in run.batches("duplicates", ["job_id"], is_unexplained))
+        examples = run.first("duplicates", _EXAMPLES, is_unexplained).to_dict("records")
         return [
             self.finding(
-                "fail" if len(unexplained) else "pass",
+                "fail" if unexplained else "pass",
                 f"executions keep the promise {run.record.queue.promise}",
-                f"{len(repeated):,} jobs were executed more than once ({re_executions:,} re-executions), "
-                f"{len(unexplained):,} of them without a reason that the promise allows"
-                if len(repeated)
+                f"{repeated.jobs:,} jobs were executed more than once ({repeated.re_executions:,} re-executions), "
+                f"{unexplained:,} of them without a reason that the promise allows"
+                if repeated.jobs
                 else "no job was executed more than once",
                 expected="0 without a reason",
-                examples=tuple(f"{row['job_id']} ({row['processes']})" for row in unexplained.head(_EXAMPLES).to_dict("records")),
+                examples=tuple(f"{row['job_id']} ({row['processes']})" for row in examples),
             )
         ]

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-import pandas as pd
-
 from stallbench.pipeline.overdue import PASSED_OVER, PATIENCE_S
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "jobs are claimed in the order of enqueueing"
-
-
-def find_percentile(order: pd.DataFrame, share: float) -> int:
-    """Return how many positions from first come, first served ``share`` (0 to 1) of the jobs were claimed at most; ``order`` is not empty."""
-    histogram = order.sort_values("diff")
-    below = histogram["claims"].cumsum() / histogram["claims"].sum()
-    return int(histogram.loc[below >= share, "diff"].iloc[0])
 
 
 def describe_overdue(row: Mapping[Hashable, Any], words: str) -> str:
@@ -38,13 +29,12 @@ class Order(Check):
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding; unknown without claims, info for a queue that does not promise the order."""
-        histogram = run["order"].sort_values("diff")
-        if histogram.empty:
+        farthest, p99 = run.metric("order_diff", "max", None), run.metric("order_diff", "p99", None)
+        if farthest is None or p99 is None:
             return [self.unknown(_SUBJECT, "no claim was recorded, so nothing is known of the order")]
-        p99 = find_percentile(histogram, 0.99)
         overdue = run["overdue"]
         passed_over = overdue[overdue["kind"] == PASSED_OVER]
-        distances = f"jobs were claimed at most {int(histogram['diff'].max()):,} positions from their place in the order, 99 % within {p99:,}"
+        distances = f"jobs were claimed at most {farthest:,.0f} positions from their place in the order, 99 % within {p99:,.0f}"
         found = "; ".join(
             [distances, *(describe_overdue(row, "were passed over by younger ones") for row in passed_over.to_dict("records"))]
         )

@@ -96,7 +96,10 @@ def make_made_up_comparison(runs: Path, slowness: Mapping[str, float], rounds: i
                     ("recovered", "depth.last"): 3.0,
                     ("baseline", "completed.rate"): 100.0,
                     ("baseline", "claim_ms.p50"): 1.0 + 0.01 * run.round + (0.5 if run.variant == "costly" else 0),
-                }
+                    ("run", "order_diff.max"): 3.0,
+                    ("run", "order_diff.p99"): 0.0,
+                },
+                counts={("run", "order_diff.max"): 100},
             ),
             duplicates=pd.DataFrame(again, columns=EMPTY["duplicates"]),
         )

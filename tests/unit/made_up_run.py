@@ -112,11 +112,21 @@ def make_windows(dead_at: Any, claim_ms_at: Any) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def make_phases(values: dict[tuple[str, str], float]) -> pd.DataFrame:
-    """Return the table of phases from values by phase and metric; the load is as intended where it is not given."""
+def make_phases(values: dict[tuple[str, str], float], counts: dict[tuple[str, str], int] | None = None) -> pd.DataFrame:
+    """Return the table of phases from values by phase and metric; the load is as intended where it is not given.
+
+    ``counts``: of events or samples behind a value; 1 where it is not given.
+    """
+    known = counts or {}
     given = {(name, "enqueued.rate"): 100.0 for name, _, _ in PHASES} | values
     rows = [
-        {"phase": phase, "measure": metric.split(".")[0], "statistic": metric.split(".")[1], "value": value, "count": 1}
+        {
+            "phase": phase,
+            "measure": metric.split(".")[0],
+            "statistic": metric.split(".")[1],
+            "value": value,
+            "count": known.get((phase, metric), 1),
+        }
         for (phase, metric), value in given.items()
     ]
     return pd.DataFrame(rows)
@@ -184,7 +194,7 @@ def make_run(folder: Path, record: dict[str, Any] | None = None, **tables: pd.Da
     """Write a run into ``folder``: ``record`` (or a sound one) and ``tables``, with sound ones for those not given."""
     (folder / "run.json").write_text(json.dumps(record or make_record()))
     write_samples(folder)
-    sampled = {("run", "deadlocks.count"): 0.0}
+    sampled = {("run", "deadlocks.count"): 0.0, ("run", "order_diff.max"): 3.0, ("run", "order_diff.p99"): 0.0}
     sound = {
         "windows": make_windows(lambda _: 0.0, lambda _: 1.0),
         "phases": make_phases(sampled),

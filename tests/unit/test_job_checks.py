@@ -108,8 +108,7 @@ def test_a_queue_that_keeps_the_order_passes_over_no_more_jobs_than_workers_coul
 
 
 def test_an_order_without_claims_is_unknown(tmp_path: Path) -> None:
-    run = make_run(tmp_path, order=pd.DataFrame({"diff": [], "claims": []}))
-    assert find_of(run, "order").result == "unknown"
+    assert find_of(make_run(tmp_path, phases=make_phases({})), "order").result == "unknown"
 
 
 @pytest.mark.parametrize(

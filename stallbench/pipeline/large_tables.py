@@ -1,0 +1,61 @@
+"""Tables that may be larger than memory, for their readers: in batches, or the first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from stallbench.pipeline.tables import SORTED_BY, TABLES, open_table, to_pandas
+from stallbench.storage.address import AnyPath
+
+LARGE = frozenset({"jobs", "order", "duplicates", "rounds"})
+"""Tables whose rows grow with the jobs of a run. A queue that keeps its promises has few rows in all of them but ``jobs``."""
+
+_TYPES = {
+    "long": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "array<long>": pa.list_(pa.int64()),
+}
+
+
+def read_batches(
+    run_folder: AnyPath, name: str, columns: list[str], *, where: pc.Expression | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the ``columns`` of the rows ``where`` that holds (all rows if none), some ten thousand rows at a time, in any order.
+
+    Raises as `stallbench.pipeline.tables.read_table` does.
+    """
+    table = open_table(run_folder, name, _schema_of(name))
+    yield from table.to_batches(columns=columns, filter=where, fragment_readahead=1, batch_readahead=1)
+
+
+def read_first(run_folder: AnyPath, name: str, count: int, *, where: pc.Expression | None = None) -> pd.DataFrame:
+    """Return the first ``count`` rows, in the order in which `stallbench.pipeline.tables.read_table` has them.
+
+    ``where`` and errors are those of `read_batches`.
+    """
+    schema = _schema_of(name)
+    keys = [(key, "ascending") for key in SORTED_BY[name]]
+    first = schema.empty_table()
+    for batch in read_batches(run_folder, name, schema.names, where=where):
+        both = pa.concat_tables([first, pa.Table.from_batches([batch])])
+        first = both.take(pc.select_k_unstable(both, min(count, both.num_rows), keys))
+    return to_pandas(name, first)
+
+
+def _schema_of(name: str) -> pa.Schema:
+    """Return the declared columns of a table: a file without rows may have been written with other types."""
+    pairs = (column.split(" ") for column in TABLES[name].split(", "))
+    return pa.schema([(column, _TYPES[kind]) for column, kind in pairs])
+
+
+def field(name: str) -> pc.Expression:
+    """Return a column, for ``where``."""
+    return ds.field(name)
