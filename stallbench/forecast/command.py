@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from stallbench.errors import BadInputError
 from stallbench.forecast.backtest import Backtest, backtest, require_comparable
@@ -10,7 +11,6 @@ from stallbench.forecast.cost_model import fit
 from stallbench.forecast.observation import observe
 from stallbench.forecast.prediction import Forecast, make_forecast
 from stallbench.scenario.duration import parse_duration_s
-from stallbench.storage.address import AnyPath
 from stallbench.verdicts.check import RunTables
 
 _MOST_RATE = 1_000_000
@@ -18,7 +18,7 @@ _MOST_WORKERS = 256
 _MOST_WORK_S = 3600.0
 
 
-def forecast_run(folder: AnyPath, *, rate: float | None, workers: int | None, work: str | None) -> Forecast:
+def forecast_run(folder: Path, *, rate: float | None, workers: int | None, work: str | None) -> Forecast:
     """Return the forecast from the run in ``folder`` for another load; each part of the load that is none is the run's own.
 
     Raises `BadInputError` for an invalid load, and for a run from which the cost of dead tuples cannot be fitted.
@@ -34,7 +34,7 @@ def forecast_run(folder: AnyPath, *, rate: float | None, workers: int | None, wo
     return make_forecast(observation, fitted, rate=rate, workers=workers, work_s=work_s)
 
 
-def backtest_forecast(folder: AnyPath, longer_folder: AnyPath) -> tuple[Forecast, Backtest]:
+def backtest_forecast(folder: Path, longer_folder: Path) -> tuple[Forecast, Backtest]:
     """Return the forecast from the run in ``folder`` for the load of the run in ``longer_folder``, and how far it was off there.
 
     Raises `BadInputError` for runs from which the cost of dead tuples cannot be fitted, and for two runs that are not comparable.
