@@ -81,7 +81,7 @@ class Measure:
     prometheus_name: str = ""
     """Name of its series in base units (seconds, ratios), without the prefix ``stallbench_``; empty if it has none."""
     by_second: tuple[str, ...] = ()
-    """Of single values: the statistics that the table ``windows`` has for each second."""
+    """The statistics that the table ``windows`` has for each second: of single values, and ``count``, the growth of a counter."""
     in_report: tuple[str, ...] = ()
     """The statistics that the report's table of phases shows."""
     share_of: str = ""
@@ -216,7 +216,7 @@ MEASURES: dict[str, Measure] = {
         Measure("blocked_backends", "sessions", FromSamples("server", combine="sum"), SERIES, "blocked sessions",
                 "sessions that wait for another session's lock", prometheus_name="blocked_backends"),
         Measure("deadlocks", "deadlocks", FromSamples("server", combine="sum", is_counter=True), ("count",), "deadlocks",
-                "deadlocks that the server broke", prometheus_name="deadlocks", in_report=("count",)),
+                "deadlocks that the server broke", prometheus_name="deadlocks", by_second=("count",), in_report=("count",)),
         Measure("row_lock_wait_ms", "ms", FromSamples("server", combine="sum", is_counter=True), COUNT, "row lock waits",
                 "time that statements of all sessions waited for row locks (InnoDB)", prometheus_name="row_lock_wait_seconds",
                 in_report=("rate",)),

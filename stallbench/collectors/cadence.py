@@ -23,7 +23,8 @@ class Cadence:
     def next_s(self, began_s: float, ended_s: float) -> float:
         """Return when the next sample is due, after one that took from ``began_s`` to ``ended_s``."""
         took_s = ended_s - began_s
-        rest_s = min(took_s / _GREATEST_SHARE - took_s, _LONGEST_REST_S)
+        is_first = self._tick is None  # it includes the connection, so it does not show what a sample takes
+        rest_s = 0.0 if is_first else min(took_s / _GREATEST_SHARE - took_s, _LONGEST_REST_S)
         tick = int((ended_s + rest_s - self._start_s) // self._interval_s) + 1
         if self._tick is not None:
             tick = max(tick, self._tick + 1)

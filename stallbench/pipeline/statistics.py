@@ -150,6 +150,7 @@ def _is_shown_by_second() -> Column:
         len(STATISTICS) * measure_number(name) + statistic_number(statistic)
         for name, measure in MEASURES.items()
         for statistic in measure.by_second
+        if statistic in PERCENTILES
     ]
     return (F.col("measure").cast("int") * len(STATISTICS) + F.col("statistic")).isin(shown)
 

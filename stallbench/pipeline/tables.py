@@ -18,7 +18,7 @@ from stallbench.pipeline.failures import NoTableError
 
 
 def _list_window_columns() -> str:
-    """Return the columns of ``windows``: a count for each measure of events, statistics of single values, the last of each sampled measure."""
+    """Return the columns of ``windows``: a count for each measure of events, statistics by the second, the last of each sampled measure."""
     counts = [f"{name} long" for name, measure in MEASURES.items() if measure.is_counted]
     values = [f"{name}_{statistic} double" for name, measure in MEASURES.items() for statistic in measure.by_second]
     samples = [f"{name} double" for name, measure in MEASURES.items() if isinstance(measure.source, FromSamples)]

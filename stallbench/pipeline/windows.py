@@ -30,4 +30,4 @@ def make_windows(figures: DataFrame, axis: TimeAxis) -> DataFrame:
 
 
 def _key(measure: str, statistic: str) -> int:
-    return measure_number(measure) * len(STATISTICS) + statistic_number(statistic)
+    return measure_number(measure) * len(STATISTICS) + statistic_number(AMOUNT if statistic == "count" else statistic)

@@ -103,6 +103,12 @@ def test_a_window_counts_what_happened_in_it(windows: pd.DataFrame) -> None:
     assert windows["empty"][-1] == 1
 
 
+def test_a_window_has_the_growth_of_a_counter_since_the_sample_before(windows: pd.DataFrame) -> None:
+    growth = windows["deadlocks_count"].dropna()
+    assert tuple(growth[[2, 3, 5]]) == (0.5, 1, 2), "second 4 has no sample, and second 2 has two"
+    assert growth.sum() == 9.5 - 2
+
+
 def test_percentiles_are_by_nearest_rank(windows: pd.DataFrame) -> None:
     assert tuple(windows.loc[2, ["claim_ms_p50", "claim_ms_p95", "claim_ms_p99", "claim_ms_max"]]) == (50, 95, 99, 100)
 

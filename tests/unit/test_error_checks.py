@@ -17,6 +17,11 @@ def errors_of(
     return pd.DataFrame([[phase, "worker-1", event, kind, operation, count]], columns=EMPTY["errors"])
 
 
+def windows_with_deadlocks(*counts: float | None) -> pd.DataFrame:
+    """Return the windows of samples between which the server broke that many deadlocks; None is a second without a sample."""
+    return pd.DataFrame({"t_s": range(len(counts)), "deadlocks_count": pd.Series(counts, dtype="float64")})
+
+
 def record_with_fault(kind: str, phase: str) -> dict[str, Any]:
     return make_record(injections=[{**make_fault(phase), "kind": kind}])
 
@@ -78,7 +83,7 @@ def test_errors_that_the_queue_retried_are_reported_and_do_not_fail(tmp_path: Pa
 @pytest.mark.parametrize(("event", "count", "result"), [("error", 5, "pass"), ("retried", 5, "pass"), ("error", 4, "fail")])
 def test_a_client_records_every_deadlock_that_the_server_broke(tmp_path: Path, event: str, count: int, result: str) -> None:
     errors = errors_of("1213", "complete", event=event, count=count)
-    run = make_run(tmp_path, errors=errors, phases=make_phases({("run", "deadlocks.count"): 5}))
+    run = make_run(tmp_path, errors=errors, windows=windows_with_deadlocks(None, 2.0, 0.0, 3.0))
     assert find_of(run, "deadlocks").result == result
 
 
@@ -86,7 +91,7 @@ def test_a_client_records_every_deadlock_that_the_server_broke(tmp_path: Path, e
 def test_without_samples_deadlocks_are_unknown_where_the_engine_counts_them(tmp_path: Path, engine: str, result: str) -> None:
     record = make_record()
     record["scenario"]["database"]["engine"] = engine
-    assert find_of(make_run(tmp_path, record, phases=make_phases({})), "deadlocks").result == result
+    assert find_of(make_run(tmp_path, record, windows=windows_with_deadlocks(None)), "deadlocks").result == result
 
 
 @pytest.mark.parametrize(("needed", "most", "result"), [(1, 1, "pass"), (1, 2, "fail"), (1, None, "unknown"), (0, None, "info")])
