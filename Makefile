@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup required components doctor longtx test test-compose lint format bench lock clean
+.PHONY: help setup required components doctor longtx test test-long test-compose lint format bench lock clean
 
 help:  ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
@@ -27,8 +27,11 @@ doctor: required  ## Show which components were found and which are missing
 longtx: required  ## Run the main scenario: one idle transaction and its effect on a queue
 	@$(BIN)/stallbench run longtx
 
-test: components lint  ## Run lint, types and all tests
-	@$(BIN)/pytest -n 2 --dist loadfile
+test: components lint  ## Run lint, types and all tests but the long ones
+	@$(BIN)/pytest -n 2 -m "not long"
+
+test-long: components lint  ## Run the long tests, and again all whole runs, each with its own Spark
+	@$(BIN)/pytest -n 2 -m "long or end_to_end" --own-pipelines
 
 test-compose: required  ## Test the containers; needs a running Docker engine
 	@STALLBENCH_TEST_COMPOSE=1 $(BIN)/pytest -m compose tests/compose

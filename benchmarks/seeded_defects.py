@@ -12,16 +12,14 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.session import open_session
 from tests.defective_queues.trial import Outcome, Subject, find_subjects, judge_trial, run_trials
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _JUDGES = 2
 """Runs that are judged at the same time. For runs as small as these, Spark mostly plans, which uses one core."""
@@ -51,7 +49,7 @@ def main() -> None:
             judged = []
             for subject, run in run_trials(subjects, Path(folder), at_once=options.at_once, seed=number):
                 busy.append(os.getloadavg()[0])
-                judged.append((subject, judges.submit(judge_and_remove, spark.newSession(), run)))
+                judged.append((subject, judges.submit(judge_and_remove, run, partial(write_tables, spark.newSession()))))
             for subject, judging in judged:
                 outcome = judging.result()
                 outcomes[subject.name].append(outcome)
@@ -61,9 +59,9 @@ def main() -> None:
             print(make_table(subjects, outcomes), flush=True)
 
 
-def judge_and_remove(spark: SparkSession, run: Path) -> Outcome:
+def judge_and_remove(run: Path, make_tables: Callable[[Path], None]) -> Outcome:
     """Judge a trial and remove its folder."""
-    outcome = judge_trial(spark, run)
+    outcome = judge_trial(run, make_tables)
     shutil.rmtree(run)
     return outcome
 

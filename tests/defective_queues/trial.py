@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -22,9 +22,6 @@ from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario
 from stallbench.verdicts import RunTables, judge
 from tests.defective_queues import SeededDefect, find_defects
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _SCENARIO = Path(__file__).with_name("trial.toml")
 _ATTEMPTS = 3
@@ -131,11 +128,9 @@ def run_trials(subjects: Sequence[Subject], runs: Path, *, at_once: int, seed: i
             yield subject, future.result()
 
 
-def judge_trial(spark: SparkSession, folder: Path) -> Outcome:
-    """Make the tables of a trial and judge it."""
-    from stallbench.pipeline.make import write_tables
-
-    write_tables(spark, folder)
+def judge_trial(folder: Path, make_tables: Callable[[Path], None]) -> Outcome:
+    """Make the tables of a trial by ``make_tables`` and judge it."""
+    make_tables(folder)
     verdict = judge(RunTables(folder))
     of_result = {
         result: {finding.check: finding.reason for finding in verdict.findings if finding.result == result}

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.processes.reaper import OWNER_FILE, SCRATCH_PREFIX
 from stallbench.processes.supervisor import TOKEN_VARIABLE
 
@@ -58,6 +59,8 @@ class Bench:
     """The command line, with a place of its own for runs."""
 
     runs: Path
+    pipeline: Path | None = None
+    """Where the service listens that makes the tables; none if each command makes them in a process of its own, as users' commands do."""
 
     def start(self, *arguments: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """Start ``stallbench`` with ``arguments`` and return at once."""
@@ -67,7 +70,11 @@ class Bench:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **(environment or {})},
+            env={
+                **os.environ,
+                **({SERVICE_VARIABLE: str(self.pipeline)} if self.pipeline else {}),
+                **(environment or {}),
+            },
         )
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -151,10 +158,31 @@ def assert_nothing_is_left(bench: Bench, pid: int, within_s: float = 60) -> None
         time.sleep(0.1)
 
 
+@pytest.fixture(scope="session")
+def use_pipeline_service(pipeline_service: Path | None) -> Iterator[None]:
+    """Let the service make the tables that this process wants."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SERVICE_VARIABLE, str(pipeline_service or ""))
+        yield
+
+
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def bench(tmp_path: Path, pipeline_service: Path | None) -> Iterator[Bench]:
     """The command line; whatever it started that still runs when the test ends is killed."""
-    made = Bench(tmp_path / "runs")
+    with watched(Bench(tmp_path / "runs", pipeline_service)) as made:
+        yield made
+
+
+@pytest.fixture
+def bench_with_own_pipeline(tmp_path: Path) -> Iterator[Bench]:
+    """The same, but each command starts its own Spark."""
+    with watched(Bench(tmp_path / "runs")) as made:
+        yield made
+
+
+@contextmanager
+def watched(made: Bench) -> Iterator[Bench]:
+    """Kill whatever it started that still runs when the block ends."""
     yield made
     if (made.folder() / "run.json").exists():
         for process in marked_with_folder(made.folder()):

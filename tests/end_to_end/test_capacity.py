@@ -49,13 +49,15 @@ def test_workers_that_complete_too_few_jobs_need_a_rate(bench: Bench) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_what_is_measured_is_what_the_workers_can_do_and_nothing_is_left_of_it(tmp_path: Path) -> None:
+def test_what_is_measured_is_what_the_workers_can_do_and_nothing_is_left_of_it(
+    tmp_path: Path, pipeline_service: Path | None
+) -> None:
     """Three workers of 50 ms a job can do 60 jobs a second at the very most, and no machine is so slow that they cannot do 40.
 
     One that stands still while it is measured can do less; but not each time.
     """
     for attempt in range(1, ATTEMPTS + 1):
-        bench = Bench(tmp_path / f"runs-{attempt}")
+        bench = Bench(tmp_path / f"runs-{attempt}", pipeline_service)
         ended = bench.run("run", "longtx", *measured("workers.work=50ms", "producers.capacity_share=0.5"))
         assert ended.returncode == 0, ended.stdout + ended.stderr
         rate = bench.record()["scenario"]["producers"]["rate"]

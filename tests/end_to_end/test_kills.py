@@ -11,13 +11,14 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.pipeline.tables import read_table
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 
 pytestmark = pytest.mark.end_to_end
 
-SEEDS = range(int(os.environ.get("STALLBENCH_KILLS", "1")))
-"""How many random moments of each kind; `docs/results/bench.md` has the outcome of ten."""
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 10))]
+"""Of the random moments; `docs/results/bench.md` has the outcome of all ten."""
 
 
 def finding(bench: Bench, check: str) -> dict[str, object]:
@@ -80,7 +81,7 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: B
     assert torn["lines"].sum() > 0
     assert torn["torn_lines"].sum() == 0
 
-    reporting = bench.start("report", "latest")
+    reporting = bench.start("report", "latest", environment={SERVICE_VARIABLE: ""})
     until_s = time.monotonic() + 60
     while "java" not in names_below(reporting.pid):
         assert time.monotonic() < until_s, "Java did not begin"
@@ -92,7 +93,9 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: B
     assert not alive, "no process makes tables for a bench that is dead"
 
 
-@pytest.mark.parametrize(("signum", "exit_code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 130)])
+@pytest.mark.parametrize(
+    ("signum", "exit_code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGTERM, 130, marks=pytest.mark.long)]
+)
 def test_a_bench_that_ends_during_a_pause_leaves_no_paused_worker(bench: Bench, signum: signal.Signals, exit_code: int) -> None:
     pause = 'phases.longtx.faults=[{kind="pause", on="workers"}]'
     running = bench.start("run", "longtx", *short(pause, "phases.longtx.longrunners=[]", "phases.longtx.duration=60s"))

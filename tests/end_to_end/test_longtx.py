@@ -13,7 +13,8 @@ from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 pytestmark = pytest.mark.end_to_end
 
 
-def test_a_run_goes_from_servers_to_a_report_and_leaves_nothing(bench: Bench) -> None:
+def test_a_run_goes_from_servers_to_a_report_and_leaves_nothing(bench_with_own_pipeline: Bench) -> None:
+    bench = bench_with_own_pipeline
     # So long that the transaction is seen to have held for some time even if the collectors stand still for most of it.
     ended = bench.run("run", "longtx", *short("phases.longtx.duration=7s"))
     assert ended.returncode == 0, ended.stdout + ended.stderr

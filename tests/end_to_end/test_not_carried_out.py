@@ -32,8 +32,12 @@ def test_a_port_in_use(bench: Bench) -> None:
     ("setting", "told"),
     [
         ('database.settings.wal_level="nonsense"', 'invalid value for parameter "wal_level"'),
-        ("database.settings.no_such_setting=1", 'unrecognized configuration parameter "no_such_setting"'),
-        ('database.settings.shared_buffers="900TB"', "shared_buffers"),
+        pytest.param(
+            "database.settings.no_such_setting=1",
+            'unrecognized configuration parameter "no_such_setting"',
+            marks=pytest.mark.long,
+        ),
+        pytest.param('database.settings.shared_buffers="900TB"', "shared_buffers", marks=pytest.mark.long),
     ],
 )
 def test_a_server_that_dies_while_starting(bench: Bench, setting: str, told: str) -> None:

@@ -1,36 +1,49 @@
 """Is the bench's verdict right? A queue with a known defect fails by the right check, and correct queues pass.
 
-A few defects and a sound queue are tried each time, for each takes a run of its own. ``STALLBENCH_DEFECTS=all`` tries every one, and
-``python -m benchmarks.seeded_defects`` does so again and again. What each check says of made-up records is in tests/unit and tests/pipeline.
+Each takes a run of its own: a few defects and a sound queue are tried by `make test`, all of them by `make test-long`, and
+``python -m benchmarks.seeded_defects`` tries them again and again. What each check says of made-up records is in tests/unit and tests/pipeline.
 """
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from stallbench.pipeline.session import open_session
+from stallbench.pipeline.process import make_tables
 from stallbench.queues import find_queue
+from stallbench.run.folder import RunFolder
 from tests.defective_queues.trial import Outcome, Subject, find_subjects, judge_trial, run_trials
 
 pytestmark = pytest.mark.end_to_end
 
 SUBJECTS = find_subjects()
-TRIED_EACH_TIME = ("forgets_delete", "promises_too_much", "starves_old_jobs", "skip_locked, rough")
-TRIED = [subject for subject in SUBJECTS if subject.name in TRIED_EACH_TIME or os.environ.get("STALLBENCH_DEFECTS") == "all"]
+TRIED_BY_MAKE_TEST = ("forgets_delete", "promises_too_much", "starves_old_jobs", "skip_locked, rough")
+TRIALS = [
+    pytest.param(subject, id=subject.name, marks=() if subject.name in TRIED_BY_MAKE_TEST else pytest.mark.long)
+    for subject in SUBJECTS
+]
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    """The outcome of each, after one trial; some run while others are judged."""
+def outcomes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, use_pipeline_service: None
+) -> dict[str, Outcome]:
+    """The outcome of each that is selected, after one trial; some run while others are judged."""
+    selected = {
+        item.callspec.id
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.path == request.path and "outcomes" in item.fixturenames
+    }
+    tried = [subject for subject in SUBJECTS if subject.name in selected]
+    assert len(tried) == len(selected)
     runs = tmp_path_factory.mktemp("trials")
-    with open_session("local[2]") as spark:
-        return {subject.name: judge_trial(spark, run) for subject, run in run_trials(TRIED, runs, at_once=2)}
+    return {
+        subject.name: judge_trial(run, lambda path: make_tables(RunFolder(path)))
+        for subject, run in run_trials(tried, runs, at_once=2)
+    }
 
 
 @pytest.mark.timeout(1800)  # the first one waits for all trials
-@pytest.mark.parametrize("subject", TRIED, ids=lambda subject: subject.name)
+@pytest.mark.parametrize("subject", TRIALS)
 def test_a_defect_fails_by_the_right_check_and_a_sound_queue_passes(subject: Subject, outcomes: dict[str, Outcome]) -> None:
     assert outcomes[subject.name].is_right(subject), outcomes[subject.name].describe()
 

@@ -1,0 +1,107 @@
+"""What the test processes have in common: the order of the files, and one Spark that makes the tables of whole runs.
+
+Files are distributed as a whole, those with the longest tests first, so that no process works on alone at the end. All tests of the pipeline go to
+one process, which has the only other Spark.
+"""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stallbench.processes.supervisor import die_with_parent
+from stallbench.waiting import wait_until
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
+    from xdist.workermanage import WorkerController
+
+LONGEST_FIRST = ("tests/pipeline/", "tests/end_to_end/", "tests/integration/")
+_TOGETHER = "tests/pipeline/"
+_START_S = 60.0
+_END_S = 120.0
+_KEY = "pipeline_service"
+_WITHOUT = "--own-pipelines"
+_service = pytest.StashKey[Path]()
+
+
+@contextmanager
+def running_pipeline_service() -> Iterator[Path]:
+    """Start `stallbench.pipeline.service` and end it, also when this process is killed; Spark starts with the first run."""
+    path = Path(tempfile.gettempdir()) / f"pipeline-of-tests-{secrets.token_hex(8)}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "stallbench.pipeline.service", str(path)],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for the tests, which end it
+        preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - only a system call, before any thread is started
+    )
+    try:
+        assert wait_until(path.exists, within_s=_START_S, every_s=0.05), "the pipeline's service did not start"
+        yield path
+    finally:
+        process.terminate()
+        process.wait(_END_S)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Tests of whole runs can do without the service."""
+    parser.addoption(_WITHOUT, action="store_true", help="let each command start a Spark of its own, as users' commands do")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Start the service before the first test process."""
+    if config.getoption(_WITHOUT):
+        return
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    config.stash[_service] = stack.enter_context(running_pipeline_service())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Tell a test process where the service is."""
+    if _service in node.config.stash:
+        node.workerinput[_KEY] = str(node.config.stash[_service])
+
+
+@pytest.fixture(scope="session")
+def pipeline_service(pytestconfig: pytest.Config) -> Iterator[Path | None]:
+    """Where the service listens that all test processes share; a lone process has its own. None with ``--own-pipelines``."""
+    of_worker: dict[str, Any] = getattr(pytestconfig, "workerinput", {})
+    if pytestconfig.getoption(_WITHOUT):
+        yield None
+    elif _KEY in of_worker:
+        yield Path(of_worker[_KEY])
+    else:
+        with running_pipeline_service() as path:
+            yield path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Distribute files, in the order in which they are collected, and all of the pipeline's as one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Files(LoadScopeScheduling):  # type: ignore[misc] # it carries no types
+        def _split_scope(self, nodeid: str) -> str:
+            return _TOGETHER if nodeid.startswith(_TOGETHER) else nodeid.partition("::")[0]
+
+    config.option.loadscopereorder = False
+    return Files(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put those that take longest first."""
+    order = {folder: place for place, folder in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: next((order[folder] for folder in LONGEST_FIRST if item.nodeid.startswith(folder)), len(order)))
