@@ -37,7 +37,7 @@ class Block:
 
     kind: str
     file: str
-    """Name below the run's folder."""
+    """Name without a folder."""
     start_bytes: int
     file_bytes: int
     lines: int
@@ -49,6 +49,11 @@ class Block:
     last_ns: int | None
     counts: Mapping[str, int | None]
     """What else its layout counts (`parse_lines`)."""
+
+    @property
+    def name(self) -> str:
+        """Name of its file below the run's folder."""
+        return self.file if self.kind == self.file else f"{self.kind}/{self.file}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +80,9 @@ def parse_lines(lines: DataFrame, layout: Layout, is_record: Column) -> DataFram
 
     ``is_record``: whether a line whose columns are right is a record of the format. ``whole`` is whether the line is one.
     """
-    folder = "" if layout.kind.endswith(".csv") else f"{layout.kind}/"
     length_bytes = F.octet_length("value")
     split = lines.select(
-        F.concat(F.lit(folder), F.col("_metadata.file_name")).alias("file"),
+        F.col("_metadata.file_name").alias("file"),
         F.col("_metadata.file_block_start").alias("start_bytes"),
         F.col("_metadata.file_size").alias("file_bytes"),
         (length_bytes + 1).alias("line_bytes"),
@@ -114,7 +118,7 @@ def survey(parsed: Mapping[Layout, tuple[DataFrame, Mapping[str, Column]]]) -> l
     for row in reduce(DataFrame.unionByName, counted).collect():
         values = row.asDict()
         block = Block(counts={name: values.pop(name) for name in names}, **values)
-        files.setdefault(block.file, []).append(block)
+        files.setdefault(block.name, []).append(block)
     return [_add_up(files[name]) for name in sorted(files)]
 
 
@@ -157,7 +161,7 @@ def _add_up(blocks: list[Block]) -> RecordFile:
     unfinished = sum(block.line_bytes for block in blocks) > last.file_bytes
     return RecordFile(
         kind=last.kind,
-        name=last.file,
+        name=last.name,
         lines=sum(block.lines for block in blocks),
         torn_lines=sum(block.torn_lines for block in blocks) + (unfinished and last.last_line_whole),
         last_line_torn=unfinished or not last.last_line_whole,

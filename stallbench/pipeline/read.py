@@ -148,7 +148,7 @@ def make_torn(records: Records) -> list[dict[str, object]]:
 def _parse(lines: DataFrame, layout: Layout) -> DataFrame:
     """Parse the lines of a kind, give each the columns that follow from its text, and keep them."""
     if layout is EVENTS:
-        parsed = parse_lines(lines, layout, _are_given("t_ns", "mono_ns", "process") & F.col("event").isin(list(Event)))
+        parsed = parse_lines(lines, layout, _are_given("t_ns", "mono_ns", "process") & _is_event(F.col("event")))
     elif layout is SAMPLES:
         parsed = parse_lines(lines, layout, _are_given("t_ns", "source", "subject", "metric")).withColumn(
             "number", F.nanvl(F.col("value").try_cast("double"), F.lit(None))
@@ -178,6 +178,13 @@ def _counts(layout: Layout) -> Mapping[str, Column]:
 def _are_given(*columns: str) -> Column:
     """Whether none of ``columns`` is empty."""
     return reduce(Column.__and__, (F.col(column).isNotNull() for column in columns))
+
+
+def _is_event(name: Column) -> Column:
+    """Whether ``name`` is an event; the most frequent ones are compared first, which is faster than a look-up in a set."""
+    frequent = (Event.CLAIMED, Event.WORKED, Event.COMPLETED, Event.ENQUEUED)
+    others = [event for event in Event if event not in frequent]
+    return reduce(Column.__or__, (name == event for event in (*frequent, *others)))
 
 
 def _is_whole_snapshot(files: Sequence[RecordFile]) -> bool:
