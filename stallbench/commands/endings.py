@@ -14,16 +14,20 @@ from stallbench.errors import (
     EXIT_PASS,
     NotCarriedOutError,
 )
+from stallbench.pipeline.spark_options import SparkOptions
 from stallbench.run.folder import RunFolder
 
 
-def conclude_and_exit(folder: Path, master: str = "local[*]") -> NoReturn:
-    """Make the tables, verdict and report of a run, print the verdict, and exit with its code."""
+def conclude_and_exit(folder: Path, spark: SparkOptions | None = None) -> NoReturn:
+    """Make the tables, verdict and report of a run, print the verdict, and exit with its code.
+
+    ``spark``: which Spark makes the tables; if None, one on this machine.
+    """
     from stallbench.pipeline.process import make_tables
     from stallbench.run.conclusion import conclude
     from stallbench.run.view import print_verdict
 
-    verdict = conclude(RunFolder(folder), partial(make_tables, master=master))
+    verdict = conclude(RunFolder(folder), partial(make_tables, spark=spark or SparkOptions()))
     print_verdict(verdict, shorten(folder / "report.html"))
     if verdict.status != "completed":
         sys.exit(EXIT_INTERRUPTED if verdict.status == "aborted" else NotCarriedOutError.exit_code)

@@ -45,3 +45,14 @@ AllowServerChangesOption = Annotated[
         "--allow-server-changes", help="Allow the bench to change settings of external servers. It restores them afterwards."
     ),
 ]
+MasterOption = Annotated[
+    str, typer.Option(help="The Spark master that computes the tables: local[*], spark://HOST:PORT, k8s://HOST:PORT or yarn.")
+]
+SparkConfOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark-conf",
+        metavar="NAME=VALUE",
+        help="A setting for Spark, as for `spark-submit --conf`. Can be repeated. No secrets: process lists would show them.",
+    ),
+]

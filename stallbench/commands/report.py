@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from stallbench.commands.endings import conclude_and_exit, conclude_comparison_and_exit, conclude_soak_and_exit
-from stallbench.commands.options import (
-    RunsOption,
-)
+from stallbench.commands.options import MasterOption, RunsOption, SparkConfOption
+from stallbench.pipeline.spark_options import LOCAL, read_spark_options
 from stallbench.run.folder import RUNS, find_comparison_folder, find_run_folder, find_soak_folder
 
 
@@ -18,7 +17,8 @@ def report(
         str,
         typer.Argument(metavar="RUN", help="The folder or the name of a run, comparison or soak; `latest` is the newest run."),
     ],
-    master: Annotated[str, typer.Option(help="The Spark master that computes the tables.")] = "local[*]",
+    master: MasterOption = LOCAL,
+    spark_conf: SparkConfOption = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Make the report of a run, a comparison or a soak again, from its folder.
@@ -29,10 +29,12 @@ def report(
 
         stallbench report latest
         stallbench report reports/runs/20261120T101500Z-longtx
+        stallbench report latest --master spark://spark.test:7077 --spark-conf spark.executor.memory=4g
     """
+    spark = read_spark_options(master, spark_conf or [])
     if (soaked := find_soak_folder(run, runs)) is not None:
         conclude_soak_and_exit(soaked)
     comparison = find_comparison_folder(run, runs)
     if comparison is not None:
         conclude_comparison_and_exit(comparison)
-    conclude_and_exit(find_run_folder(run, runs).path, master)
+    conclude_and_exit(find_run_folder(run, runs).path, spark)

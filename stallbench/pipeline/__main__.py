@@ -1,4 +1,4 @@
-"""``python -m stallbench.pipeline RUN [--master M]``: make a run's tables. ``--prepare``: make the next ones start faster.
+"""``python -m stallbench.pipeline RUN [--master M] [--spark-conf K=V]``: make a run's tables. ``--prepare``: make the next ones start faster.
 
 ``--one-after-the-other`` is for the bench: it reads folders of runs from its standard input, makes their tables one after the other, and
 answers ``made`` for each, or ``large`` for one that needs a session set for large runs. It exits without an answer after an error, and when
@@ -13,7 +13,8 @@ import sys
 
 from stallbench.pipeline.failures import PipelineError
 from stallbench.pipeline.make import make_tables, write_tables
-from stallbench.pipeline.session import LOCAL, is_small, open_session
+from stallbench.pipeline.session import is_small, open_session
+from stallbench.pipeline.spark_options import LOCAL, read_spark_options
 from stallbench.pipeline.training import prepare
 from stallbench.setup.components import MissingComponentError
 
@@ -26,6 +27,9 @@ def main() -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("run", metavar="RUN", nargs="?", help="a run's folder, or its address on any file system that Spark reads")
     parser.add_argument("--master", default=LOCAL, help="Spark's master (default: %(default)s)")
+    parser.add_argument(
+        "--spark-conf", metavar="NAME=VALUE", action="append", default=[], help="a setting for Spark; can be repeated"
+    )
     what.add_argument("--prepare", action="store_true", help="build the archive of Java classes that halves the start")
     what.add_argument("--one-after-the-other", action="store_true", help="read folders of runs from standard input")
     options = parser.parse_args()
@@ -35,7 +39,8 @@ def main() -> None:
         elif options.one_after_the_other:
             _make_one_after_the_other()
         else:
-            make_tables(options.run, master=options.master)
+            spark = read_spark_options(options.master, options.spark_conf)
+            make_tables(options.run, master=spark.master, settings=spark.settings)
     except (PipelineError, MissingComponentError) as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)

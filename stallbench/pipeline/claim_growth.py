@@ -33,14 +33,19 @@ def make_growth_metrics(events: DataFrame, claims: int, partitions: int = 1) -> 
         (F.max("index") + 1).alias("end"),
         F.count("*").alias("claims"),
     )
-    line = medians.agg(
-        F.regr_slope("ms", "position").alias("slope"),
-        F.regr_intercept("ms", "position").alias("intercept"),
-        F.regr_r2("ms", "position").alias("r2"),
-        F.max("end").alias("end"),
-        F.sum("claims").alias("count"),
-        F.count("*").alias("parts"),
-    ).filter("parts >= 3 AND slope IS NOT NULL")
+    line = (
+        medians.repartition(1)
+        .sortWithinPartitions("part")
+        .agg(  # so that the same fractions are added in the same order
+            F.regr_slope("ms", "position").alias("slope"),
+            F.regr_intercept("ms", "position").alias("intercept"),
+            F.regr_r2("ms", "position").alias("r2"),
+            F.max("end").alias("end"),
+            F.sum("claims").alias("count"),
+            F.count("*").alias("parts"),
+        )
+        .filter("parts >= 3 AND slope IS NOT NULL")
+    )
     ends = line.select(
         (F.col("slope") * 1000).alias("slope_us"),
         (F.col("intercept") + F.col("slope")).alias("first_ms"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from stallbench.errors import StallbenchError
 
-class PipelineError(Exception):
+
+class PipelineError(StallbenchError):
     """The tables could not be made; the message says why."""
-
-    exit_code = 3
 
 
 class RunFolderError(PipelineError):
@@ -17,6 +17,12 @@ class RunFolderError(PipelineError):
 
 class MasterError(PipelineError):
     """What was named as Spark's master is none."""
+
+    exit_code = 2
+
+
+class SettingError(PipelineError):
+    """A setting for Spark is not valid, or must not be given like this."""
 
     exit_code = 2
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from types import MappingProxyType
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -38,7 +39,8 @@ from stallbench.pipeline.ratios import make_ratios
 from stallbench.pipeline.read import Records, make_torn, read_records
 from stallbench.pipeline.recoveries import list_ended_faults, make_recoveries, make_recovery_metrics
 from stallbench.pipeline.rounds import make_round_metrics, make_rounds
-from stallbench.pipeline.session import LOCAL, estimate_events, fit_to, is_small, open_session
+from stallbench.pipeline.session import estimate_events, fit_to, is_small, open_session
+from stallbench.pipeline.spark_options import LOCAL
 from stallbench.pipeline.stalls import make_stalls
 from stallbench.pipeline.statistics import summarize_events, summarize_samples
 from stallbench.pipeline.stuck_clients import make_stuck_clients
@@ -51,13 +53,14 @@ from stallbench.records.events import Event
 from stallbench.run.record import RunRecord, parse_record
 
 
-def make_tables(run_folder: str | Path, *, master: str = LOCAL) -> None:
+def make_tables(run_folder: str | Path, *, master: str = LOCAL, settings: Mapping[str, str] = MappingProxyType({})) -> None:
     """Make all tables of a run from its records, in ``tables/`` of its folder, in place of those that are there.
 
-    ``run_folder``: a local path, or an address on any file system that Spark reads. ``master``: Spark's master. Raises `RunFolderError` if
-    the folder is not a run's, `PipelineError` if Spark cannot do it, `stallbench.setup.components.MissingComponentError` without Java.
+    ``run_folder``: a local path, or an address on any file system that Spark reads. ``master``: Spark's master. ``settings``: Spark's, from the
+    user. Raises `RunFolderError` if the folder is not a run's, `PipelineError` if Spark cannot do it,
+    `stallbench.setup.components.MissingComponentError` without Java.
     """
-    with open_session(master, small=is_small(run_folder)) as spark:
+    with open_session(master, small=is_small(run_folder), settings=settings) as spark:
         try:
             write_tables(spark, run_folder)
         except (PySparkException, Py4JError) as error:

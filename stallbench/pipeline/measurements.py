@@ -155,9 +155,15 @@ def measure_each_sample(samples: DataFrame) -> DataFrame:
     together = (
         singles.withColumn("increase", grown)
         .groupBy("measure", "t_ns")
-        .agg(F.sum("value").alias("sum"), F.max("value").alias("max"), F.sum("increase").alias("increase"))
+        .agg(_add_in_order("value").alias("sum"), F.max("value").alias("max"), _add_in_order("increase").alias("increase"))
     )
     return together.select("t_ns", "measure", F.when(is_sum, F.col("sum")).otherwise(F.col("max")).alias("value"), "increase")
+
+
+def _add_in_order(column: str) -> Column:
+    """Return the sum of a few fractions, added from the smallest on, so that it is the same wherever they were; null if there are none."""
+    values = F.array_sort(F.collect_list(column))
+    return F.when(F.size(values) > 0, F.aggregate(values, F.lit(0.0), lambda total, value: total + value))
 
 
 def keep_silent_times(spark: SparkSession, axis: TimeAxis, first_ns: int | None) -> DataFrame:

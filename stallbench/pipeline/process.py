@@ -16,10 +16,11 @@ from typing import Self
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.pipeline.service import ask_service
+from stallbench.pipeline.spark_options import SparkOptions
 from stallbench.processes.supervisor import die_with_parent
 from stallbench.run.folder import RunFolder
 
-_LOCAL = "local[*]"
+_ON_THIS_MACHINE = SparkOptions()
 _TIMEOUT_S = 1800.0
 _EXIT_S = 120.0
 _BREAK_OFF_S = 20.0
@@ -27,21 +28,21 @@ _RUNS_EACH = 20
 """Runs after which a kept pipeline is replaced by a new one: Java's code cache and what Spark remembers of queries grow with each."""
 
 
-def make_tables(folder: RunFolder, master: str = _LOCAL) -> None:
-    """Make a run's tables on the Spark ``master`` in a process that ends with it; raises `NotCarriedOutError` if they are not made.
+def make_tables(folder: RunFolder, spark: SparkOptions = _ON_THIS_MACHINE) -> None:
+    """Make a run's tables by ``spark`` in a process that ends with it; raises `NotCarriedOutError` if they are not made.
 
     On this machine they may take half an hour; on a cluster, whose queue may be long, as long as they take. A service that runs on this
     machine (`stallbench.pipeline.service`) makes them instead, if it can.
     """
-    if master == _LOCAL and ask_service(folder.path, _TIMEOUT_S):
+    if spark == _ON_THIS_MACHINE and ask_service(folder.path, _TIMEOUT_S):
         return
     log = folder.path / "logs" / "pipeline.log"
     log.parent.mkdir(exist_ok=True)
-    timeout_s = _TIMEOUT_S if master.startswith("local") else None
+    timeout_s = _TIMEOUT_S if spark.is_local else None
     try:
         with log.open("w") as file:
             ended = subprocess.run(
-                [sys.executable, "-m", "stallbench.pipeline", str(folder.path), "--master", master],
+                [sys.executable, "-m", "stallbench.pipeline", str(folder.path), *spark.as_arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

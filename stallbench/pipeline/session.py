@@ -1,17 +1,18 @@
-"""The Spark session: on one machine set for small runs, on a cluster left to the cluster's settings.
+"""The Spark session: on one machine set for the size of the run, on a cluster as the cluster's settings say.
 
-Starting a session is most of what the tables of a small run cost; each setting below says what it saves.
+Starting a session is most of what the tables of a small run cost; each setting below says what it saves. What the user sets by
+``--spark-conf`` is never changed; on a cluster, neither is what its ``spark-defaults.conf`` sets.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -19,11 +20,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from stallbench.pipeline.class_archive import use_archive
-from stallbench.pipeline.failures import MasterError, PipelineError, explain
-from stallbench.setup.components import require_java
+from stallbench.pipeline.failures import PipelineError, explain
+from stallbench.pipeline.spark_options import LOCAL, require_master
+from stallbench.setup.components import JavaRuntime, require_java
 
-LOCAL = "local[*]"
-_MASTER = re.compile(r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|(spark|k8s)://.+|yarn")
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _EXIT_S = 120.0
 _SMALL_RUN_BYTES = 96 * 1024**2
@@ -33,27 +33,34 @@ _SMALL_PARTITION = 50_000
 _INTERPRETED_EVENTS = 20_000
 _BYTES_PER_EVENT = 80
 
-_ANYWHERE = {
+_REQUIRED = {
     # Times are nanoseconds; whatever Spark makes of one must not depend on where it runs.
     "spark.sql.session.timeZone": "UTC",
-    # Nobody watches a pipeline of seconds: no web server, no progress bar.
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    # Until `fit_to` knows how many events there are, only files are counted: a few rows.
-    "spark.sql.shuffle.partitions": "1",
-    # Where in Python each column was made, for messages about wrong queries, takes two calls for each.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-    "spark.sql.adaptive.enabled": "false",
+}
+_ANYWHERE = {
     # The percentiles of each second stay in memory, some kB a second, instead of all events being sorted by second first.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "4096",
-    # Compressing what is kept of the records takes longer than parsing them again would (measured: 2.4 of 6.8 us an event).
+    # Compressing the parsed records takes longer than reading them again would.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 _ON_ONE_MACHINE = {
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.catalogImplementation": "in-memory",
+    # Until `fit_to` knows how many events there are, only files are counted: a few rows.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
     # What is written is small; another library, unpacked to disk first, costs more than it saves.
     "spark.sql.parquet.compression.codec": "uncompressed",
+}
+_AT_START_ANYWHERE = {
+    # The output goes to a log.
+    "spark.ui.showConsoleProgress": "false",
+    # Where in Python each column was made, for messages about wrong queries, takes two calls for each.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+_AT_START_ON_ONE_MACHINE = {
+    # Nobody watches a pipeline of seconds: no web server.
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.catalogImplementation": "in-memory",
 }
 _JAVA_FOR_SMALL_RUNS = (
     # Thousands of methods run a few times each: compiling them quickly beats compiling them well. Bulk work would take twice as long.
@@ -68,40 +75,47 @@ _JAVA_FOR_SMALL_RUNS = (
 
 
 @contextmanager
-def open_session(master: str = LOCAL, *, small: bool = True, java_options: Sequence[str] = ()) -> Iterator[SparkSession]:
+def open_session(
+    master: str = LOCAL,
+    *,
+    small: bool = True,
+    java_options: Sequence[str] = (),
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[SparkSession]:
     """Start Spark on ``master``; afterwards its Java process has ended and its temporary files are gone.
 
     ``small``: whether to set a local Spark for runs whose cost is its start (see `is_small`).
-    ``java_options`` are added to the driver's.
+    ``java_options`` are added to the driver's. ``settings``: Spark's, from the user.
 
-    Raises `MasterError` if ``master`` is none, `stallbench.setup.components.MissingComponentError` without Java, `PipelineError` if Spark does not start.
+    Raises `stallbench.pipeline.failures.MasterError` if ``master`` is none, `stallbench.setup.components.MissingComponentError` without
+    Java, `PipelineError` if Spark does not start.
     """
-    if not _MASTER.fullmatch(master):
-        raise MasterError(f'master is "{master}"; expected local[*], local[4], spark://HOST:PORT, k8s://HOST:PORT or yarn')
+    require_master(master)
     java = require_java()
     is_local = master.startswith("local")
     scratch = tempfile.mkdtemp(prefix=f"stallbench-spark-{os.getpid()}-")
-    # The options of the short-lived Java program that only puts together the command line of the real one.
-    environment = {"JAVA_HOME": str(java.home), "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    # No shared performance counters in /tmp; what Java writes to disk goes where it is removed from.
+    options = ["-XX:-UsePerfData", f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"]
+    options += [*use_archive(java), *java_options]
+    at_start, at_run_time = dict(_AT_START_ANYWHERE), dict(_ANYWHERE)
     if is_local:
-        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
-    options = [f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}", *java_options]
-    settings = dict(_ANYWHERE)
-    if is_local:
-        # No shared performance counters in /tmp; libraries that are unpacked go where they are removed from.
-        options += ["-XX:-UsePerfData", f"-Djava.io.tmpdir={scratch}", *use_archive(java)]
         options += _JAVA_FOR_SMALL_RUNS if small else ()
-        settings |= {} if small else {"spark.driver.memory": _MEMORY_FOR_LARGE_RUNS}
-        settings |= _ON_ONE_MACHINE | {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}
-    settings["spark.driver.extraJavaOptions"] = " ".join(f'"{option}"' for option in options)
+        at_start |= _AT_START_ON_ONE_MACHINE | {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}
+        at_start |= {} if small else {"spark.driver.memory": _MEMORY_FOR_LARGE_RUNS}
+        at_run_time |= _ON_ONE_MACHINE
     try:
-        spark = _start(master, settings, environment)
+        spark = _start(master, {**at_start, **settings}, _environment(java, options, is_local=is_local))
         try:
+            for name, value in at_run_time.items():
+                _set_unless_given(spark, name, value)
+            for name, value in _REQUIRED.items():
+                spark.conf.set(name, value)
             yield spark
         finally:
             spark.stop()
     finally:
-        _end_java(at_once=not java_options)
+        # On a cluster Java ends in order, so that it also removes what it wrote where the user's settings say.
+        _end_java(at_once=is_local and not java_options)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -127,15 +141,40 @@ def fit_to(spark: SparkSession, events: int) -> None:
     """Set the session for so many events: partitions of a shuffle, whether queries are replanned while they run, and compiled.
 
     Replanning finds the better join for large inputs and costs more than small queries take. Compiling a query costs more than
-    interpreting it for a few events takes.
+    interpreting it for a few events takes. On a cluster the number of partitions and replanning are as the cluster's settings say; by
+    Spark's defaults it replans, and joins partitions that are too small.
     """
+    is_compiled = events > _INTERPRETED_EVENTS
+    _set_unless_given(spark, "spark.sql.codegen.wholeStage", str(is_compiled).lower())
+    _set_unless_given(spark, "spark.sql.codegen.factoryMode", "FALLBACK" if is_compiled else "NO_CODEGEN")
+    if not str(spark.sparkContext.master).startswith("local"):
+        return
     cores = spark.sparkContext.defaultParallelism
     partitions = max(1, min(cores, events // _SMALL_PARTITION), -(-events // _EVENTS_PER_PARTITION))
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    spark.conf.set("spark.sql.adaptive.enabled", str(partitions > cores).lower())
-    is_compiled = events > _INTERPRETED_EVENTS
-    spark.conf.set("spark.sql.codegen.wholeStage", str(is_compiled).lower())
-    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if is_compiled else "NO_CODEGEN")
+    _set_unless_given(spark, "spark.sql.shuffle.partitions", str(partitions))
+    _set_unless_given(spark, "spark.sql.adaptive.enabled", str(partitions > cores).lower())
+
+
+def _set_unless_given(spark: SparkSession, name: str, value: str) -> None:
+    """Set what the user has not set: the context's configuration has only what was given when it started."""
+    if not spark.sparkContext.getConf().contains(name):
+        spark.conf.set(name, value)
+
+
+def _environment(java: JavaRuntime, options: Sequence[str], *, is_local: bool) -> dict[str, str]:
+    """Return the environment in which Spark's launcher starts the driver with Java's ``options``.
+
+    They are not in ``spark.driver.extraJavaOptions``, so that the user's are in force as well.
+    """
+    given = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    quoted = " ".join(f'"{option}"' for option in options)
+    environment = {
+        "JAVA_HOME": str(java.home),
+        "SPARK_SUBMIT_OPTS": f"{quoted} {given}".strip(),
+        # The options of the short-lived Java program that only puts together the command line of the real one.
+        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    return environment | ({"SPARK_LOCAL_IP": "127.0.0.1"} if is_local else {})
 
 
 def _start(master: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> SparkSession:

@@ -5,6 +5,8 @@ A scope is a second or an interval (`stallbench.pipeline.time_axis`); ``count`` 
 A percentile is the smallest value that has at least that share of the values at or below it (nearest rank), and is exact. Values are first
 counted in buckets whose width is a small share of the value. The bucket that has the rank is known from the counts; only the values in
 these buckets are then sorted. No step holds or sorts all values, and each is a sum that any number of machines can share.
+
+The figures do not depend on how many machines share the work: whole numbers are added as such, and fractions in the order of their time.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def summarize_events(measurements: DataFrame, silent: DataFrame, axis: TimeAxis)
     summary = _find_buckets(_count_in_buckets(measurements.unionByName(silent), axis)).persist()
     values_ns = {name: F.col(f"{name}_known") for name in PERCENTILES} | {
         "max": F.col("max"),
-        "mean": F.col("sum") / F.col("count"),
+        "mean": F.col("sum").cast("double") / F.col("count"),
     }
     in_ms = [
         F.struct(_number(name), (value_ns / _NS_PER_MS).alias("value"), F.col("count")) for name, value_ns in values_ns.items()
@@ -47,7 +49,8 @@ def summarize_events(measurements: DataFrame, silent: DataFrame, axis: TimeAxis)
 
 def summarize_samples(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
     """Return the figures of what was sampled. ``slope`` is by least squares, per second; a counter's amount is its growth."""
-    spread = measurements.select("*", F.explode(axis.scopes(F.col("t_ns"))).alias("scope")).filter("scope IS NOT NULL")
+    in_order = measurements.repartition("measure").sortWithinPartitions("t_ns")
+    spread = in_order.select("*", F.explode(axis.scopes(F.col("t_ns"))).alias("scope")).filter("scope IS NOT NULL")
     measured = spread.groupBy("scope", "measure").agg(
         F.count("value").alias("count"),
         F.min_by("value", "t_ns").alias("first"),
@@ -78,7 +81,7 @@ def _count_in_buckets(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
         F.count("value_ns").alias("count"),
         F.min("value_ns").alias("min"),
         F.max("value_ns").alias("max"),
-        F.sum(F.col("value_ns").cast("double")).alias("sum"),
+        F.sum("value_ns").alias("sum"),
     )
     scopes = axis.scopes_of(F.col("second"), F.col("phase"), F.col("in_run"))
     return (
@@ -86,7 +89,8 @@ def _count_in_buckets(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
         .filter("scope IS NOT NULL")
         .groupBy("scope", "measure", "bucket")
         .agg(
-            *(F.sum(name).alias(name) for name in ("weight", "count", "sum")),
+            *(F.sum(name).alias(name) for name in ("weight", "count")),
+            F.sum(F.col("sum").cast("decimal(38,0)")).alias("sum"),
             F.min("min").alias("min"),
             F.max("max").alias("max"),
         )

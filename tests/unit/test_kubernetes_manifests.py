@@ -1,0 +1,51 @@
+"""The manifests in containers/kubernetes are what Kubernetes accepts, and agree with the versions that are locked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+PROJECT = Path(__file__).resolve().parents[2]
+MANIFESTS = sorted((PROJECT / "containers" / "kubernetes").glob("*.yaml"))
+KUBERNETES = ("1.30", "1.34")
+"""The oldest and the newest version that the manifests are for."""
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_each_object_agrees_with_the_schema_of_its_kind(path: Path, version: str) -> None:
+    for document in documents(path):
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_a_key_that_its_kind_does_not_have_is_found() -> None:
+    job = next(document for document in documents(MANIFESTS[-1]) if document["kind"] == "Job")
+    job["spec"]["paralelism"] = 2
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(job, KUBERNETES[0], strict=True)
+
+
+def test_the_executors_have_the_locked_version_of_spark() -> None:
+    (locked,) = re.findall(r"^pyspark==(\S+)", (PROJECT / "requirements" / "python.lock").read_text(), re.MULTILINE)
+    assert (
+        f"spark.kubernetes.container.image=apache/spark:{locked}" in (PROJECT / "containers/kubernetes/report.yaml").read_text()
+    )
+
+
+def test_every_claim_secret_and_service_that_is_referred_to_is_there_or_documented() -> None:
+    text = "".join(path.read_text() for path in MANIFESTS)
+    names = {(document["kind"], document["metadata"]["name"]) for path in MANIFESTS for document in documents(path)}
+    for claim in re.findall(r"claimName[:=]\s*([\w-]+)", text):
+        assert ("PersistentVolumeClaim", claim) in names
+    for host in re.findall(r"--master-host=([\w-]+)", text):
+        assert ("Service", host) in names
+    assert "kubectl create secret generic stallbench" in text
