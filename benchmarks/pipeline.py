@@ -1,8 +1,9 @@
-"""Measures the time of the pipeline, from the start of its process until all tables are written.
+"""Measures what the pipeline takes, from the start of its process until all tables are written.
 
-``python -m benchmarks.pipeline`` writes a synthetic run of 120 s at 500 jobs per second (about 250 000 events of 9 processes, as in `longtx`),
-runs ``python -m stallbench.pipeline`` on it several times, and prints each time as a line of JSON. With ``--jobs-per-s 10000`` the run
-has 5 million events. The synthetic run is removed afterwards.
+``python -m benchmarks.pipeline`` writes a synthetic run of 120 s with about 250 000 events of 9 processes, as in `longtx`, runs
+``python -m stallbench.pipeline`` on it several times, and prints each time as a line of JSON. ``--events 100_000_000``: a larger run.
+``--duckdb``: DuckDB computes jobs, windows, percentiles and order from the same files between two runs of the pipeline. The synthetic run is
+removed afterwards.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,9 @@ from stallbench.scenario.file import read_scenario
 
 START_NS = 1_800_000_000_000_000_000
 _HOLDERS = 2
+_EVENTS = 240_000
+_EVENTS_PER_JOB = 4
+_DURATION_S = 120
 
 
 def write_run(folder: Path, *, jobs_per_s: int, duration_s: int, workers: int) -> int:
@@ -39,11 +44,15 @@ def write_run(folder: Path, *, jobs_per_s: int, duration_s: int, workers: int) -
     return events
 
 
-def time_pipeline(folder: Path) -> float:
-    """Run the pipeline on ``folder`` in a new process. Returns its duration in seconds."""
+def _measure(module: str, folder: Path) -> dict[str, float]:
+    """Run ``module`` on ``folder`` in a new process; returns what it and its own processes took, ``peak_mb`` being the largest so far."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began_s = time.monotonic()
-    subprocess.run([sys.executable, "-m", "stallbench.pipeline", str(folder)], check=True)
-    return time.monotonic() - began_s
+    subprocess.run([sys.executable, "-m", module, str(folder)], check=True)
+    seconds = time.monotonic() - began_s
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": round(seconds, 2), "cpu_s": round(cpu_s, 1), "peak_mb": round(after.ru_maxrss / 1024)}
 
 
 def _write_record(path: Path, duration_s: int, workers: int) -> None:
@@ -82,7 +91,7 @@ def _write_events(folder: Path, jobs: int, jobs_per_s: int, workers: int) -> int
         _write_job(files[number], f"worker-{number + 1}", job + 1, t_ns, draw)
     for file in files:
         file.close()
-    return jobs * 4
+    return jobs * _EVENTS_PER_JOB
 
 
 def _write_job(file: TextIO, process: str, job_id: int, t_ns: int, draw: random.Random) -> None:
@@ -145,17 +154,19 @@ _COLLECTORS = {"backlog": _backlog, "tables": _tables, "horizon": _horizon, "loc
 def main() -> None:
     """Write the synthetic run, time the pipeline on it, and remove it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs-per-s", type=int, default=500)
-    parser.add_argument("--duration-s", type=int, default=120)
+    parser.add_argument("--events", type=int, default=_EVENTS)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--duckdb", action="store_true", help="also measure DuckDB, which must be installed")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="stallbench-benchmark-") as scratch:
         folder = Path(scratch) / "run"
-        events = write_run(folder, jobs_per_s=options.jobs_per_s, duration_s=options.duration_s, workers=options.workers)
+        jobs_per_s = max(1, options.events // _EVENTS_PER_JOB // _DURATION_S)
+        events = write_run(folder, jobs_per_s=jobs_per_s, duration_s=_DURATION_S, workers=options.workers)
+        modules = {"pipeline": "stallbench.pipeline"} | ({"duckdb": "benchmarks.duckdb_tables"} if options.duckdb else {})
         for repeat in range(1, options.repeats + 1):
-            seconds = time_pipeline(folder)
-            print(json.dumps({"benchmark": "pipeline", "events": events, "repeat": repeat, "seconds": round(seconds, 2)}))
+            for name, module in modules.items():
+                print(json.dumps({"benchmark": name, "events": events, "repeat": repeat, **_measure(module, folder)}), flush=True)
 
 
 if __name__ == "__main__":
