@@ -29,7 +29,7 @@ Better = Literal["higher", "lower"]
 
 @dataclass(frozen=True, slots=True)
 class FromEvents:
-    """The source is the job log: each of ``events`` counts once."""
+    """The source is the event log: each of ``events`` counts once."""
 
     events: tuple[Event, ...]
     value: Literal["duration", "lag"] | None = None

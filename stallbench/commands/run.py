@@ -67,8 +67,8 @@ def run(
 ) -> None:
     """Run a scenario and judge it, on servers that the bench starts or on external servers (--dsn).
 
-    Exit codes: 0 every expectation is met, 1 an expectation is not met or is unknown, 2 bad input, 3 the run could not be
-    carried out, 130 interrupted.
+    Exit codes: 0 every expectation and check passes, 1 one fails or is unknown, 2 bad input, 3 the run could not be carried out,
+    130 interrupted.
 
     For example:
 
@@ -98,7 +98,7 @@ def run(
         require_fit_for_external(chosen, external_servers)
         if keep_servers:
             raise BadInputError(
-                "--keep-servers is for servers that the bench starts; leave it out: the servers of --dsn keep running anyway"
+                "--keep-servers is only for servers that the bench starts; leave it out: external servers (--dsn) keep running anyway"
             )
     observer_options = read_observer_options(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
     folder: RunFolder | None = None

@@ -1,4 +1,4 @@
-"""The faults that the bench injects, one kind a file. To add a kind, add a file with a subclass of `Fault`: it is found by itself.
+"""The faults that the bench injects, one file for each kind. To add a kind, add a file with a subclass of `Fault`: it is found by itself.
 
 A module may define several kinds that differ little.
 """

@@ -48,7 +48,7 @@ class Fault(ABC, Generic[OptionsT]):
     ends_server: ClassVar[bool] = False
     """Whether it ends a server process. A soak refuses such a fault, because it observes servers over many cycles."""
     adds_load: ClassVar[bool] = False
-    """Whether it enqueues jobs on top of the scenario's load; its evidence then has ``at_once`` (jobs) and ``rate`` (jobs a second)."""
+    """Whether it enqueues jobs on top of the scenario's load; its evidence then has ``at_once`` (jobs) and ``rate`` (jobs per second)."""
     needs_of_database: ClassVar[tuple[str, str] | None] = None
     """A key of ``database`` that it requires, and a description of the values allowed."""
     explains_errors: ClassVar[frozenset[ErrorKind]] = frozenset()

@@ -92,7 +92,7 @@ class Latency(Toxic[LatencyOptions]):
 class BandwidthOptions(ToxicOptions):
     """Options of `Bandwidth`."""
 
-    kb_per_s: int = Field(default=64, ge=1, description="KB a second, of each connection")
+    kb_per_s: int = Field(default=64, ge=1, description="KB per second, of each connection")
 
 
 class Bandwidth(Toxic[BandwidthOptions]):

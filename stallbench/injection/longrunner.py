@@ -90,7 +90,7 @@ class LongrunnerInjection(Injection):
         return None if self._find_on_server() else "the server no longer names it"
 
     def end(self) -> None:
-        """Stop the process; if it did not end in an orderly way, remove what it left on the server."""
+        """Stop the process; if it did not end cleanly, remove what it left on the server."""
         if self._process is None:
             return
         self._process.stop(_END_S)

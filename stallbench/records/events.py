@@ -1,4 +1,4 @@
-"""The job log: one line for each operation on a job, which reaches the kernel before the next operation begins.
+"""The event log: one line for each operation on a job, which reaches the kernel before the next operation begins.
 
 A process that is killed with SIGKILL loses no record: each is one ``write`` to a file opened for appending. A torn last line is possible
 only when the machine itself stops; readers count it and leave it out.

@@ -25,7 +25,7 @@ _PHASE_METRICS = (
     ("deadlocks_in_claim.count", "deadlocks, claim rolled back"),
     ("deadlocks_in_complete.count", "deadlocks, delete rolled back"),
     ("re_executions.count", "re-executions"),
-    ("row_lock_wait_ms.rate", "waiting for row locks, ms a second"),
+    ("row_lock_wait_ms.rate", "waiting for row locks, ms per second"),
     ("stalled_s.longest", "longest stall, s"),
     ("lost_race.count", "lost races"),
     ("lag_ms.p99", "schedule lag p99, ms"),

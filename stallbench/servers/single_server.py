@@ -76,7 +76,7 @@ class SingleServer:
             return
 
     def stop(self) -> None:
-        """Shut it down in its orderly way."""
+        """Shut it down cleanly."""
         if self.process:
             self.process.stop(_START_S)
 
