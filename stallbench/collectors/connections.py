@@ -59,7 +59,7 @@ class Connections:
     def abort(self) -> None:
         """Abort the calls that another thread is waiting for on these connections; they fail as if the server had gone away.
 
-        Needed for a server whose process runs but no longer answers, so that its own time-outs have no effect.
+        Needed for a server whose process runs but no longer answers, so that its own timeouts have no effect.
         """
         for line in self._lines.values():
             if line.connection is not None:

@@ -26,7 +26,7 @@ from stallbench.processes.role import Stop
 from stallbench.records.samples import Sample, SampleLog
 
 HANGING_S = SAMPLING_TIMEOUT_S + 3.0
-"""A sample that takes longer waits for a server that keeps none of its own time-outs."""
+"""A sample that takes longer waits for a server that keeps none of its own timeouts."""
 
 
 class Sampler:
@@ -83,7 +83,7 @@ class Sampler:
         return True
 
     def break_off_if_hanging(self, now_s: float) -> None:
-        """Abort a sample that has been waiting for longer than any time-out allows."""
+        """Abort a sample that has been waiting for longer than any timeout allows."""
         asked_s = self._asked_s
         if asked_s is not None and now_s - asked_s > HANGING_S:
             self._collector.connections.abort()

@@ -120,7 +120,7 @@ def _is_below(word: bytes, scratch: Path) -> bool:
 def run_cleanup_journal(scratch: Path) -> list[str]:
     """Undo what a dead run changed on external servers; returns one sentence for each change that could not be undone.
 
-    Runs in a process of its own, because it needs the engines' drivers and must not wait for their time-outs.
+    Runs in a process of its own, because it needs the engines' drivers and must not wait for their timeouts.
     """
     if not (scratch / CLEANUP_JOURNAL).exists():
         return []

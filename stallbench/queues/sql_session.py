@@ -61,7 +61,7 @@ class SqlSession(ABC):
 
     @abstractmethod
     def is_conflict(self, error: Exception) -> bool:
-        """Whether the server aborted this transaction because of a conflict: deadlock, lock time-out, busy database."""
+        """Whether the server aborted this transaction because of a conflict: deadlock, lock timeout, busy database."""
 
     @abstractmethod
     def is_connection_lost(self, error: Exception) -> bool:
