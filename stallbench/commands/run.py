@@ -43,7 +43,7 @@ def run(
         typer.Option(
             "--expose",
             metavar="ADDRESS",
-            help="Expose Prometheus metrics of every process on this address, 127.0.0.1 or 0.0.0.0. targets/ beside the runs lists the ports.",
+            help="Expose Prometheus metrics of every process on this address, 127.0.0.1 or 0.0.0.0. The ports are listed in targets/ beside the runs.",
         ),
     ] = None,
     watch: Annotated[
@@ -52,7 +52,11 @@ def run(
     watch_port: Annotated[
         int | None,
         typer.Option(
-            "--watch-port", metavar="PORT", min=1, max=65535, help="The port of that Prometheus on 127.0.0.1. Default: 9090."
+            "--watch-port",
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="With --watch: the port of Prometheus on 127.0.0.1. Default: 9090.",
         ),
     ] = None,
     annotate: Annotated[
@@ -60,7 +64,7 @@ def run(
         typer.Option(
             "--annotate",
             metavar="URL",
-            help="Annotate phases and faults in this Grafana as they happen. The token is read from STALLBENCH_GRAFANA_TOKEN.",
+            help="Write an annotation to this Grafana for each phase, longrunner and fault. The token is read from STALLBENCH_GRAFANA_TOKEN.",
         ),
     ] = None,
     runs: RunsOption = RUNS,

@@ -29,7 +29,7 @@ def judge_one(tmp_path: Path, injection: dict[str, Any]) -> tuple[str, str]:
         ({"verified_ns": 1, "active_to_end": True}, "pass", "was active until its end"),
         ({"verified_ns": None, "active_to_end": None}, "unknown", "was never verified to be active"),
         ({"verified_ns": 1, "active_to_end": None}, "unknown", "was active, but the run ended before the planned end of the"),
-        ({"verified_ns": 1, "active_to_end": False, "why_ended": "it is gone"}, "fail", "was not active until its end: it is gone"),
+        ({"verified_ns": 1, "active_to_end": False, "why_ended": "it is gone"}, "fail", "not active until its end: it is gone"),
         (
             {"verified_ns": 1, "active_to_end": False, "may_be_ended": True, "why_ended": "57P01"},
             "pass",
