@@ -48,7 +48,7 @@ def add_options(parser: Any) -> None:
         include_in_web_ui=False,
     )
     parser.add_argument(
-        "--rate", metavar="JOBS", default="", help="jobs per second of all users together; the scenario's if not given"
+        "--rate", metavar="JOBS", default="", help="jobs per second of all users together; default: the scenario's rate"
     )
     parser.add_argument(
         "--max-failure-ratio",

@@ -1,4 +1,4 @@
-"""The queue that Locust enqueues into, and the rate over time. Defined by the bench, by a run that Locust joins, or by a scenario."""
+"""The queue into which Locust enqueues, and the rate over time. The bench, a run that Locust joins, or a scenario defines them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from stallbench.processes.role import Stop
 from stallbench.records.samples import Sample, SampleLog
 
 HANGING_S = SAMPLING_TIMEOUT_S + 3.0
-"""A sample that takes longer waits for a server that keeps none of its own timeouts."""
+"""A sample that takes longer waits for a server whose own timeouts have no effect."""
 
 
 class Sampler:
@@ -137,7 +137,7 @@ class Sampler:
         if why and why != self._reported:
             _say(f"{self.name}: {why}")
         elif not why and self._reported:
-            _say(f"{self.name}: measures again, after {now_s - self._broke_s:.1f} s")
+            _say(f"{self.name}: samples again after {now_s - self._broke_s:.1f} s")
         self.why = self._reported = why
         if not why:
             self.measured_once.set()
