@@ -1,4 +1,4 @@
-"""Is the machine itself the bottleneck, and which process uses it up?"""
+"""Is the machine itself the bottleneck, and which process uses most of it?"""
 
 from __future__ import annotations
 

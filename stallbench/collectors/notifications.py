@@ -1,6 +1,6 @@
 """Does the notification queue grow, does a client not read its notifications, and do commits with a NOTIFY wait for each other?
 
-A listener that does not read is easily missed: its session is idle, it has no query, and yet it is in a transaction.
+A listener that does not read is easily missed: its session is idle and has no query, but it is in a transaction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kinds of errors, across engines: which codes mean a lost connection, a deadlock, a full disk.
 
 A code is what `Driver.code` returns: an SQLSTATE (PostgreSQL), an error number (MariaDB, MySQL, Aerospike), a name (SQLite), or the name of
-the driver's class where the engine gives no code. The engines' codes do not overlap, so that a code alone identifies the kind.
+the driver's class if the engine gives no code. The codes of different engines do not overlap, so a code identifies the kind.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The Spark session: on one machine set for small runs, on a cluster left to the cluster's settings.
+"""The Spark session. On one machine it has settings for small runs; on a cluster the cluster's settings apply.
 
-Starting a session is most of what the tables of a small run cost; each setting below says what it saves.
+For a small run, most of the time for its tables is the start of the session. A comment at each setting says what it saves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _INTERPRETED_EVENTS = 20_000
 _BYTES_PER_EVENT = 80
 
 _ANYWHERE = {
-    # Times are nanoseconds; whatever Spark makes of one must not depend on where it runs.
+    # Times are nanoseconds; Spark's conversion of a time must not depend on the machine's time zone.
     "spark.sql.session.timeZone": "UTC",
     # Nobody watches a pipeline of seconds: no web server, no progress bar.
     "spark.ui.enabled": "false",
@@ -62,7 +62,7 @@ _JAVA_FOR_SMALL_RUNS = (
     "-XX:TieredStopAtLevel=1",
     # That compiler alone gets 48 MB for its code, which the tables of five runs in one session fill; then nothing is compiled any more.
     "-XX:ReservedCodeCacheSize=240m",
-    # One collector thread and room from the start, so that memory is not collected while classes are still being loaded.
+    # One thread for garbage collection, and a large initial heap, so that no collection runs while classes are still being loaded.
     "-XX:+UseSerialGC",
     "-Xms768m",
     "-XX:MetaspaceSize=256m",

@@ -1,4 +1,4 @@
-"""Writes tables, several at a time: most of a small table's time is planning, which uses one core."""
+"""Writes tables, several at the same time: most of the time for a small table is the planning, which uses one core."""
 
 from __future__ import annotations
 
