@@ -53,7 +53,7 @@ class IdleConnectionsOptions(FaultOptions):
         default=None,
         ge=1,
         le=_MOST,
-        description="a mitigation: the connections belong to a role of their own, which the server limits to this number of connections",
+        description="a mitigation: the connections belong to a separate role, which the server limits to this number of connections",
     )
     may_be_ended: bool = Field(
         default=False,

@@ -1,4 +1,4 @@
-"""How many jobs per second the workers can complete, when each claim reads over a number of dead tuples.
+"""Computes how many jobs per second the workers can complete if each claim reads past a number of dead tuples.
 
 The workers form a closed queueing network: each works for ``work_s`` without using a processor of this machine, then claims and completes on one of
 its processors, then works again. This is the machine repairman's model with processor sharing among ``cpus``: with as many processors as

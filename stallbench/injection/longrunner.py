@@ -1,6 +1,6 @@
-"""A longrunner as an injection: a process of its own, and what the servers say of it.
+"""A longrunner as an injection: a separate process, and what the servers report about it.
 
-A longrunner that reports that it holds the horizon is not believed: it is verified only when the server itself names it.
+The longrunner's own report that it holds the horizon is not enough: it is verified only when the server names it as a holder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every kind of maintenance shares: a task that is repeated, and the actions of each iteration."""
+"""Base of all kinds of maintenance: a task that is repeated, and the actions of each iteration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TaskDocument(BaseModel):
     options: dict[str, object] = Field(default={}, description="options of the task, as in a scenario")
     tables: tuple[str, ...] = Field(default=(), description="the queue's tables")
     expose: Exposure | None = Field(
-        default=None, description="accepted because every process is given it; maintenance exposes nothing"
+        default=None, description="ignored: every process gets this key, but maintenance exposes no metrics"
     )
 
 

@@ -1,4 +1,4 @@
-"""One process of a run: the messages that it sends, how it is asked to stop, and how it ended."""
+"""One process of a run: receives its messages, asks it to stop, and reports how it ended."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ INSERT INTO fcfs_jobs (payload, enqueued_at_ms) VALUES (?, ?)
 SELECT id, payload FROM fcfs_jobs WHERE state = 0 ORDER BY id LIMIT 1
 
 -- name: reserve
--- The second step, whatever has happened in between.
+-- The second step; it does not check what has happened in between.
 UPDATE fcfs_jobs SET state = 1 WHERE id = ?
 
 -- name: complete

@@ -1,7 +1,7 @@
-"""Statements on PostgreSQL, by libpq's prepared statements directly, through psycopg's `psycopg.pq`.
+"""Statements on PostgreSQL, by prepared statements of libpq, through `psycopg.pq`.
 
-A cursor costs as much time as the server needs for a claim. On a machine shared by client and server that time would be attributed to
-the queue.
+psycopg's cursor takes as much time as the server needs for a claim. If client and server share a machine, this time would be attributed to the
+queue.
 """
 
 from __future__ import annotations

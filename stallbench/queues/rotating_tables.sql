@@ -1,4 +1,4 @@
--- Three tables in rotation, as PgQ's event tables: an empty one is TRUNCATEd, which removes dead rows whatever the horizon is.
+-- Three tables in rotation, as PgQ's event tables: an empty one is TRUNCATEd, which removes dead rows regardless of the horizon.
 -- {slot}: 0, 1 or 2, the table that a statement is about; {next}: the one after it.
 
 -- name: install_jobs

@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 class SqlSession(ABC):
-    """One connection in autocommit. Statements have ``?`` for each parameter, whatever the engine's own placeholder is."""
+    """One connection in autocommit. Statements have ``?`` for each parameter, on every engine."""
 
     engine_family: ClassVar[str]
     """``postgres``, ``mysql`` or ``sqlite``: selects engine-specific statements, like CREATE TABLE."""

@@ -1,7 +1,7 @@
 -- A claim in one statement: the row is chosen, locked and marked by an UPDATE that is committed at once, so that no transaction stays open.
 
 -- name: install
--- {fillfactor}: share of a page that INSERT fills; what is left is room for the row's next version (a HOT update).
+-- {fillfactor}: share of a page that INSERT fills; the rest is free for the row's next version (a HOT update).
 CREATE TABLE status_column_jobs
 (
   job_id      bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT status_column_jobs_pkey PRIMARY KEY,

@@ -38,7 +38,7 @@ class Event(StrEnum):
     EMPTY = "empty"
     """A claim found nothing to do."""
     RETRIED = "retried"
-    """A call failed with an error, and the queue's own policy tries it again; ``detail`` as for an error. The operation goes on."""
+    """A call failed with an error, and the queue's own policy tries it again; ``detail`` as for an error. The operation continues."""
     ERROR = "error"
     """A call failed with an error; ``detail`` begins with its code and the operation (`format_error`)."""
     REFUSED = "refused"

@@ -1,4 +1,4 @@
-"""A private server that is one program with one port: Redis, Beanstalkd."""
+"""A private server that consists of one program with one port: Redis, Beanstalkd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures whose drift is measured: claim time, the size of the tables, and the memory of every process."""
+"""Reads the figures whose drift is measured: claim time, the size of the tables, and the memory of every process."""
 
 from __future__ import annotations
 

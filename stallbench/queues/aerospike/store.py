@@ -1,4 +1,4 @@
-"""What the article's stores on Aerospike have in common: jobs in a set, each a record under its id, and one record beside them.
+"""Base of the article's stores on Aerospike: a set with one record for each job, under its id, and one more record for the store.
 
 Never run against a server yet (docs/stores-on-aerospike.md).
 """
@@ -25,7 +25,7 @@ Record = Mapping[str, Any]
 
 
 class AerospikeStore(JobStore):
-    """Operations on one record are atomic; there are no others."""
+    """All operations are on one record, and are therefore atomic."""
 
     def __init__(self, connection: Any, name: str) -> None:
         """Serve ``connection``: a client, a namespace and the prefix of the run's sets."""
