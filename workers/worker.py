@@ -36,7 +36,7 @@ class WorkerDocument(ClientDocument):
 
 
 class Worker:
-    """Claims one job at a time, works it, and completes or fails it."""
+    """Claims one job at a time, executes it, and completes or fails it."""
 
     def __init__(self, document: WorkerDocument, log: EventLog, stop: Stop) -> None:
         """Connect. Raises an error of the engine's driver when the server cannot be reached."""

@@ -22,8 +22,8 @@ WORTH_RECORDING_S = 1.0
 """Younger holders are the workers' own transactions, one after the other; only the oldest of all is recorded then."""
 _MOST_RECORDED = 20
 
-# A snapshot counts in its own database only; a transaction id counts in all, for every snapshot that is taken meanwhile goes back to
-# it. What a vacuum runs under holds nothing back.
+# A snapshot holds the horizon only of its own database. A transaction id holds it in all databases, because every snapshot that is taken meanwhile
+# reaches back to it. The transaction of a vacuum holds nothing back.
 _ON_PRIMARY = """
 SELECT 'backend' AS kind, pid::text || ':' || extract(epoch FROM backend_start)::bigint AS key, pid, application_name, state,
   coalesce(extract(epoch FROM clock_timestamp() - xact_start), 0)::float8 AS age_s,

@@ -22,8 +22,8 @@ WHERE datname = current_database()
 """
 _CONFLICT_KINDS = ("tablespace", "lock", "snapshot", "bufferpin", "deadlock")
 
-# Of several blockers, one that does not wait itself is named: it is the session to end. A prepared transaction blocks as process 0;
-# it is found by the lock that it has on what is waited for.
+# If there are several blockers, one that does not wait itself is named: it is the session to end. A prepared transaction blocks as process 0; it
+# is found by its lock on the same object.
 _BLOCKED = """
 SELECT wanted.pid, blocker.pid,
   CASE WHEN blocker.pid = 0

@@ -113,7 +113,7 @@ class Sampler:
         try:
             for sample in self._collector.sample():
                 samples.append(sample)
-        except Exception as error:  # noqa: BLE001 - whatever breaks one collector is recorded, and stops no other
+        except Exception as error:  # noqa: BLE001 - any error of a collector is recorded, and does not stop the others
             why = _describe(error)
         self._asked_s = None
         self._log.write(t_ns, samples)

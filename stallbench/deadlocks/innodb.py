@@ -51,7 +51,7 @@ def find_deadlocks(text: str) -> Iterator[Deadlock]:
     A status has only the latest deadlock. If there are several per second, only the log has the others.
     """
     listing: _Listing | None = None
-    lines = text.encode(errors="replace").decode().split("\n")  # half a surrogate pair would not go into JSON
+    lines = text.encode(errors="replace").decode().split("\n")  # JSON cannot represent half a surrogate pair
     for place, raw in enumerate(lines):
         line = _LOG_PREFIX.sub("", raw).rstrip()
         logged = len(line) < len(raw.rstrip())

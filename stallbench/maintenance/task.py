@@ -41,7 +41,7 @@ OptionsT = TypeVar("OptionsT", bound=TaskOptions)
 
 
 class Task(ABC, Generic[OptionsT]):
-    """A task that is repeated on one server, on a connection of its own that does not go through the proxy."""
+    """A task that is repeated on one server, on a separate connection that does not go through the proxy."""
 
     kind: ClassVar[str]
     """Its name in scenarios."""

@@ -65,7 +65,7 @@ def serve(path: Path) -> None:
             with KeptPipeline() as pipeline:
                 while True:
                     connection, _ = listening.accept()
-                    with connection, suppress(OSError):  # who asked may be gone
+                    with connection, suppress(OSError):  # the command that asked may have ended
                         connection.settimeout(_REQUEST_S)
                         _answer(connection, pipeline)
         finally:

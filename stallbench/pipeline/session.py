@@ -36,12 +36,12 @@ _BYTES_PER_EVENT = 80
 _ANYWHERE = {
     # Times are nanoseconds; Spark's conversion of a time must not depend on the machine's time zone.
     "spark.sql.session.timeZone": "UTC",
-    # Nobody watches a pipeline of seconds: no web server, no progress bar.
+    # A pipeline takes seconds, so it needs no web server and no progress bar.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Until `fit_to` knows how many events there are, only files are counted: a few rows.
     "spark.sql.shuffle.partitions": "1",
-    # Where in Python each column was made, for messages about wrong queries, takes two calls for each.
+    # Recording where in Python each column was made, for messages about wrong queries, takes two calls for each column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
     # The percentiles of each second stay in memory, some kB a second, instead of all events being sorted by second first.
@@ -58,7 +58,7 @@ _FOR_SMALL_RUNS = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 _JAVA_FOR_SMALL_RUNS = (
-    # Thousands of methods run a few times each: compiling them quickly beats compiling them well. Bulk work would take twice as long.
+    # Thousands of methods run a few times each, so quick compilation is better than optimised code. Bulk work would take twice as long.
     "-XX:TieredStopAtLevel=1",
     # That compiler alone gets 48 MB for its code, which the tables of five runs in one session fill; then nothing is compiled any more.
     "-XX:ReservedCodeCacheSize=240m",

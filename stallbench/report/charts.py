@@ -26,7 +26,7 @@ _ORDER_GROUPS = (0, 1, 5, 20, 100, 1_000, 10_000, 100_000, 1_000_000)
 def cut_windows(run: RunTables) -> pd.DataFrame:
     """Return the whole seconds of the phases, in order."""
     windows = run["windows"].sort_values("t_s")
-    # The last second is cut off by the end of the load, and would look like a collapse.
+    # The last second is cut off by the end of the load, and would look like a drop in the rate.
     ends_ns = [phase.end_ns for phase in run.record.phases if phase.end_ns]
     return windows[(windows["t_s"] >= 0) & (windows["t_ns"] + 10**9 <= max(ends_ns, default=2**63 - 1))]
 

@@ -37,7 +37,7 @@ def read_deadlocks(path: Path) -> Sequence[DeadlockGroup]:
             deadlocks.append(Deadlock.from_sample_value(str(value)))
         except ValueError:
             continue
-    # On the bench's own servers every process is a user of its own name.
+    # On the bench's own servers every process logs in with its own name as user name.
     names = {one.thread_id: one.user for deadlock in deadlocks for one in deadlock.transactions if one.thread_id and one.user}
     return group_deadlocks(deadlocks, names)
 

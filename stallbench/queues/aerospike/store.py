@@ -82,7 +82,7 @@ class AerospikeStore(JobStore):
             self.client.remove(self.job_key(number))
 
     def is_usable_after(self, error: Exception) -> bool:
-        """Go on after what the server refused; a client that has lost its cluster is opened anew."""
+        """Continue after an operation that the server refused; a client that has lost its cluster is opened again."""
         return isinstance(error, exception.ServerError) and bool(self.client.is_connected())
 
 
