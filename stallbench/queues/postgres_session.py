@@ -52,7 +52,7 @@ class PostgresSession(SqlSession):
         return result
 
     def _execute_first_or_giving_way(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
-        """Execute what is not the usual case: a statement that is not prepared yet, or never is, or one that other greenlets must not wait for."""
+        """Execute an unusual statement: one that is not prepared yet, or never is, or one for which other greenlets must not wait."""
         pgconn = self.connection.pgconn
         if self._prepares:
             return self._run_one(pgconn.exec_prepared, pgconn.send_query_prepared, self._prepare(statement), parameters)

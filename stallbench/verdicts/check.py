@@ -1,4 +1,4 @@
-"""What a check reads, and what it finds."""
+"""The interface of every check: what it reads (`RunTables`), and what it returns (`Finding`)."""
 
 from __future__ import annotations
 
