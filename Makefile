@@ -16,7 +16,7 @@ setup:  ## Install everything that is missing; the other targets install what th
 required:
 	@$(PYTHON) -m stallbench.setup.install required
 
-# The servers, too, that only some scenarios need.
+# Also the servers that only some scenarios need.
 components:
 	@$(PYTHON) -m stallbench.setup.install components
 
@@ -27,10 +27,10 @@ doctor: required  ## Show which components were found and which are missing
 longtx: required  ## Run the main scenario: one idle transaction and its effect on a queue
 	@$(BIN)/stallbench run longtx
 
-test: components lint  ## Run lint, types and all tests but the long ones
+test: components lint  ## Run lint, type checks and all tests except the long ones
 	@$(BIN)/pytest -n 2 -m "not long"
 
-test-long: components lint  ## Run the long tests, and again all whole runs, each with its own Spark
+test-long: components lint  ## Run the long tests, and again all end-to-end tests, where each run starts its own Spark
 	@$(BIN)/pytest -n 2 -m "long or end_to_end" --own-pipelines
 
 test-compose: required  ## Test the containers; needs a running Docker engine

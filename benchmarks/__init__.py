@@ -1,1 +1,1 @@
-"""Benchmarks of the bench itself: its throughput and its overhead, as ratios within one session, because machines differ and are noisy."""
+"""Benchmarks of the bench itself: its throughput and its overhead. The results are ratios within one session, because machines differ."""

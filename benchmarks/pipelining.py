@@ -1,4 +1,4 @@
-"""``python -m benchmarks.pipelining [ROUNDS]``: measures the cost of pipelining where there is no network latency to save.
+"""``python -m benchmarks.pipelining [ROUNDS]``: measures the cost of pipelining without network latency.
 
 One client of Postgrestue enqueues, claims and completes. Each operation is sent in each way, in interleaved rounds, directly to a private
 server whose commits do not wait for the disk. The remaining cost is the CPU time of client and server, and their waits for each other.

@@ -1,7 +1,7 @@
 """``python -m benchmarks.seeded_defects [--rounds 20] [--first 1] [--at-once 2] [--only QUEUE]``: how reliable are the verdicts?
 
-Each round runs each queue of ``tests/defective_queues`` and each sound queue that these were made from, several at the same time. The number of
-a round, from ``--first`` on, is its seed. After every round, a table in Markdown lists the missed defects and the false alarms.
+Each round runs each queue of ``tests/defective_queues`` and each correct queue from which these were made, several at the same time. The seed
+of a round is its number, which starts at ``--first``. After every round, a table in Markdown lists the missed defects and the false alarms.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Grafana's dashboards of runs, as code: ``python -m dashboards`` writes the JSON that is provisioned and pushed."""
+"""Grafana dashboards of runs, as code: ``python -m dashboards`` writes the JSON that is provisioned and pushed."""
 
 from __future__ import annotations
 

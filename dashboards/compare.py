@@ -42,7 +42,7 @@ def compare() -> model.Dashboard:
                 [
                     matrix(
                         "Claim time, p95",
-                        "A mitigation that works keeps the phase of the fault near the baseline's figure in the same line."
+                        "If a mitigation works, the figure of the phase with the fault is close to the baseline's figure in the same line."
                         + _LATE,
                         SECONDS,
                         Query(
@@ -52,34 +52,35 @@ def compare() -> model.Dashboard:
                         limits=Limits(look=0.01, bad=0.1),
                     ),
                     matrix(
-                        "Completed jobs, share of the enqueued",
-                        "Below 100 % the queue fell behind in this phase; above, its backlog drained." + _LATE,
+                        "Completed jobs, share of the enqueued jobs",
+                        "Below 100 % the queue fell behind in this phase; above 100 % its backlog drained." + _LATE,
                         RATIO,
                         Query(f"{_increase(series('completed') + '_total')} / {_increase(series('enqueued') + '_total')}"),
                         limits=Limits(look=0.98, bad=0.9),
                     ),
                     matrix(
-                        "Most jobs that waited",
+                        "Waiting jobs, maximum",
                         "The greatest depth of the queue in each phase." + _LATE,
                         COUNT,
                         Query(_most(series("depth"))),
                     ),
                     matrix(
-                        "Most dead rows",
-                        "Dead tuples of a table, or InnoDB's history list. A mitigation may keep claims fast while dead rows accumulate: then "
-                        "it hides the cause without removing it." + _LATE,
+                        "Dead rows, maximum",
+                        "Dead tuples of a table, or InnoDB's history list. If a mitigation keeps claims fast while dead rows accumulate, "
+                        "it hides the cause and does not remove it." + _LATE,
                         COUNT,
                         Query(f"{_most(series('dead_tuples'))} or {_most(series('history_list_length'))}"),
                     ),
                     matrix(
                         "Oldest transaction",
-                        "The oldest on any server. It is the cause, and should be similar in runs that are compared." + _LATE,
+                        "The oldest on any server. It is the cause, so it should be similar in the runs that you compare."
+                        + _LATE,
                         SECONDS,
                         Query(_most(series("oldest_transaction_s"))),
                     ),
                     matrix(
                         "Errors, by kind",
-                        "All errors of each run. A mitigation that trades waiting for errors shows here.",
+                        "All errors of each run. They show whether a mitigation only replaces waiting by errors.",
                         COUNT,
                         Query(
                             "sum by (run, kind) (max by (run, kind, operation, process, retried) "
@@ -90,11 +91,11 @@ def compare() -> model.Dashboard:
                 ],
             ),
             Row(
-                "As they went",
+                "Over time",
                 [
                     curve(
                         "Claim time, p95",
-                        "One run after the other, each at the time at which it ran.",
+                        "Each run at the time at which it ran.",
                         SECONDS,
                         Query(
                             "histogram_quantile(0.95, sum by (run, variant, le) "
@@ -113,8 +114,8 @@ def compare() -> model.Dashboard:
                         ),
                     ),
                     curve(
-                        "Jobs that wait",
-                        "Ready jobs. The slope shows how soon a queue collapses; the decline shows how it recovers.",
+                        "Waiting jobs",
+                        "Ready jobs. The rise shows how soon a queue saturates; the decline shows how fast it recovers.",
                         COUNT,
                         Query(f"max by (run, variant) ({series('depth')}{{{OF_RUNS}}})", "{{variant}}: {{run}}"),
                         width=24,

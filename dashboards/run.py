@@ -1,4 +1,4 @@
-"""*Run*: one scenario as it happens. Top to bottom: does the queue keep up, the four curves, the load, the causes, the machine."""
+"""*Run*: one scenario while it runs. From top to bottom: does the queue keep up, the four curves, the load, the causes, the machine."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def run() -> model.Dashboard:
     return board(
         "Stallbench: Run",
         RUN_UID,
-        "One scenario as it happens. Blue: phases; red: active faults and longrunners.",
+        "One scenario while it runs. Blue: phases; red: active faults and longrunners.",
         since="now-5m",
         variables=[datasource(), scenario(), one_run('scenario="$scenario"')],
         rows=[
             Row("Does the queue keep up?", _now()),
-            Row("The four curves of a collapse", _four_curves(to_server)),
+            Row("The four curves of a degradation", _four_curves(to_server)),
             Row("Load", _load()),
             Row("Causes", _causes(to_server)),
             Row("The machine", _machine()),
@@ -54,7 +54,7 @@ def _now() -> list[Panel]:
         ),
         figure(
             "Completed jobs, share of the scheduled rate",
-            "Below 100 % the backlog grows; above, it drains. If it is low and claim time has not increased, there are too "
+            "Below 100 % the backlog grows; above 100 % it drains. If it is low and claim time has not increased, there are too "
             "few workers; the queue has not degraded.",
             RATIO,
             Query(f"{_COMPLETED} / {_OFFERED}"),
@@ -69,21 +69,21 @@ def _now() -> list[Panel]:
         ),
         figure(
             "Claim time, p95",
-            "19 of 20 claims are faster. From 10 ms on, workers spend their time searching; at 100 ms the queue of the article of 2015 had collapsed.",
+            "19 of 20 claims are faster. From 10 ms on, workers spend their time searching; at 100 ms the queue of the article of 2015 no longer kept up.",
             SECONDS,
             Query(_quantile(0.95, "claim")),
             limits=Limits(look=0.01, bad=0.1),
         ),
         figure(
             "Oldest transaction",
-            "On any server. While it is open, rows that died after its start cannot be removed. Find its session below, and end it.",
+            "On any server. While it is open, rows that died after its start cannot be removed. Find its session under Holders of the horizon, and end it.",
             SECONDS,
             Query(f"max({series('oldest_transaction_s')}{{{OF_RUN}}})"),
             limits=Limits(look=5, bad=30),
         ),
         figure(
             "Deadlocks per minute",
-            "Deadlocks that a server broke. Each rolls back a transaction, and may cause a re-execution. The report draws their cycles.",
+            "Deadlocks that a server broke. Each rolls back a transaction, and may cause a re-execution. The report draws the cycles of InnoDB's deadlocks.",
             COUNT,
             Query(f"sum(increase({series('deadlocks')}_total{{{OF_RUN}}}[1m]))"),
             limits=Limits(look=1, bad=60),
@@ -104,7 +104,7 @@ def _four_curves(to_server: build.DashboardLink) -> list[Panel]:
         curve(
             "Dead rows that a claim may have to read past",
             "PostgreSQL: dead tuples of the queue's tables. InnoDB: history list, in transactions not yet purged. It falls when vacuum "
-            "or purge runs; a line that only rises means that a session holds the horizon, and no vacuum helps until it ends.",
+            "or purge runs. If it only rises, a session holds the horizon, and no vacuum helps until that session ends.",
             COUNT,
             Query(f"max by (table) ({series('dead_tuples')}{{{OF_RUN}}})", "{{table}}: dead tuples"),
             Query(f"max by (server) ({series('history_list_length')}{{{OF_RUN}}})", "{{server}}: history list"),
@@ -112,13 +112,14 @@ def _four_curves(to_server: build.DashboardLink) -> list[Panel]:
         ),
         curve(
             "Queue depth",
-            "Ready jobs. A straight rise shows a queue that has fallen behind; the slope is the scheduled rate minus the completed rate.",
+            "Ready jobs. A straight rise shows that the queue has fallen behind; its slope is the scheduled rate minus the completed rate.",
             COUNT,
             Query(_DEPTH, "ready jobs"),
         ),
         curve(
             "Oldest transaction",
-            "On each server; a replica's transaction counts if it sends feedback. A rise of one second per second is a transaction that does not end.",
+            "On each server. A replica's transaction holds the primary's horizon only if the replica sends feedback. A line that rises by one "
+            "second per second is a transaction that does not end.",
             SECONDS,
             Query(f"max by (server) ({series('oldest_transaction_s')}{{{OF_RUN}}})", "{{server}}"),
             limits=Limits(look=5, bad=30),
@@ -131,8 +132,8 @@ def _load() -> list[Panel]:
     return [
         curve(
             "Scheduled, enqueued and completed",
-            "Scheduled is the intended rate, whatever the queue does. Enqueued below it: the database does not accept jobs in time. "
-            "Completed below enqueued: the backlog grows.",
+            "Scheduled is the intended rate; it does not depend on the queue. If enqueued is below scheduled, the database does not accept "
+            "jobs in time. If completed is below enqueued, the backlog grows.",
             JOBS_PER_SECOND,
             Query(_OFFERED, "scheduled"),
             Query(f"sum(rate({series('enqueued')}_total{{{OF_RUN}}}{_RATE}))", "enqueued"),
@@ -140,7 +141,7 @@ def _load() -> list[Panel]:
         ),
         curve(
             "Age of the oldest ready job",
-            "What a user of the queue notices. If it rises while few jobs are ready, some jobs are passed over.",
+            "Users of the queue notice this age. If it rises while few jobs are ready, some jobs are passed over.",
             SECONDS,
             Query(f"max({series('oldest_job_s')}{{{OF_RUN}}})", "oldest job"),
             limits=Limits(look=1, bad=10),
@@ -167,7 +168,7 @@ def _causes(to_server: build.DashboardLink) -> list[Panel]:
         curve(
             "Holders of the horizon",
             "The oldest holder on each server: vacuum and purge cannot remove rows that died after it began. End this session. The run's "
-            "summary shows its effect.",
+            "report shows its effect.",
             SECONDS,
             Query(
                 f"max by (application, holder, server) (stallbench_horizon_holder_age_seconds{{{OF_RUN}}})",

@@ -25,7 +25,7 @@ def server() -> model.Dashboard:
     return board(
         "Stallbench: Server",
         SERVER_UID,
-        "The servers of one run. Panels for one engine only name it, and are empty on others.",
+        "The servers of one run. A panel that names an engine in its title is empty on other engines.",
         since="now-5m",
         variables=[
             datasource(),
@@ -55,14 +55,14 @@ def _vacuum() -> list[Panel]:
         ),
         curve(
             "Age of the horizon",
-            "How long the oldest holder has kept rows from being removed. End the holder, drop the slot, or turn hot_standby_feedback off.",
+            "How long the oldest holder has prevented the removal of dead rows. End its session, drop the slot, or turn hot_standby_feedback off.",
             SECONDS,
             Query(_last(series("horizon_age_s"), "server"), "{{server}}"),
             limits=Limits(look=5, bad=30),
         ),
         curve(
             "Rows that the last autovacuum removed (PostgreSQL)",
-            "Rows that it could not remove were dead, but a snapshot might still see them: the next run will read them again.",
+            "Rows that it could not remove are dead, but a snapshot may still see them: the next vacuum reads them again.",
             COUNT,
             Query(_last("stallbench_vacuum_removed_tuples", "server", "table"), "{{table}}: removed"),
             Query(_last("stallbench_vacuum_not_removable_tuples", "server", "table"), "{{table}}: not removable"),
@@ -70,7 +70,7 @@ def _vacuum() -> list[Panel]:
         curve(
             "Vacuum that is due (PostgreSQL)",
             "How long a table has had more dead rows than autovacuum's threshold without being vacuumed. If no worker is free, other tables "
-            "keep them busy: more workers, or less cost delay.",
+            "keep the workers busy: allow more workers, or reduce the cost delay.",
             SECONDS,
             Query(_last(series("vacuum_overdue_s"), "server", "table"), "{{table}}: overdue"),
             Query(_last("stallbench_last_autovacuum_age_seconds", "server", "table"), "{{table}}: since the last one"),
@@ -100,14 +100,14 @@ def _locks() -> list[Panel]:
     return [
         curve(
             "Backends that wait for another's lock",
-            "If it is above 0 for long, workers wait in line. The run's summary names who blocks whom.",
+            "If it is above 0 for long, workers wait for each other. samples/locks.csv of the run (InnoDB: innodb_locks.csv) names the blocking sessions.",
             COUNT,
             Query(_last(series("blocked_backends"), "server"), "{{server}}"),
             limits=Limits(look=1, bad=5),
         ),
         curve(
             "Deadlocks and rollbacks",
-            "Deadlocks that the server broke, and transactions rolled back for any reason. The report draws the cycles of deadlocks.",
+            "Deadlocks that the server broke, and transactions rolled back for any reason. The report draws the cycles of InnoDB's deadlocks.",
             "suffix: /s",
             Query(_rate(series("deadlocks") + "_total", "server"), "{{server}}: deadlocks"),
             Query(_rate("stallbench_rollbacks_total", "server"), "{{server}}: rollbacks"),
@@ -131,7 +131,7 @@ def _sessions() -> list[Panel]:
     return [
         curve(
             "What active backends wait for",
-            "By the server's wait events. CPU: they do not wait. Lock and LWLock: for each other. IO: for the disk. Client: for the client.",
+            "By the server's wait events. CPU: they do not wait. Lock, LWLock: they wait for each other. IO: for the disk. Client: for their client.",
             COUNT,
             Query(_last("stallbench_active_backends", "server", "event"), "{{server}} {{event}}"),
             stacked=True,
@@ -145,7 +145,7 @@ def _sessions() -> list[Panel]:
         ),
         curve(
             "Open transactions (InnoDB)",
-            "Many old ones: an application does not commit.",
+            "If many of them are old, an application does not commit.",
             COUNT,
             Query(_last("stallbench_open_transactions", "server"), "{{server}}"),
         ),
@@ -163,7 +163,7 @@ def _replication() -> list[Panel]:
     return [
         curve(
             "Replication lag in time",
-            "A replica that is behind during a network fault and catches up after it is healthy.",
+            "A healthy replica may fall behind during a network fault, and catches up afterwards.",
             SECONDS,
             Query(_last("stallbench_replication_lag_seconds", "server"), "{{server}}"),
             limits=Limits(look=1, bad=10),
@@ -182,7 +182,7 @@ def _replication() -> list[Panel]:
         ),
         curve(
             "Size of tables and indexes",
-            "Vacuum does not shrink it: bloat that remains after a collapse shows here.",
+            "Vacuum hardly shrinks tables and indexes, so bloat remains visible after the queue has recovered.",
             BYTES,
             Query(_last(series("table_bytes"), "server", "table"), "{{table}}"),
             Query(_last(series("index_bytes"), "server", "index"), "{{index}}"),

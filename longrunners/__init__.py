@@ -1,4 +1,4 @@
-"""Processes that hold back a database's horizon on purpose, one kind a file. Start one with ``python -m longrunners``.
+"""Processes that hold a database's horizon, one file for each kind. Start one with ``python -m longrunners``.
 
 To add a kind, add a file here with a subclass of `Longrunner`.
 """

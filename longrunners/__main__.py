@@ -2,7 +2,7 @@
 
 ``python -m longrunners --join DIR --kind KIND``: joins the run in DIR, or the newest run in DIR, if it has `external_processes`.
 
-The library does not import what it starts: with ``--check`` it asks this command what is wrong with a scenario's choices.
+``--check`` validates the longrunners of a scenario: the library runs it, because it does not import what it starts.
 """
 
 from __future__ import annotations

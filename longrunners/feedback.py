@@ -1,4 +1,4 @@
-"""Acts as a replica that does not exist: gives a physical slot an xmin, as hot_standby_feedback does, and disconnects."""
+"""Acts as a replica: gives a physical slot an xmin, as hot_standby_feedback does, and disconnects."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ class IdleWriter(TransactionLongrunner[LongrunnerOptions]):
     """Holds the horizon by its transaction id."""
 
     kind = "idle_writer"
-    summary = "writes one row to a table of its own and idles in the transaction"
+    summary = "writes one row to a separate table and idles in the transaction"
     source = "the longrunner of 'Postgres job queues and failure by MVCC' (2015)"
 
     def open_transaction(self, connection: Connection) -> None:
-        """Write to a table of its own, not to the queue; the table is created before, outside the transaction."""
+        """Write to a separate table, not to the queue; the table is created before, outside the transaction."""
         table = Identifier(self.object_name)
         connection.execute(SQL("CREATE TABLE IF NOT EXISTS {} (written_at timestamptz NOT NULL)").format(table))
         connection.execute("BEGIN")

@@ -1,4 +1,4 @@
-"""What the longrunners on InnoDB that are one open, idle transaction share, and how they check it without using it."""
+"""Base of the longrunners on InnoDB that are one open, idle transaction. They check the transaction without using it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class InnoDBTransaction(Longrunner[LongrunnerOptions]):
         """Raise `LostError` if the server has ended the session. It only reads the socket: a statement would make the session active."""
         sock: socket.socket = self._connection._sock  # type: ignore[attr-defined]
         if select.select([sock], [], [], 0)[0]:
-            # No statement was sent, so whatever arrives is the end of the session: MySQL sends a message before it, MariaDB does not.
+            # No statement was sent, so anything that arrives means the end of the session: MySQL sends a message before it, MariaDB does not.
             raise LostError("the server has ended the session")
 
 

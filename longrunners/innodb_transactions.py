@@ -1,7 +1,7 @@
 """InnoDB's longrunners: a transaction that has written, one that has a read view, and one that has it on a replica.
 
 Only a read view keeps deleted rows in the tables. An open transaction that has only written also lets the history list grow, but deleted rows are
-purged; on PostgreSQL its transaction id alone is enough to keep them.
+purged. On PostgreSQL the transaction id of such a transaction is enough to keep them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class IdleWriterOnInnoDB(InnoDBTransaction):
     """Lets the history list grow, and keeps no deleted row."""
 
     kind = "idle_writer"
-    summary = "writes one row to a table of its own and idles in the transaction"
+    summary = "writes one row to a separate table and idles in the transaction"
     source = "the longrunner of 'Postgres job queues and failure by MVCC' (2015), on another engine"
 
     def open_transaction(self, connection: pymysql.Connection[Any]) -> None:
-        """Write to a table of its own, not to the queue."""
+        """Write to a separate table, not to the queue."""
         with connection.cursor() as cursor:
             cursor.execute(f"CREATE TABLE IF NOT EXISTS {self.object_name} (written_at timestamp NOT NULL)")
             cursor.execute("BEGIN")

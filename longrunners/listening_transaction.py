@@ -1,7 +1,7 @@
-"""A session that listens and stays in a transaction: it receives no notifications meanwhile, so the server must keep them all.
+"""A session that listens and stays in a transaction. Meanwhile it receives no notifications, so the server must keep all of them.
 
-It holds the horizon by its snapshot, as any long transaction does. In addition it keeps the notification queue from being emptied, which all
-databases of a server share. When that queue is full, every NOTIFY fails, and with it its transaction: an enqueue. The queue takes 8 GB unless
+Its snapshot holds the horizon, like that of any long transaction. In addition the server cannot empty the notification queue, which all its
+databases share. If that queue is full, every transaction with a NOTIFY fails, such as an enqueue. The queue takes 8 GB unless
 ``max_notify_queue_pages`` (PostgreSQL 17) sets another size.
 """
 

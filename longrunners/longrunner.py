@@ -1,4 +1,4 @@
-"""What every longrunner does: hold, check that it still holds, release, and clean up after a killed longrunner."""
+"""Base of all longrunners: hold the horizon, check that it is still held, release it, and clean up after a killed longrunner."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Short queries that overlap, so that one is always open: analytics that never looks like a long transaction.
+"""Short queries that overlap, so that one is always open: analytics without a long transaction.
 
-Each reader's transaction reads once, which takes its snapshot, and then sleeps on the server (``pg_sleep``). It holds the snapshot for exactly as
-long as asked and counts as active, like a query that computes, but it uses no processor time: only the effect of the horizon is measured.
+Each reader's transaction reads once, which takes its snapshot, and then sleeps on the server (``pg_sleep``). It holds the snapshot exactly as
+long as the scenario says. Like a query that computes, its session is active, but it uses no processor time, so only the effect of the horizon
+is measured.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _END_WITHIN_S = 5.0
 class OverlappingReadersOptions(LongrunnerOptions):
     """Options of `OverlappingReaders`."""
 
-    readers: int = Field(default=3, ge=2, le=32, description="readers, each on a connection of its own")
+    readers: int = Field(default=3, ge=2, le=32, description="readers, each with its own connection")
     each_s: Duration = Field(default=20.0, alias="each", ge=0.1, le=3600, description="how long each query takes")
 
 
@@ -67,12 +68,12 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
         return {"kind": "backend", "pid": connections[0].info.backend_pid, "application": self.application_name}
 
     def keep(self, stop: Stop) -> None:
-        """Check the readers: each reconnects by itself until it can no longer reach the server."""
+        """Check the readers. Each of them reconnects until it can no longer reach the server."""
         while not stop.wait(_POLL_S):
             self._raise_if_broken()
 
     def release(self) -> None:
-        """End the open queries: if the client only disconnected, the server would go on with them."""
+        """End the open queries: if the client only disconnected, the server would continue them."""
         if not wait_until(self._have_ended, within_s=_END_WITHIN_S, every_s=0):
             raise LostError(f"the readers' queries did not end within {_END_WITHIN_S:.0f} s")
         self._raise_if_broken()

@@ -1,4 +1,4 @@
-"""What every longrunner on PostgreSQL shares: its connections, and how its sessions are ended after it was killed."""
+"""Base of all longrunners on PostgreSQL: their connections, and the end of their sessions after a kill."""
 
 from __future__ import annotations
 

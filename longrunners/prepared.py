@@ -1,4 +1,4 @@
-"""An abandoned prepared transaction: it has no session that could be ended, survives restarts, and holds the horizon until it is rolled back."""
+"""An abandoned prepared transaction: it belongs to no session, survives restarts, and holds the horizon until it is rolled back."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A snapshot on a replica: with hot_standby_feedback it holds the horizon of the primary, which does not show the session.
+"""A snapshot on a replica: with hot_standby_feedback it holds the horizon of the primary, although the primary does not show the session.
 
-Without feedback, vacuum on the primary goes on, and the replica ends the session when replay must not be delayed any longer
+Without feedback, vacuum on the primary continues, and the replica ends the session when it has delayed replay for too long
 (``max_standby_streaming_delay``).
 """
 

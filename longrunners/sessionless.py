@@ -1,4 +1,4 @@
-"""Longrunners that hold the horizon by an object that needs no session: it outlives connections, restarts and the longrunner itself."""
+"""Base of longrunners whose holder needs no session: it outlives connections, restarts and the longrunner itself."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A replication slot that is no longer used: its replica was removed, or its connector was switched off.
 
 A physical slot keeps the last feedback of its replica and so holds back vacuum of all tables. A logical slot holds back only the system catalogs:
-vacuum of the queue's tables goes on, and the WAL grows instead.
+vacuum of the queue's tables continues, and the WAL grows instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SlotOptions(LongrunnerOptions):
 
     type: Literal["physical", "logical"] = Field(
         default="physical",
-        description="physical, as of a replica: holds all tables; logical, as of a connector: holds catalogs only",
+        description="physical, like that of a replica: holds all tables; logical, like that of a connector: holds catalogs only",
     )
 
 

@@ -1,8 +1,8 @@
 """A session that listens and whose client no longer reads: the server is stuck while it sends a notification.
 
-It is stuck inside an internal transaction with a snapshot, although the session counts as idle and has no query: it holds the horizon, and the
-notification queue cannot be emptied beyond its position. In production the network's buffers fill gradually; here they are filled at once, by
-notifications that only this listener receives.
+The session is stuck in an internal transaction with a snapshot, although it counts as idle and has no query. It holds the horizon, and the
+server cannot empty the notification queue beyond its position. In production the network's buffers fill gradually; here they are filled at
+once, by notifications that only this listener receives.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the longrunners that are one open, idle transaction share: how they check it without using it."""
+"""Base of the longrunners that are one open, idle transaction. They check the transaction without using it."""
 
 from __future__ import annotations
 

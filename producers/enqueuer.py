@@ -21,7 +21,7 @@ class EnqueuerDocument(ClientDocument):
     """The fields that the documents of all producers have."""
 
     payload_bytes: int = Field(default=256, ge=16, description="size of a job's payload")
-    seed: int = Field(default=1, description="start of the random numbers for the payload and the queue's own choices")
+    seed: int = Field(default=1, description="seed of the random payload and of the queue's random choices")
     mark: str | None = Field(default=None, description="mark by which a fault recognises these jobs")
 
 

@@ -1,4 +1,4 @@
-"""State shared by the users of one Locust process: the target, the job log, the common start, and the end."""
+"""State shared by the users of one Locust process: the target, the event log, the common start, and the end."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def add_options(parser: Any) -> None:
         include_in_web_ui=False,
     )
     parser.add_argument(
-        "--rate", metavar="JOBS", default="", help="jobs a second of all users together; the scenario's if not given"
+        "--rate", metavar="JOBS", default="", help="jobs per second of all users together; default: the scenario's rate"
     )
     parser.add_argument(
         "--max-failure-ratio",
@@ -128,7 +128,7 @@ def read_rate(text: str | float, usual: float) -> float:
     except ValueError:
         rate = math.nan
     if not 0 < rate <= 1_000_000:
-        raise BadInputError(f"--rate {text}: expected jobs a second, more than 0 and at most 1000000")
+        raise BadInputError(f"--rate {text}: expected jobs per second, more than 0 and at most 1000000")
     return rate
 
 

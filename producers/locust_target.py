@@ -1,4 +1,4 @@
-"""The queue that Locust enqueues into, and the rate over time. Defined by the bench, by a run that Locust joins, or by a scenario."""
+"""The queue into which Locust enqueues, and the rate over time. The bench, a run that Locust joins, or a scenario defines them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stallbench.scenario.model import Scenario
 class LocustDocument(EnqueuerDocument):
     """The JSON document that the bench starts a Locust process with."""
 
-    rate: float = Field(gt=0, description="jobs a second, of all users of this process together")
+    rate: float = Field(gt=0, description="jobs per second, of all users of this process together")
     users: int = Field(ge=1, description="number of users that share the rate, with a connection each")
     bounds: LocustBounds = LocustBounds()
     result: Path = Field(description="file for Locust's own pass or fail; its folder exists")
@@ -118,7 +118,7 @@ class ScenarioAlone(Target):
 
     @contextmanager
     def opened_document(self, stop: Stop) -> Iterator[EnqueuerDocument]:
-        """Enqueue without a job log, because there is no run."""
+        """Enqueue without an event log, because there is no run."""
         queue = find_queue(self._scenario.queue.kind)
         options = queue.options_type.model_validate(self._scenario.queue.options)
         yield EnqueuerDocument(

@@ -1,4 +1,4 @@
-"""Locust's own pass or fail: its statistics against its bounds, as an exit code and as a file in the run's folder."""
+"""The result of Locust's own test: its statistics compared with its bounds, as an exit code and as a file in the run's folder."""
 
 from __future__ import annotations
 

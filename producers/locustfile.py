@@ -76,7 +76,7 @@ class EnqueueingUser(User):
 
     @task
     def enqueue(self) -> None:
-        """Enqueue one job. It is in the job log before Locust counts it."""
+        """Enqueue one job. It is in the event log before Locust counts it."""
         number = next(_load.numbers)
         client = self._enqueuer.client
         failure: Exception | None = None

@@ -21,9 +21,9 @@ _JOBS_AT_ONCE, _BYTES_AT_ONCE = 10_000, 4_000_000
 class ProducerDocument(EnqueuerDocument):
     """The JSON document that a producer is started with."""
 
-    rate: float = Field(ge=0, description="jobs a second, of this producer alone; 0 if it only fills the queue")
+    rate: float = Field(ge=0, description="jobs per second of this producer; 0 if it only fills the queue")
     backlog: int = Field(default=0, ge=0, description="jobs to enqueue before anything else, as fast as the queue takes them")
-    offset_s: float = Field(default=0, ge=0, description="when the first job is due, after the start")
+    offset_s: float = Field(default=0, ge=0, description="time from the start until the first job is due")
     max_batch: int = Field(default=1, ge=1, description="jobs that are due may share one enqueue call, up to this many")
 
 

@@ -1,4 +1,4 @@
-"""When each job is due: an open-loop schedule, computed from start time and rate alone.
+"""Computes when each job is due: an open-loop schedule that depends only on start time and rate.
 
 A producer that falls behind does not move the schedule: a late job keeps its due time, and latency counts
 from there.

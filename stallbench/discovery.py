@@ -1,8 +1,7 @@
 """Finds plug-ins: every file of a package, and every installed distribution's entry points.
 
-A queue, fault, collector, check, longrunner, kind of maintenance, server starter or server adapter is added by adding a
-file to its package. A third party's is found in the entry-point group of its kind (`ENTRY_POINT_GROUPS` says which), for example
-in its ``pyproject.toml``::
+To add a queue, fault, collector, check, longrunner, kind of maintenance, server starter or server adapter, add a file to its package. An
+installed package declares it as an entry point in the group of its kind (see `ENTRY_POINT_GROUPS`), for example in its ``pyproject.toml``::
 
     [project.entry-points."stallbench.faults"]
     lunar_eclipse = "my_package.faults:LunarEclipse"

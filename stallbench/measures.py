@@ -29,7 +29,7 @@ Better = Literal["higher", "lower"]
 
 @dataclass(frozen=True, slots=True)
 class FromEvents:
-    """The source is the job log: each of ``events`` counts once."""
+    """The source is the event log: each of ``events`` counts once."""
 
     events: tuple[Event, ...]
     value: Literal["duration", "lag"] | None = None
@@ -179,14 +179,14 @@ MEASURES: dict[str, Measure] = {
         Measure("recovery_s", "s", FromTable("recoveries"), ("to_first_completion", "to_rate", "to_empty_backlog"), "recovery",
                 "from the end of the phase's faults to the next completion, to 90 % of the baseline's rate, to no more open jobs than in the baseline"),
         Measure("lost", "jobs", FromTable("jobs"), ("count",), "lost jobs",
-                "jobs whose enqueue was confirmed and that are neither done nor in the queue", is_of_run=True),
+                "jobs whose enqueue was confirmed and that are neither completed nor in the queue", is_of_run=True),
         Measure("order_diff", "positions", FromTable("order"), ("mean", "p99", "max"), "order difference",
                 "distance from the position of an execution to the position of its job in the order of enqueueing", is_of_run=True),
         Measure("claim_round", "rounds", FromTable("rounds"), ("mean", "max"), "claim round",
-                "round of N picks in which a job is claimed, where workers choose among the first N jobs", is_of_run=True),
+                "round of N picks in which a job is claimed, if workers choose among the first N jobs", is_of_run=True),
         Measure("claim_by_position", "", FromTable("jobs"), ("slope_us", "first_ms", "last_ms", "times", "r2"),
                 "claim time by position",
-                "claim time against the number of jobs claimed before, as a straight line; of runs with a backlog",
+                "claim time against the number of jobs claimed before, as a straight line; only for runs with a backlog",
                 is_of_run=True),
         Measure("depth", "jobs", FromSamples("queue"), SERIES, "queue depth", "jobs ready and not claimed", chart="Queue depth",
                 prometheus_name="queue_depth", in_report=("last",)),
@@ -199,7 +199,7 @@ MEASURES: dict[str, Measure] = {
                 "transactions whose old row versions InnoDB has not purged", chart="History list length",
                 prometheus_name="history_list_length", in_report=("max",)),
         Measure("replica_history_list_length", "transactions", FromSamples("server"), SERIES_PER_JOB, "history list length, replica",
-                "the same, on the replica that has the longest", prometheus_name="history_list_length", in_report=("max",)),
+                "the same, on the replica where it is longest", prometheus_name="history_list_length", in_report=("max",)),
         Measure("live_tuples", "tuples", FromSamples("table", combine="sum"), SERIES, "live tuples",
                 "live tuples of the queue's tables", prometheus_name="live_tuples"),
         Measure("table_bytes", "bytes", FromSamples("table", combine="sum"), SERIES, "table size",
@@ -221,7 +221,7 @@ MEASURES: dict[str, Measure] = {
                 "time that statements of all sessions waited for row locks (InnoDB)", prometheus_name="row_lock_wait_seconds",
                 in_report=("rate",)),
         Measure("advisory_locks", "locks", FromSamples("server"), SERIES, "advisory locks",
-                "advisory locks of the session that holds the most, for a queue that takes any"),
+                "advisory locks of the session that holds the most; only for a queue that uses advisory locks"),
         Measure("conflicts", "queries", FromSamples("server", combine="sum", is_counter=True), ("count",), "recovery conflicts",
                 "queries of a replica that recovery cancelled", prometheus_name="recovery_conflicts"),
         Measure("replication_lag_bytes", "bytes", FromSamples("", "lag_bytes"), SERIES, "replication lag",
@@ -240,7 +240,7 @@ MEASURES: dict[str, Measure] = {
         Measure("notification_queue_bytes", "bytes", FromSamples("server"), SERIES, "notification queue",
                 "content of the notification queue, in whole pages"),
         Measure("notify_lock_waits", "sessions", FromSamples("server"), SERIES, "NOTIFY lock waits",
-                "commits with a `NOTIFY` that wait for another's", prometheus_name="notify_lock_waits"),
+                "commits with a `NOTIFY` that wait for another commit with a `NOTIFY`", prometheus_name="notify_lock_waits"),
         Measure("stuck_clients", "sessions", FromSamples("server"), SERIES, "stuck clients",
                 "sessions that have waited for a second or more for their client to read (ClientWrite)",
                 prometheus_name="stuck_clients"),

@@ -1,4 +1,4 @@
-"""Waits for a condition, with a deadline and an error that says what is still missing."""
+"""Waits for a condition until a deadline; the error says what is still missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of a job: a pause. If a job fault is active, the work takes longer, fails, or kills the worker."""
+"""Executes a job: its work is a pause. If a job fault is active, the work takes longer, fails, or kills the worker."""
 
 from __future__ import annotations
 

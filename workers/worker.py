@@ -18,7 +18,7 @@ from workers.work import Work, WorkFailedError
 
 _FAILURES_WITHOUT_PAUSE = 5
 """Consecutive rounds that may fail without a pause. A transaction that was rolled back may be retried at once, but a server
-that refuses everything must not be flooded, nor the event log filled, as fast as this machine can."""
+that refuses everything must not be flooded with calls, nor the event log with errors."""
 
 
 class WorkerDocument(ClientDocument):
@@ -30,13 +30,13 @@ class WorkerDocument(ClientDocument):
         gt=0,
         description="mean pause in seconds after a claim found no job or failed repeatedly; drawn from 0.5 to 1.5 times this",
     )
-    seed: int = Field(default=1, description="start of the random numbers for the pauses and the queue's own choices")
+    seed: int = Field(default=1, description="seed of the random pauses and of the queue's random choices")
     wait_for_go: bool = Field(default=False, description="claim no job before SIGUSR1 arrives")
     job_faults: Path | None = Field(default=None, description="folder of the active job faults; none if not given")
 
 
 class Worker:
-    """Claims one job at a time, works it, and completes or fails it."""
+    """Claims one job at a time, executes it, and completes or fails it."""
 
     def __init__(self, document: WorkerDocument, log: EventLog, stop: Stop) -> None:
         """Connect. Raises an error of the engine's driver when the server cannot be reached."""

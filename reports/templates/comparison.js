@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const HUES = ["blue", "orange", "green", "violet", "red"];
   const CHARTS = [
-    ["claim_ms_p95", "Claim time (lock time), p95, ms"],
+    ["claim_ms_p95", "Claim time, p95, ms"],
     ["depth", "Queue depth, jobs"],
     ["dead_tuples", "Dead tuples"],
     ["completed", "Completed, jobs/s"],

@@ -1,4 +1,4 @@
-"""What is sampled during a run: one subject a file. All collectors share one process (``python -m stallbench.collectors``).
+"""Samples servers and host during a run: one file for each subject. All collectors share one process (``python -m stallbench.collectors``).
 
 To add a collector, add a file here with a subclass of `Collector`; `find_collectors` finds it.
 """

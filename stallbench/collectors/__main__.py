@@ -1,4 +1,4 @@
-"""``python -m stallbench.collectors [document.json]``: every collector at the run's sampling interval, each into its own file."""
+"""``python -m stallbench.collectors [document.json]``: runs every collector at the run's sampling interval. Each writes its own file."""
 
 from __future__ import annotations
 

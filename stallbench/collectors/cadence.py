@@ -1,4 +1,4 @@
-"""When a collector samples: at fixed times from its start, so that samples do not drift, and less often if sampling is slow."""
+"""Decides when a collector samples: at fixed times from its start, so that samples do not drift, and less often if sampling is slow."""
 
 from __future__ import annotations
 

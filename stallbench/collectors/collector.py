@@ -20,7 +20,7 @@ class Collector(ABC):
     engines: ClassVar[frozenset[str] | None] = None
     """Engines that it can sample; all if None."""
     shortest_interval_s: ClassVar[float] = 0.0
-    """The shortest sampling interval, whatever the run's interval is; for expensive queries."""
+    """The shortest sampling interval, even if the run's interval is shorter; for expensive queries."""
 
     def __init__(self, document: CollectorsDocument) -> None:
         """Prepare to sample what ``document`` names; no query is sent yet."""

@@ -1,4 +1,4 @@
-"""A collector's own connections, one to each server. They can neither block a run nor load the servers noticeably.
+"""A collector's connections, one to each server. They neither block a run nor put a noticeable load on the servers.
 
 Autocommit keeps no transaction open between samples; the engine's driver bounds the time and memory of a statement.
 """
@@ -46,7 +46,7 @@ class Connections:
         """Return the connection to ``server``.
 
         Raises `NotMeasuredError` when it cannot be reached. Attempts are separated by pauses that grow to 4 s; during a pause the same error is
-        raised at once. So a server that is down is not flooded, and the collector's other servers do not wait.
+        raised at once. So a server that is down is not flooded with connections, and the samples of other servers are not delayed.
         """
         line = self._lines.setdefault(server.name, _Line(server.endpoint.engine))
         if line.connection is not None and driver_of(line.engine).is_closed(line.connection):
@@ -59,7 +59,7 @@ class Connections:
     def abort(self) -> None:
         """Abort the calls that another thread is waiting for on these connections; they fail as if the server had gone away.
 
-        Needed for a server whose process runs but no longer answers, so that its own time-outs have no effect.
+        Needed for a server whose process runs but no longer answers, so that its own timeouts have no effect.
         """
         for line in self._lines.values():
             if line.connection is not None:

@@ -1,9 +1,8 @@
-"""Who holds the horizon? The oldest snapshot that vacuum must respect, and every session behind it, on any server.
+"""Who holds the horizon? Finds the oldest snapshot that vacuum must respect, and the sessions that hold it, on any server.
 
-A holder is a backend of the primary, a prepared transaction, a replication slot, or a replica's feedback; and behind a
-feedback there is a backend on the replica, which is the session to end. With a slot the feedback shows in
-``pg_replication_slots.xmin`` and not in
-``pg_stat_replication``: a search that looks only there finds no holder.
+A holder is a backend of the primary, a prepared transaction, a replication slot, or a replica's feedback. The feedback comes from a backend on
+the replica, which is the session to end. With a slot, the feedback is in ``pg_replication_slots.xmin`` and not in ``pg_stat_replication``: a
+search that looks only there finds no holder.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ WORTH_RECORDING_S = 1.0
 """Younger holders are the workers' own transactions, one after the other; only the oldest of all is recorded then."""
 _MOST_RECORDED = 20
 
-# A snapshot counts in its own database only; a transaction id counts in all, for every snapshot that is taken meanwhile goes back to
-# it. What a vacuum runs under holds nothing back.
+# A snapshot holds the horizon only of its own database. A transaction id holds it in all databases, because every snapshot that is taken meanwhile
+# reaches back to it. The transaction of a vacuum holds nothing back.
 _ON_PRIMARY = """
 SELECT 'backend' AS kind, pid::text || ':' || extract(epoch FROM backend_start)::bigint AS key, pid, application_name, state,
   coalesce(extract(epoch FROM clock_timestamp() - xact_start), 0)::float8 AS age_s,
@@ -120,7 +119,7 @@ def read_horizon(
 def _look_behind(
     feedback: Holder, replica: str, via: str, replicas: Mapping[str, psycopg.Connection[tuple[Any, ...]]]
 ) -> list[Holder]:
-    """Name the backends on a replica that a feedback speaks for; the feedback itself if they cannot be seen."""
+    """Return the backends on a replica whose snapshot the feedback reports; the feedback itself if they cannot be found."""
     connection = replicas.get(replica)
     behind = connection.execute(_OLDEST_ON_REPLICA).fetchall() if connection is not None else []
     return [
@@ -140,7 +139,7 @@ def _look_behind(
 
 
 class HorizonCollector(Collector):
-    """Records the holders that have held for a while, and always the oldest."""
+    """Records the holders that have held the horizon for a while, and always the oldest one."""
 
     name = "horizon"
     engines = POSTGRES

@@ -1,4 +1,4 @@
-"""Is the machine itself the bottleneck, and which process uses it up?"""
+"""Is the machine itself the bottleneck, and which process uses most of it?"""
 
 from __future__ import annotations
 
@@ -111,9 +111,10 @@ class HostCollector(Collector):
             self._names = {}
 
     def _add_up(self) -> dict[str, _Sum]:
-        """Sum processor share, memory (resident), and what of that is not shared, by the name of the process or of its parent.
+        """Sum processor share, resident memory and private memory, by the name of the process or of its parent.
 
-        The resident sets of a server's processes hold its shared memory again and again, as far as each has touched it.
+        The resident set of each process of a server includes the shared memory that the process has used, so the sum counts shared memory
+        several times.
         """
         sums: dict[str, _Sum] = {}
         alive: dict[int, tuple[float, Usage]] = {}

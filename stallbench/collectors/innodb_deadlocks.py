@@ -13,7 +13,7 @@ from stallbench.records.samples import Sample
 
 
 class InnoDBDeadlocksCollector(ServerCollector):
-    """Reads ``SHOW ENGINE INNODB STATUS``, and records a listing when it is another than the last.
+    """Reads ``SHOW ENGINE INNODB STATUS``, and records a listing if it differs from the last one.
 
     The number of deadlocks comes from the server's counter and from the recorded errors.
     """
@@ -22,7 +22,7 @@ class InnoDBDeadlocksCollector(ServerCollector):
     engines = INNODB
 
     def __init__(self, document: CollectorsDocument) -> None:
-        """Have seen none."""
+        """Start without a known listing."""
         super().__init__(document)
         self._last = ""
         self._read = 0

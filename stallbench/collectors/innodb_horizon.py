@@ -1,6 +1,6 @@
 """Who holds purge back on the primary? The sessions with the oldest read views.
 
-A view on a replica holds back the replica's own purge and nothing else: there is no feedback in MySQL's replication.
+A read view on a replica holds back only the replica's own purge: MySQL's replication has no feedback.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COLLECTOR = "collector:"
 
 
 class InnoDBHorizonCollector(ServerCollector):
-    """Records the holders that have held for a while, and always the oldest."""
+    """Records the holders that have held the horizon for a while, and always the oldest one."""
 
     name = "innodb_horizon"
     engines = INNODB

@@ -1,4 +1,4 @@
-"""Which transactions are open on an InnoDB server, and which of them have a read view, so that purge must keep old row versions for them?
+"""Which transactions are open on an InnoDB server, and for which of them must purge keep old row versions, because they have a read view?
 
 ``information_schema.innodb_trx`` lists the transactions, but not their read views; only ``SHOW ENGINE INNODB STATUS`` has those.
 """

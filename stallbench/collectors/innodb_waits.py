@@ -1,4 +1,4 @@
-"""What are the active sessions doing, as the server words it: updating, waiting for a lock, committing?"""
+"""What are the active sessions doing, according to the server: updating, waiting for a lock, committing?"""
 
 from __future__ import annotations
 

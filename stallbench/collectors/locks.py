@@ -22,8 +22,8 @@ WHERE datname = current_database()
 """
 _CONFLICT_KINDS = ("tablespace", "lock", "snapshot", "bufferpin", "deadlock")
 
-# Of several blockers, one that does not wait itself is named: it is the session to end. A prepared transaction blocks as process 0;
-# it is found by the lock that it has on what is waited for.
+# If there are several blockers, one that does not wait itself is named: it is the session to end. A prepared transaction blocks as process 0; it
+# is found by its lock on the same object.
 _BLOCKED = """
 SELECT wanted.pid, blocker.pid,
   CASE WHEN blocker.pid = 0
@@ -62,8 +62,8 @@ class LocksCollector(ServerCollector):
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
         """Yield the counters since the server's start and the number of blocked backends, and a set for each of the first 20 of these.
 
-        On a replica, whose queries the replay of the primary's changes may cancel, also why they were (``conflicts_snapshot``: rows that
-        they could still see were vacuumed away), of each reason that there has been.
+        On a replica, also the number of queries that replay has cancelled, for each reason that occurred (``conflicts_snapshot``: VACUUM removed
+        rows that the query could still see).
         """
         row = connection.execute(_COUNTS).fetchone()
         assert row is not None

@@ -1,6 +1,6 @@
 """Does the notification queue grow, does a client not read its notifications, and do commits with a NOTIFY wait for each other?
 
-A listener that does not read is easily missed: its session is idle, it has no query, and yet it is in a transaction.
+A listener that does not read is easily missed: its session is idle and has no query, but it is in a transaction.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from stallbench.collectors.document import CollectorsDocument, WatchedServer
 from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
-# The queue takes so many pages; before PostgreSQL 17, which made that a setting, as many as make 8 GB of the usual 8 kB.
-# A transaction that notifies takes this lock when it commits, until it has: who waits in it waits for another's commit. It is looked for
-# only when a session waits for a lock of the kind, because that query stops the lock manager for a moment.
+# The maximum number of pages of the queue; before PostgreSQL 17, which made it a setting, 8 GB in pages of 8 kB.
+# A transaction with a NOTIFY takes this lock while it commits, so a session that waits for it waits for another commit. The query runs only
+# if a session waits for such a lock, because it stops the lock manager for a moment.
 _QUEUE = """
 SELECT pg_notification_queue_usage(),
   coalesce(current_setting('max_notify_queue_pages', true)::bigint, 1048576) * current_setting('block_size')::bigint,

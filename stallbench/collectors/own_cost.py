@@ -1,4 +1,4 @@
-"""What does sampling cost, and can it be trusted? How long each sample took, how late it was, and how many were missed."""
+"""What does sampling cost, and are the samples reliable? Records how long each sample took, how late it was, and how many were missed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = "own_cost"
 
 
 class OwnCost:
-    """The record of the collectors' own cost, shared by all of them: each of its lines is one ``write``, whoever makes it."""
+    """The record of the collectors' own cost. All collectors share it; each line is one ``write``."""
 
     def __init__(self, samples: Path, observe: Callable[[Sequence[Sample]], None] | None = None) -> None:
         """Open its file in the folder ``samples``; ``observe`` receives what is written."""

@@ -1,7 +1,7 @@
 """Runs one collector: takes its samples on time, writes them, and reports when it fails and when it recovers.
 
-Each collector has its own thread, which mostly waits: one that hangs on a server delays no other, and a server that is
-stopped does not hide what happens on the host. The threads cost no more than one loop over all collectors (measured).
+Each collector has its own thread, which mostly waits. A collector that waits for a server does not delay the others, so the host is sampled
+even if a server is down. Measurements show that the threads cost no more than one loop over all collectors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stallbench.processes.role import Stop
 from stallbench.records.samples import Sample, SampleLog
 
 HANGING_S = SAMPLING_TIMEOUT_S + 3.0
-"""A sample that takes longer waits for a server that keeps none of its own time-outs."""
+"""A sample that takes longer waits for a server whose own timeouts have no effect."""
 
 
 class Sampler:
@@ -83,7 +83,7 @@ class Sampler:
         return True
 
     def break_off_if_hanging(self, now_s: float) -> None:
-        """Abort a sample that has been waiting for longer than any time-out allows."""
+        """Abort a sample that has been waiting for longer than any timeout allows."""
         asked_s = self._asked_s
         if asked_s is not None and now_s - asked_s > HANGING_S:
             self._collector.connections.abort()
@@ -113,7 +113,7 @@ class Sampler:
         try:
             for sample in self._collector.sample():
                 samples.append(sample)
-        except Exception as error:  # noqa: BLE001 - whatever breaks one collector is recorded, and stops no other
+        except Exception as error:  # noqa: BLE001 - any error of a collector is recorded, and does not stop the others
             why = _describe(error)
         self._asked_s = None
         self._log.write(t_ns, samples)
@@ -137,7 +137,7 @@ class Sampler:
         if why and why != self._reported:
             _say(f"{self.name}: {why}")
         elif not why and self._reported:
-            _say(f"{self.name}: measures again, after {now_s - self._broke_s:.1f} s")
+            _say(f"{self.name}: samples again after {now_s - self._broke_s:.1f} s")
         self.why = self._reported = why
         if not why:
             self.measured_once.set()

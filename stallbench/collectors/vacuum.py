@@ -1,4 +1,4 @@
-"""Does autovacuum run, and does it remove anything? What the last one could not remove distinguishes a held horizon
+"""Does autovacuum run, and does it remove dead rows? The rows that the last one could not remove distinguish a held horizon
 from a late vacuum.
 """
 

@@ -1,4 +1,4 @@
-"""`stallbench clean`: removes the leftovers of runs that no longer exist."""
+"""`stallbench clean`: removes what runs left behind when their bench was killed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from stallbench.run.folder import RUNS
 
 def clean(
     runs: RunsOption = RUNS,
-    reports: Annotated[bool, typer.Option("--reports", help="Also delete the folders of all recorded runs.")] = False,
+    reports: Annotated[
+        bool, typer.Option("--reports", help="Also delete the folders of all runs, comparisons and soaks.")
+    ] = False,
 ) -> None:
-    """Remove the processes, servers and temporary folders of runs that did not end properly. Active runs are not affected.
+    """Remove the processes, servers and temporary folders of runs whose bench was killed. Active runs are not affected.
 
     For example:
 

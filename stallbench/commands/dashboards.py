@@ -1,4 +1,4 @@
-"""`stallbench dashboards push`: installs the dashboards in a Grafana."""
+"""`stallbench dashboards push`: installs the dashboards in Grafana."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ def push(
         typer.Option(
             "--token",
             metavar="TOKEN",
-            help="The token of a service account. Prefer the environment variable STALLBENCH_GRAFANA_TOKEN: process lists show options.",
+            help="The token of a service account. Process lists show it; prefer the environment variable STALLBENCH_GRAFANA_TOKEN.",
         ),
     ] = None,
     prometheus: Annotated[
         str | None,
         typer.Option(
-            "--prometheus", metavar="URL", help="Also create a data source: the address at which Grafana reaches Prometheus."
+            "--prometheus",
+            metavar="URL",
+            help="Also create a data source for the Prometheus at this address, which Grafana must reach.",
         ),
     ] = None,
 ) -> None:
-    """Install the dashboards in a Grafana, in their own folder. Repeat it to update them.
+    """Install the dashboards in Grafana, in a separate folder. Repeat the command to update them.
 
     Exit codes: 0 the dashboards are installed, 2 bad input, 3 Grafana cannot be reached or refuses the request.
 

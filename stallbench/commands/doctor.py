@@ -1,4 +1,4 @@
-"""`stallbench doctor`: checks the machine."""
+"""`stallbench doctor`: checks whether this machine has what the bench needs."""
 
 from __future__ import annotations
 

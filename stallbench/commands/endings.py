@@ -1,4 +1,4 @@
-"""How commands end: they make a report from the records, print the result, and choose the exit code."""
+"""The last steps of commands: make the report from the records, print the result, and exit with its code."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import typer
 
 ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path.")]
 VariantOption = Annotated[
-    str | None, typer.Option("--variant", "-v", help="A variant of the scenario; `stallbench list` shows them.")
+    str | None, typer.Option("--variant", "-v", help="A variant of the scenario; `stallbench list` shows all variants.")
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -23,7 +23,7 @@ DsnOption = Annotated[
     typer.Option(
         "--dsn",
         metavar="NAME=ADDRESS",
-        help="Join an external server instead of starting one: primary=postgresql://user@host:5432/database; replicas as replica-1=.. and so on. "
+        help="Use an external server instead of starting one: primary=postgresql://user@host:5432/database; replicas as replica-1=.. and so on. "
         "The password is read from STALLBENCH_PASSWORD.",
     ),
 ]
@@ -37,7 +37,7 @@ DatabaseOption = Annotated[
 ]
 ToxiproxyOption = Annotated[
     str | None,
-    typer.Option("--toxiproxy", metavar="URL", help="Also join an external Toxiproxy. Default: the bench starts one."),
+    typer.Option("--toxiproxy", metavar="URL", help="With --dsn: use an external Toxiproxy, too. Default: the bench starts one."),
 ]
 AllowServerChangesOption = Annotated[
     bool,

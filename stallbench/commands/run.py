@@ -43,7 +43,7 @@ def run(
         typer.Option(
             "--expose",
             metavar="ADDRESS",
-            help="Expose Prometheus metrics of every process on this address, 127.0.0.1 or 0.0.0.0. targets/ beside the runs lists the ports.",
+            help="Expose Prometheus metrics of every process on this address, 127.0.0.1 or 0.0.0.0. The ports are listed in targets/ beside the runs.",
         ),
     ] = None,
     watch: Annotated[
@@ -52,7 +52,11 @@ def run(
     watch_port: Annotated[
         int | None,
         typer.Option(
-            "--watch-port", metavar="PORT", min=1, max=65535, help="The port of that Prometheus on 127.0.0.1. Default: 9090."
+            "--watch-port",
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="With --watch: the port of Prometheus on 127.0.0.1. Default: 9090.",
         ),
     ] = None,
     annotate: Annotated[
@@ -60,15 +64,15 @@ def run(
         typer.Option(
             "--annotate",
             metavar="URL",
-            help="Annotate phases and faults in this Grafana as they happen. The token is read from STALLBENCH_GRAFANA_TOKEN.",
+            help="Write an annotation to this Grafana for each phase, longrunner and fault. The token is read from STALLBENCH_GRAFANA_TOKEN.",
         ),
     ] = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Run a scenario and judge it, on servers that the bench starts or on external servers (--dsn).
 
-    Exit codes: 0 every expectation is met, 1 an expectation is not met or is unknown, 2 bad input, 3 the run could not be
-    carried out, 130 interrupted.
+    Exit codes: 0 every expectation and check passes, 1 one fails or is unknown, 2 bad input, 3 the run could not be carried out,
+    130 interrupted.
 
     For example:
 
@@ -98,7 +102,7 @@ def run(
         require_fit_for_external(chosen, external_servers)
         if keep_servers:
             raise BadInputError(
-                "--keep-servers is for servers that the bench starts; leave it out: the servers of --dsn keep running anyway"
+                "--keep-servers is only for servers that the bench starts; leave it out: external servers (--dsn) keep running anyway"
             )
     observer_options = read_observer_options(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
     folder: RunFolder | None = None

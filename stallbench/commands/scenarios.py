@@ -37,8 +37,8 @@ def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOpt
     """Show a scenario as it would run, as JSON: with its variant, all changes and all defaults.
 
     For example:
-        stallbench show longtx
 
+        stallbench show longtx
         stallbench show longtx --variant skip_locked --set producers.rate=1000
     """
     from stallbench.scenario.file import read_scenario

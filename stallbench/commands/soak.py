@@ -27,7 +27,7 @@ def soak(
     for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="The duration of the soak, like 8h.")] = None,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="SOAK", help="Continue a soak that was interrupted: its folder, or its name."),
+        typer.Option("--resume", metavar="SOAK", help="Continue an interrupted soak: its folder, or its name."),
     ] = None,
     variant: VariantOption = None,
     set_: SetOption = None,

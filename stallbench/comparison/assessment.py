@@ -1,14 +1,14 @@
-"""Whether a mitigation helps.
+"""Decides whether a mitigation helps.
 
-*Degradation* is by how much the ranked metric is worse in its phase than at the same run's baseline (for a ratio to the baseline: worse
-than 1). A mitigation is assessed only if the scenario without a variant degrades. The outcome then follows from the differences, which are
-paired by round and adjusted for the number of comparisons:
+*Degradation* is the difference between the ranked metric in its phase and in the same run's baseline (for a ratio to the baseline: the
+difference to 1). A mitigation is assessed only if the scenario without a variant degrades. The outcome then follows from the differences,
+which are paired by round and adjusted for the number of comparisons:
 
 - *works*: significantly better than control, and at most `RESIDUAL_SHARE` of the degradation is left;
 - *delays*: significantly better than control, but more than that is left: a longer disturbance would degrade it as far;
 - *does not help*: no significant difference from control;
 - *makes it worse*: significantly worse than control;
-- *undecided*: the difference would be significant alone, but is not after the adjustment: more rounds may decide.
+- *undecided*: the difference is significant alone, but not after the adjustment; more rounds may decide.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Carries a comparison out: every variant once per round, each in a run of its own, even if other runs fail."""
+"""Carries out a comparison: every variant once per round, each in a separate run. If a run fails, the others continue."""
 
 from __future__ import annotations
 

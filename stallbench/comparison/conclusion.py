@@ -1,4 +1,4 @@
-"""From the folders of a comparison and its runs to its results and pages; can be repeated at any time."""
+"""Makes a comparison's results and pages from its folder and those of its runs. This can be repeated at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the figures of a comparison are written, the same on the terminal and in the pages."""
+"""Formats the figures of a comparison, in the same way for the terminal and the pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of the variants, and how far it agrees with published figures."""
+"""Ranks the variants, and compares the order with published figures."""
 
 from __future__ import annotations
 

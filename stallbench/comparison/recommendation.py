@@ -1,4 +1,4 @@
-"""One sentence that says what to do, derived only from the figures beside it."""
+"""Makes the one sentence that says what to do. It uses only the figures that the page shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runs of a comparison show: spreads, differences, ranks and assessments. Reads only the record, so it can be repeated at any time."""
+"""Computes the results of a comparison: spreads, differences, ranks and assessments. Reads only the record, so it can be repeated at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a queue is saturated: the one definition, for runs that are compared and for runs that a forecast is checked against."""
+"""Defines when a queue is saturated, both for comparisons and for backtests of a forecast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the terminal shows of a comparison: the ranking, what else differs, and what to do. Fits 120 columns."""
+"""Prints a comparison to the terminal: the ranking, the other differences, and what to do. Fits 120 columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All variants in one subject: their spread, their difference from the reference, and their ranks."""
+"""Compares all variants in one subject: their spread, their difference from the reference, and their ranks."""
 
 from __future__ import annotations
 

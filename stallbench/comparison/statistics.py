@@ -1,10 +1,10 @@
-"""How much a figure varies from round to round, and whether two variants differ significantly in it.
+"""Computes how much a figure varies from round to round, and whether two variants differ significantly in it.
 
-Runs are compared in pairs: each run with the reference's run of the same round, so that whatever affected both of them cancels out. The
-confidence interval of the mean difference is, at each end, the wider of two: the one of `scipy.stats.bootstrap`, and Student's t of the same
-differences. The bootstrap alone is too narrow when there are few rounds, because it cannot leave the range of the measured values: it
-calls one in four pairs of equal variants different after three rounds and one in ten after ten, where it should call one in twenty
-(docs/compare.md has the figures). The p-value likewise is the greater of the two.
+Runs are compared in pairs: each run with the reference's run of the same round, so that influences on both cancel out. The confidence interval
+of the mean difference is, at each end, the wider of two: that of `scipy.stats.bootstrap`, and Student's t of the same differences. The
+bootstrap alone is too narrow with few rounds, because it cannot leave the range of the measured values. It calls one in four pairs of equal
+variants different after three rounds, and one in ten after ten; it should be one in twenty (docs/compare.md has the figures). The p-value is
+also the greater of the two.
 
 A page shows many differences at once, so `adjust` corrects their p-values with Holm's method: if no variant differs in anything, the
 chance that any of the differences that are adjusted together is called significant is at most 5 %.

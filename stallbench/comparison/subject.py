@@ -1,4 +1,4 @@
-"""What is compared: a metric in a phase, or a figure of the whole run, and whether a higher or a lower value is better."""
+"""The subjects of a comparison: a metric in a phase, or a figure of the whole run, and whether a higher or a lower value is better."""
 
 from __future__ import annotations
 

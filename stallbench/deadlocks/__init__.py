@@ -1,1 +1,1 @@
-"""Deadlock reports of servers: parsed, grouped, drawn."""
+"""InnoDB's deadlock reports: parsed, grouped, drawn."""

@@ -15,11 +15,11 @@ class WaitChain:
     steps: tuple[tuple[Transaction, Wait | None], ...]
     """Each transaction with its wait; None where the listing does not say what it waits for."""
     closed: bool
-    """Whether the last one's lock is the first one's."""
+    """Whether the last transaction waits for a lock of the first."""
 
 
 def find_chains(deadlock: Deadlock) -> Sequence[WaitChain]:
-    """Return the cycle, and then the chains that the listing leaves open; a whole listing leaves none."""
+    """Return the cycle, then the chains that the listing leaves open; a complete listing leaves none."""
     waits = {wait.waiter.number: wait for wait in deadlock.waits()}
     transactions = {transaction.number: transaction for transaction in deadlock.transactions}
     left = list(transactions)
@@ -41,7 +41,7 @@ def find_chains(deadlock: Deadlock) -> Sequence[WaitChain]:
 
 
 def _find_cycle(waits: dict[int, Wait], numbers: Sequence[int]) -> list[int]:
-    """Return the numbers along the first cycle, from the lowest on; empty when none is closed."""
+    """Return the numbers along the first cycle, starting at the lowest; empty if there is no cycle."""
     for start in numbers:
         path: list[int] = []
         number: int | None = start
@@ -57,6 +57,6 @@ def _find_cycle(waits: dict[int, Wait], numbers: Sequence[int]) -> list[int]:
 
 
 def _find_start(waits: dict[int, Wait], numbers: Sequence[int]) -> int:
-    """Return the transaction that none of the others waits for, where a chain begins; else the first."""
+    """Return the transaction that no other waits for, where a chain begins; if there is none, the first transaction."""
     awaited = {wait.holder.number for number in numbers if (wait := waits.get(number)) and wait.holder}
     return next((number for number in numbers if number not in awaited), numbers[0])

@@ -1,7 +1,7 @@
 """A deadlock as the server describes it: which transaction held and waited for which lock, and which one was rolled back.
 
-The server rolls back one transaction of the cycle, and in a queue that has consequences: a worker whose DELETE is rolled back
-has done its job and leaves it in the table, to be done again (seed 000). The listing has the statement that was rolled back.
+The server rolls back one transaction of the cycle. If that is the DELETE of a worker, the worker has done its job, but the job stays in the table and
+is executed again. The listing has the statement that was rolled back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 Server = Literal["mariadb", "mysql", ""]
-"""Whose listing it is, by its own words; empty when it does not say."""
+"""The server that wrote the listing, as the listing says; empty if it does not say."""
 
 LockKind = Literal["rec but not gap", "gap", "next-key", "insert intention", "table", ""]
 """``rec but not gap``: the index entry alone. ``gap``: the space before an entry, or behind the last one. ``next-key``: both,
@@ -40,13 +40,13 @@ class Lock:
     """``X``, ``S``, ``IX``, ``IS``, ``AUTO-INC``; empty when the text did not say."""
     kind: LockKind
     transaction_id: str
-    """Whose it is; ``0`` for a transaction that has only read so far."""
+    """The transaction that holds it or waits for it; ``0`` for a transaction that has only read so far."""
     space: int | None = None
     page: int | None = None
     heap_nos: tuple[int, ...] = ()
     """Entries on that page, by the number the server gives them; 1 is the end of the index."""
     keys: tuple[str, ...] = ()
-    """What stands in those entries as far as it can be read, one for each of `heap_nos`: ``default, 209``."""
+    """The readable content of those entries, one for each of `heap_nos`: ``default, 209``."""
 
     @property
     def target(self) -> str:
@@ -79,7 +79,7 @@ class Transaction:
     state: str = ""
     """What the server was doing for it: ``Updating``, ``Sending data``."""
     sql: str = ""
-    """The statement that waited, cut off by the server at 3000 bytes; earlier statements, which took the locks, are not told."""
+    """The statement that waited, cut off by the server at 3000 bytes. The earlier statements, which took the locks, are not listed."""
     waits_for: Lock | None = None
     holds: tuple[Lock, ...] = ()
     rolled_back: bool = False
@@ -88,7 +88,7 @@ class Transaction:
 
     @property
     def weight(self) -> int | None:
-        """What the server compares to choose whom to roll back, the lightest: lock structures and undo log entries."""
+        """Lock structures plus undo log entries: the server rolls back the transaction with the fewest."""
         if self.lock_structs is None:
             return None
         return self.lock_structs + (self.undo_entries or 0)
@@ -100,13 +100,13 @@ class Wait:
 
     waiter: Transaction
     lock: Lock
-    """What is asked for."""
+    """The lock that it waits for."""
     holder: Transaction | None
     """The transaction that holds it; None if the listing does not say."""
     held: Lock | None
-    """The lock that is in the way; None when the listing does not have it."""
+    """The lock that blocks it; None if the listing does not have it."""
     unlisted: int
-    """How many locks of transactions that are not listed are in the way, too."""
+    """How many locks of transactions that are not listed also block it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +118,13 @@ class Deadlock:
     server: Server
     transactions: tuple[Transaction, ...]
     other_locks: tuple[Lock, ...] = ()
-    """Locks in the way whose transactions are not listed."""
+    """Blocking locks whose transactions are not listed."""
     too_deep: bool = False
-    """The search for a cycle was given up (over 200 transactions or a million locks), and the searcher rolled back."""
+    """Whether the server gave up its search for a cycle (over 200 transactions or a million locks) and rolled back the searching transaction."""
     victim_said: int | None = None
-    """The number that the server named as rolled back; 0 is MariaDB's way of not knowing."""
+    """The number that the server named as rolled back; MariaDB writes 0 if it does not know."""
     victim_by: Literal["server", "weight", ""] = ""
-    """What names the victim: the server; where it contradicts itself, the weights that it prints; or nothing."""
+    """What identifies the victim: the server's number, the weights if they contradict that number, or nothing."""
     text: str = ""
     """The listing; of each lock the first entries only."""
 
@@ -136,9 +136,9 @@ class Deadlock:
     def waits(self) -> Iterator[Wait]:
         """Yield the cycle: each transaction's wait, and the transaction that blocks it as far as the listing says.
 
-        Both servers list the transactions in the order in which each waits for the next, and the last for the first. Where no
-        lock is listed that is in the way, MariaDB's order is believed, but not MySQL's: before 8.0.18 it listed two transactions
-        even of a longer cycle.
+        Both servers list the transactions in the order in which each waits for the next, and the last for the first. If no
+        blocking lock is listed, the holder follows from this order on MariaDB, but not on MySQL: before 8.0.18 MySQL listed only
+        two transactions of a longer cycle.
         """
         for position, waiter in enumerate(self.transactions):
             lock = waiter.waits_for
@@ -165,8 +165,8 @@ class Deadlock:
     def to_sample_value(self) -> str:
         """Return everything as the value of a sample: zlib's compression of `to_json` in URL-safe base64.
 
-        A sample file has neither quotes nor escapes and replaces commas, quotes and line breaks, all of which SQL is made of;
-        these letters, digits, ``-``, ``_`` and ``=`` come back as they were. Compressed, a listing takes one or two kilobytes.
+        A sample file has neither quotes nor escapes; it replaces commas, quotes and line breaks, which are frequent in SQL. Base64
+        contains none of these. Compressed, a listing takes one or two kilobytes.
         """
         return base64.urlsafe_b64encode(zlib.compress(self.to_json().encode())).decode()
 
@@ -183,6 +183,6 @@ _ADAPTER: TypeAdapter[Deadlock] = TypeAdapter(Deadlock)
 
 
 def shape_of(sql: str) -> str:
-    """Return a statement with its constants as ``?``, without quotes around names, so that like statements are alike."""
+    """Return a statement with its constants as ``?`` and without quotes around names, so that statements can be compared."""
     constants = _NUMBER.sub("?", _STRING.sub("?", sql)).replace("`", "")
     return " ".join(_LIST.sub("(?, ...)", constants).split())

@@ -1,7 +1,7 @@
 """Draws a deadlock as a cycle: which transaction waits for which lock, and which one holds it.
 
-All arrows run the same way round, from a transaction to the lock it waits for and from a lock to its holder, so that one can go
-along them with a finger and come back to where one began. Two columns, read clockwise from the upper left.
+An arrow leads from a transaction to the lock that it waits for, or from a lock to its holder. All arrows have the same sense of rotation,
+so they form a closed loop: two columns, to be read clockwise from the upper left.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NARROWEST_COLUMNS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Font:
-    """A style of text, with the width that a character is taken to have: generous, for fonts differ."""
+    """A style of text, and the assumed width of a character: an upper estimate, because fonts differ."""
 
     css: str
     line_px: float
@@ -49,7 +49,7 @@ _SPACE = _Font("", 5, 1)
 
 _MEANINGS: Mapping[LockKind, str] = {
     "rec but not gap": "the entry alone",
-    "gap": "the space before it",
+    "gap": "the gap before it",
     "next-key": "the entry and the gap before it",
     "insert intention": "to insert there",
     "table": "all of it",
@@ -75,7 +75,7 @@ _STYLE = """
 .deadlock path.head { stroke: none; }
 .deadlock text.label { font-weight: 600; stroke: none; }
 """.strip()
-"""The colours are the report's; the others stand in where the drawing is shown alone."""
+"""The colours are variables of the report; the literal ones apply if the drawing is shown without the report."""
 
 
 def draw_deadlock(deadlock: Deadlock, names: Mapping[int, str] | None = None) -> str:
@@ -182,7 +182,7 @@ def _transaction_box(transaction: Transaction, names: Mapping[int, str]) -> _Box
 
 
 def _lock_box(wait: Wait, *, ends: bool) -> _Box:
-    """Return the box of what is waited for; the one that ends a chain has to say in words whose it is."""
+    """Return the box of a lock; the last box of a chain names the holder in words, because no arrow leads to it."""
     keys = wait.lock.keys[:1]
     lines = _lines((wait.lock.target, _INNER_PX, _PLACE))
     if keys and keys[0]:
@@ -194,7 +194,7 @@ def _lock_box(wait: Wait, *, ends: bool) -> _Box:
         lines += _lines((f"held: {describe(wait.held)}{more}", _INNER_PX, _PLAIN))
     if wait.holder and wait.unlisted:
         whom = "a transaction" if wait.unlisted == 1 else f"{wait.unlisted} transactions"
-        lines += _lines((f"held also by {whom} not listed by the server", _INNER_PX, _QUIET))
+        lines += _lines((f"also held by {whom} not listed by the server", _INNER_PX, _QUIET))
     if ends:
         lines += _lines((f"held by ({wait.holder.number})" if wait.holder else NOT_LISTED, _INNER_PX, _PLAIN))
     return _Box(lines, "lock")
@@ -213,7 +213,7 @@ def _name_of(transaction: Transaction, names: Mapping[int, str]) -> str:
 
 
 def _shorten(sql: str) -> list[str]:
-    """Return a statement in lines that fit a box: of a long one its beginning and its end, which says what it locks."""
+    """Return a statement in lines that fit a box. A long one is cut in the middle, because its end says what it locks."""
     plain = " ".join(sql.replace("`", "").split())
     lines = _wrap(plain, _INNER_PX, _CODE)
     if len(lines) <= _MOST_STATEMENT_LINES:
@@ -227,8 +227,8 @@ def _lines(*texts: tuple[str, float, _Font]) -> list[tuple[str, _Font]]:
 
 
 def _wrap(text: str, room_px: float, font: _Font) -> list[str]:
-    """Return ``text`` in lines that fit ``room_px``; a word that does not is broken."""
-    # Of a wide script every character is counted as two; that is too much for a mixed text, and never too little.
+    """Return ``text`` in lines that fit ``room_px``; a word that does not fit is broken."""
+    # If any character is wide, all count as two columns: too much for a mixed text, but never too little.
     wide = any(unicodedata.east_asian_width(character) in "WF" for character in text)
     columns = int(room_px / font.character_px / (2 if wide else 1))
     return textwrap.wrap(text, max(columns, _NARROWEST_COLUMNS))
@@ -270,16 +270,22 @@ def _text(x: float, y: float, text: str, css: str, *, middle: bool = False) -> s
 def _notes(deadlock: Deadlock) -> Iterator[str]:
     """Yield what the drawing does not show."""
     if deadlock.too_deep:
-        yield "The server gave up its search for a cycle (over 200 transactions or a million locks) and rolled back the searcher."
+        yield (
+            "The server gave up its search for a cycle (over 200 transactions or a million locks) "
+            "and rolled back the transaction for which it searched."
+        )
     if deadlock.victim_by == "weight":
-        yield f"Rolled back is the lightest by its locks and changes; the server's number, ({deadlock.victim_said}), contradicts them."
+        yield (
+            "The transaction with the fewest locks and changes is shown as rolled back; the server names "
+            f"({deadlock.victim_said}), which has more of them."
+        )
     elif not deadlock.victim:
-        yield "Which transaction was rolled back is not in the listing."
+        yield "The listing does not say which transaction was rolled back."
     for wait in deadlock.waits():
         if wait.holder is None:
             yield (
-                f"Who holds {wait.lock.target} against ({wait.waiter.number}) is not in the listing: another of these transactions, "
-                "or a session that the server does not show."
+                f"({wait.waiter.number}) waits for {wait.lock.target}, but the listing does not say who holds it: another of these "
+                "transactions, or a session that the server does not show."
             )
 
 

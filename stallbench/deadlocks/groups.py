@@ -1,4 +1,4 @@
-"""Like deadlocks taken together: a queue's are hundreds of the same few."""
+"""Groups similar deadlocks: a queue has hundreds of a few kinds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DeadlockGroup:
     victim: str
     """The statement that was rolled back, its constants as ``?``; `UNKNOWN` if the server did not say."""
     others: tuple[str, ...]
-    """The statements that went on."""
+    """The statements of the other transactions, which continued."""
     targets: tuple[str, ...]
     """What they waited for: ``jobs.PRIMARY``."""
     example: Deadlock
@@ -29,14 +29,14 @@ class DeadlockGroup:
 
     @property
     def repeats_job(self) -> bool:
-        """Say whether the victim is a DELETE: a job that was done and now stays in the queue, to be done again."""
+        """Whether the victim is a DELETE: its job was executed, stays in the queue, and is executed again."""
         return self.victim.lower().startswith("delete")
 
 
 def group_deadlocks(deadlocks: Iterable[Deadlock], names: Mapping[int, str] | None = None) -> Sequence[DeadlockGroup]:
     """Return the groups, the most frequent first; ``names`` has the name of a connection by its thread id.
 
-    The same deadlock counts once: a status shows the latest for as long as there is no later one.
+    A deadlock that was sampled several times counts once: the server's status shows the latest one until there is a later one.
     """
     distinct = {(d.when, tuple(t.transaction_id for t in d.transactions)): d for d in deadlocks}
     found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Deadlock]] = {}

@@ -1,13 +1,14 @@
 """Reads the section LATEST DETECTED DEADLOCK of ``SHOW ENGINE INNODB STATUS``, and the same listing in a server's error log.
 
-MySQL (8.0.18 and later) prints of each transaction the lock that it holds in another's way and the one that it waits for; its
-predecessors omit what (1) holds. MariaDB (10.6 and later) prints the lock waited for and every granted lock on that entry,
-under CONFLICTING WITH, the waiter's own included; whose they are is in their ``trx id``. With ``innodb_deadlock_report=basic``
-it prints no granted lock.
+MySQL (8.0.18 and later) prints for each transaction the lock by which it blocks another transaction, and the lock that it waits for. Older
+versions omit the lock that (1) holds. MariaDB (10.6 and later) prints the lock that a transaction waits for and, under CONFLICTING WITH, every
+granted lock on that entry, including those of the waiter. The ``trx id`` of a lock says which transaction holds it. With
+``innodb_deadlock_report=basic`` MariaDB prints no granted lock.
 
-Whom it rolls back MariaDB has told right only since 2026: until 2022 it always printed ``(0)`` (MDEV-29187), then a number
-that was off by one, in a cycle of two the other one (MDEV-37977). So the weights that it prints are asked as well. Where
-they are equal its number stands, and of an old server may be wrong: then the worker that got the error knows better.
+Only since 2026 does MariaDB print correctly which transaction it rolled back. Until 2022 it always printed ``(0)`` (MDEV-29187), then a number
+that was off by one: in a cycle of two, that of the other transaction (MDEV-37977). The weights that it prints are therefore compared as
+well. If they are equal, the printed number is used. On an old server this number may be wrong; then only the errors of the workers show
+which transaction was rolled back.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _PARTS: dict[str, LockPart] = {"HOLDS": "holds", "WAITING FOR": "waits", "CONFLI
 _VICTIM = re.compile(r"^\*\*\* WE ROLL BACK TRANSACTION \((?P<number>\d{1,9})\)")
 _TOO_DEEP = "TOO DEEP OR LONG SEARCH"
 _MOST_SHOWN = 3
-"""Entries of one lock that are kept in the text: a read through an index locks hundreds, and each is printed with all columns."""
+"""How many entries of one lock are kept in the text: a read through an index locks hundreds, and the server prints each with all columns."""
 _LEFT_OUT = "(more entries of this lock are left out here)"
 
 
 def parse_deadlock(status: str) -> Deadlock | None:
     """Return the deadlock that ``status`` describes, or None when it has no such section.
 
-    What is not understood is left out, and a text that breaks off gives what it has.
+    What cannot be parsed is left out. A truncated text yields what it contains.
     """
     return next(find_deadlocks(status), None)
 
@@ -47,10 +48,10 @@ def parse_deadlock(status: str) -> Deadlock | None:
 def find_deadlocks(text: str) -> Iterator[Deadlock]:
     """Go through all deadlocks of a status, or of an error log with ``innodb_print_all_deadlocks``, in their order.
 
-    A status has only the latest; of a queue that deadlocks four times a second the others are in the log alone.
+    A status has only the latest deadlock. If there are several per second, only the log has the others.
     """
     listing: _Listing | None = None
-    lines = text.encode(errors="replace").decode().split("\n")  # half a surrogate pair would not go into JSON
+    lines = text.encode(errors="replace").decode().split("\n")  # JSON cannot represent half a surrogate pair
     for place, raw in enumerate(lines):
         line = _LOG_PREFIX.sub("", raw).rstrip()
         logged = len(line) < len(raw.rstrip())
@@ -75,7 +76,7 @@ def find_deadlocks(text: str) -> Iterator[Deadlock]:
 
 
 def _begins_section(lines: Sequence[str]) -> bool:
-    """Say whether these are the three lines that begin a section of the status: a rule, a title, a rule."""
+    """Whether these are the three lines that begin a section of the status: a rule, a title, a rule."""
     if len(lines) < 3:
         return False
     above, title, below = (line.strip() for line in lines)
@@ -96,7 +97,7 @@ class _Listing:
         self._text: list[str] = []
 
     def take(self, line: str) -> None:
-        """Read one line; one that is not understood changes nothing."""
+        """Read one line; a line that cannot be parsed changes nothing."""
         if self._part and self._locks and (self._locks[-1].take(line) or not line):
             self._keep_entry(line)
             return
@@ -121,7 +122,7 @@ class _Listing:
             self._when = " ".join(when.group().replace("T", " ").split())
 
     def _keep_entry(self, line: str) -> None:
-        """Keep a line about an entry in the text, unless enough of its lock's entries are there."""
+        """Keep a line about an entry in the text, unless the text already has enough entries of this lock."""
         if len(self._locks[-1].entries) <= _MOST_SHOWN:
             self._text.append(line)
         elif self._text[-1] != _LEFT_OUT:
@@ -171,7 +172,7 @@ class _Listing:
             lock = lines.lock()
             number = numbers.get(lock.transaction_id, lines.number if lines.part == "holds" else 0)
             whose = granted.setdefault(number, []) if number else unlisted
-            if lock not in whose:  # MariaDB prints a lock once for each that it is in the way of
+            if lock not in whose:  # MariaDB prints a lock once for each transaction that it blocks
                 whose.append(lock)
         return granted, unlisted
 

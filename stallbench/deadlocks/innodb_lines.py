@@ -1,4 +1,4 @@
-"""What single lines of InnoDB's deadlock listing say: of a transaction, of a lock, and of the index entries it locks."""
+"""Parses single lines of InnoDB's deadlock listing: about a transaction, a lock, and the index entries that it locks."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _MOST_FIELDS = 4
 _MOST_CHARACTERS = 40
 
 LockPart = Literal["holds", "waits", "conflicts"]
-"""Under which heading a lock stands."""
+"""The heading under which a lock is listed."""
 
 
 @dataclass(slots=True)
 class TransactionLines:
-    """What has been read of one transaction."""
+    """What has been read about one transaction."""
 
     number: int
     transaction_id: str = ""
@@ -49,7 +49,7 @@ class TransactionLines:
     statement: list[str] = field(default_factory=list)
 
     def take(self, line: str) -> None:
-        """Read one line; after the one that names the thread, all are the statement's."""
+        """Read one line. All lines after the one that names the thread belong to the statement."""
         if self.thread_id is not None:
             self.statement.append(line)
         elif thread := _THREAD.match(line):
@@ -90,10 +90,10 @@ class _Entry:
 
 @dataclass(slots=True)
 class LockLines:
-    """What has been read of one lock."""
+    """What has been read about one lock."""
 
     number: int
-    """The transaction that it stands under."""
+    """The transaction under which it is listed."""
     part: LockPart
     table: str
     index: str
@@ -125,7 +125,7 @@ class LockLines:
         return None
 
     def take(self, line: str) -> bool:
-        """Read a line about an entry that it locks, and say whether it was one."""
+        """Read a line about an entry that it locks; return whether the line was one."""
         if entry := _ENTRY.match(line):
             self.entries.append(_Entry(int(entry["heap_no"])))
             return True
@@ -176,7 +176,7 @@ def _bytes_of(digits: str | None) -> bytes | None:
 
 
 def _key_of(entry: _Entry, *, clustered: bool) -> str:
-    """Return what identifies the entry: of a table's own order the columns before the hidden ones, else all columns."""
+    """Return what identifies the entry: in the primary key the columns before the hidden ones, in other indexes all columns."""
     if entry.heap_no == _SUPREMUM:
         return "end of index"
     fields = list(_fields_before_hidden(entry.fields)) if clustered else entry.fields
@@ -199,7 +199,7 @@ def _length(value: bytes | None) -> int:
 def _readable(value: bytes | None) -> str:
     """Return a column's value as text or number; the listing has no types, so the type is guessed from the bytes.
 
-    A signed integer has its sign bit turned over: 1 is 80000001. An unsigned one beyond half its range is taken for signed.
+    InnoDB stores a signed integer with its sign bit inverted: 1 is 80000001. An unsigned one beyond half its range is read as signed.
     """
     if value is None:
         return "NULL"

@@ -1,4 +1,4 @@
-"""The engines that a queue can use: what a scenario may ask of each (`traits`), and how to connect to it (one file each).
+"""The engines that a queue can use: what a scenario may request from each (`traits`), and how to connect to it (one file each).
 
 A driver is loaded when its engine is used, so that a worker on PostgreSQL does not load the libraries of other engines.
 """

@@ -24,7 +24,7 @@ class ConnectionLostError(Exception):
 
 
 class BeanstalkdClient(greenstalk.Client[str]):
-    """greenstalk's client, with one error for every way in which a connection is lost, and with pipelined commands.
+    """greenstalk's client, with one error for all causes of a lost connection, and with pipelined commands.
 
     greenstalk passes the socket's `OSError` on, which a caller cannot distinguish from that of a full disk. An answer that ends in the
     middle fails one of its assertions.

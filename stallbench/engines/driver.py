@@ -1,4 +1,4 @@
-"""What the bench needs from every engine's client library."""
+"""The interface between the bench and every engine's client library."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Driver(ABC):
         """Whether the connection is known to be closed."""
 
     def close(self, connection: Any) -> None:
-        """Close the connection, whatever state it is in; never raises one of `errors`."""
+        """Close the connection in any state; never raises one of `errors`."""
         with suppress(*self.errors):
             connection.close()
 

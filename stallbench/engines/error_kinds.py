@@ -1,7 +1,7 @@
 """Kinds of errors, across engines: which codes mean a lost connection, a deadlock, a full disk.
 
 A code is what `Driver.code` returns: an SQLSTATE (PostgreSQL), an error number (MariaDB, MySQL, Aerospike), a name (SQLite), or the name of
-the driver's class where the engine gives no code. The engines' codes do not overlap, so that a code alone identifies the kind.
+the driver's class if the engine gives no code. The codes of different engines do not overlap, so a code identifies the kind.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class ErrorKind(StrEnum):
     SESSION_STATE_LOST = "session state lost"
     """The session lacks what an earlier call of the same client left in it, like a prepared statement; or has another client's."""
     READ_ONLY = "read-only server"
-    LOCK_TIMEOUT = "lock time-out"
-    """The server, or the client's own statement time-out, ended the wait for a lock."""
+    LOCK_TIMEOUT = "lock timeout"
+    """The server, or the client's own statement timeout, ended the wait for a lock."""
     DEADLOCK = "deadlock"
     SCHEMA_CHANGED = "schema changed"
     """A statement met a table that is not as it was when the statement was prepared or the transaction began."""

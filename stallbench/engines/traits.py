@@ -1,4 +1,4 @@
-"""The engines that a queue can use, and what a scenario may ask of each."""
+"""The engines that a queue can use, and what a scenario may request from each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What Prometheus can ask every process of a run while it goes on: the same figures as in its records, as they come.
+"""Metrics that Prometheus can scrape from every process during a run: the figures of its records, as they are written.
 
-`prometheus_client` and its web server take a third of the time that a worker needs to start. So they are loaded only in processes that
-answer Prometheus: the functions here return none in all others.
+`prometheus_client` and its web server take a third of the time that a worker needs to start, so only processes that are scraped load them. In
+all others the functions here return none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether and where a process answers Prometheus."""
+"""Whether and at which address Prometheus can scrape a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The intervals of a run that curves are read against: its phases, and the injections in them."""
+"""The intervals that charts show behind the curves of a run: its phases, and the injections in them."""
 
 from __future__ import annotations
 

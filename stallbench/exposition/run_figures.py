@@ -28,7 +28,7 @@ class RunFigures(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return 1 for each interval that has not ended."""
         # `phase` is a label of every series already, and later by as much as Prometheus needs to learn of it.
-        phase = GaugeMetricFamily("stallbench_phase", "1 for the phase that the run is in.", labels=["name", "kind"])
+        phase = GaugeMetricFamily("stallbench_phase", "1 for the current phase.", labels=["name", "kind"])
         fault = GaugeMetricFamily(
             "stallbench_injection_active", "1 for each active fault and longrunner.", labels=["name", "kind", "on"]
         )

@@ -1,7 +1,7 @@
 """Gauges and counters of the latest samples of the collectors.
 
-A sampled measure is exposed under its `Measure.prometheus_name`; `_NO_MEASURES` lists what is sampled besides. Names follow Prometheus'
-conventions, in base units. A subject that may be one of very many (a backend, a deadlock) has no series of its own.
+A sampled measure is exposed under its `Measure.prometheus_name`; `_NO_MEASURES` lists the samples that are not measures. Names follow Prometheus'
+conventions, in base units. Subjects of which there may be very many (backends, deadlocks) have no series.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where Prometheus finds the processes of a run: a file for its file discovery, replaced atomically at each change.
+"""Writes the addresses of a run's processes to a file for Prometheus' file discovery. Each change replaces the file atomically.
 
 The files of all runs are in one folder, ``targets/``, because Prometheus accepts patterns of files but not of folders.
 
-The labels of a target say what all its series have in common: scenario, variant, queue, engine, and the phase that the run is in.
+The labels of a target are those that all its series share: scenario, variant, queue, engine, and the current phase.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Servers and processes that the bench did not start. The servers are left as they were."""
+"""Servers and processes that the bench did not start. The bench restores the servers after the run."""

@@ -1,8 +1,8 @@
-"""What the bench does on an external server: reads it, changes what it may, and leaves everything as it was.
+"""The bench's access to an external server: reads its state, changes settings if allowed, and restores them.
 
-In an external database the bench creates the tables of the queue and nothing else, and only if the database was empty. A table
-of its own, `OBJECTS_TABLE`, exists from the first moment to the last and lists what the bench created. By that list a later run
-recognises what a killed run left behind; objects that are not listed are never touched.
+In an external database the bench creates the tables of the queue and nothing else, and only if the database was empty. As long as the bench uses
+the database, the table `OBJECTS_TABLE` lists what the bench created there. So a later run recognises what a killed run left behind. Objects
+that are not listed are never touched.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the bench has to undo on external servers: settings to reset, a database to empty, proxies to clear.
+"""Lists what the bench has to undo on external servers: settings to reset, a database to empty, proxies to clear.
 
-Each change is recorded in a file of the run's scratch folder before it is made, so that it can be undone also after the bench was
-killed: by the run itself, by its reaper, or by ``stallbench clean``. Only the bench's user can read the file: it has passwords.
+Each change is recorded in a file of the run's scratch folder before it is made. So it can be undone even if the bench is killed: by the run
+itself, by its reaper, or by ``stallbench clean``. Only the bench's user can read the file, because it contains passwords.
 """
 
 from __future__ import annotations

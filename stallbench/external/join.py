@@ -1,4 +1,4 @@
-"""Joins the external servers of a run: checks each, changes what it was allowed to, and records what to undo."""
+"""Connects to the external servers of a run: checks each, changes the settings that it may change, and records what to undo."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def join_cluster(
             )
         )
         title = ENGINES[database.engine].title
-        progress(f"{name} is joined: {title} {control.version} on {endpoint.host}, behind Toxiproxy {toxiproxy.version}")
+        progress(f"{name} is external: {title} {control.version} on {endpoint.host}, behind Toxiproxy {toxiproxy.version}")
     return cluster
 
 

@@ -85,7 +85,7 @@ class ExternalProcesses:
         return [record for record in read_registrations(self._folder) if record.role == role and record.end_ns is None]
 
     def _intended(self, record: ProcessRecord) -> Intended:
-        """Whether it was meant to stop. Whatever started it may also stop it: an end that it recorded is never unexpected."""
+        """Whether it was meant to stop. Its user may stop it at any time, so an end that it recorded is never unexpected."""
         has_to_stop = record.end_ns is not None or stop_file(self._folder, record.role).exists()
         return "stopped" if has_to_stop else "running"
 

@@ -1,9 +1,8 @@
 """How a process that the bench did not start joins a run, and how the run asks it to stop.
 
-Everything goes through files in ``external/`` of the run's folder, which a container sees as the bench does, and another host by a
-shared folder. ``join.json`` says what the load is and where the servers are. Each process that joins writes ``<name>.json``, its
-record, and replaces it when it ends. ``stop-<role>`` asks all processes of a role to stop. The files contain no password: it
-comes from the environment, as for the bench itself.
+They communicate by files in ``external/`` of the run's folder, which must be accessible from the container or host of the process. ``join.json``
+describes the load and the servers. Each process that joins writes its record, ``<name>.json``, and replaces it when it ends. ``stop-<role>``
+asks all processes of a role to stop. The files contain no password; it comes from the environment, as for the bench itself.
 """
 
 from __future__ import annotations

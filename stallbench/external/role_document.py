@@ -1,4 +1,4 @@
-"""Where a process of the bench gets its document from: standard input, a file, or the run that it joins."""
+"""Reads the document of a process: from standard input, from a file, or from the run that it joins."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The faults that the bench injects, one kind a file. To add a kind, add a file with a subclass of `Fault`: it is found by itself.
+"""The faults that the bench injects, one file for each kind. To add a kind, add a file with a subclass of `Fault`; no list is edited.
 
-A module may define several kinds that differ little.
+A module may define several similar kinds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Large tables of another application keep every autovacuum worker busy, and the queue's table waits.
 
-A table is large if a worker needs long for it: hours, at the usual cost limits. The tables here are small; their own cost settings make a worker
-equally slow. Tables with settings of their own use nothing of the cost limit that the other workers share.
+In production, a worker needs hours for a large table at the usual cost limits. The tables here are small, but their own cost settings make a worker
+equally slow. Tables with their own settings do not use the cost limit that the other workers share.
 """
 
 from __future__ import annotations

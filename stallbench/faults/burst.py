@@ -12,7 +12,7 @@ from stallbench.faults.fault import Fault, FaultOptions
 class BurstOptions(FaultOptions):
     """Options of `Burst`."""
 
-    rate: float = Field(default=0, ge=0, le=1_000_000, description="jobs a second, on top of the usual load")
+    rate: float = Field(default=0, ge=0, le=1_000_000, description="jobs per second, on top of the usual load")
     at_once: int = Field(default=0, ge=0, le=1_000_000, description="jobs enqueued at once when it begins")
 
 

@@ -1,4 +1,4 @@
-"""What every fault does: inject, verify, keep up, undo, and verify that nothing is left."""
+"""Base of all faults: inject, verify, keep active, undo, and verify that nothing is left."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Fault(ABC, Generic[OptionsT]):
     """One kind of fault.
 
     Every method runs in the bench's main thread, so a method that takes long delays the other faults: start what takes seconds in `inject`
-    and follow it in `keep_up`. If the bench is killed, `undo` is not called; whatever the fault made must then disappear with the run's processes
-    and its folder.
+    and follow it in `keep_up`. If the bench is killed, `undo` is not called; everything that the fault made must then disappear with the run's
+    processes and its folder.
     """
 
     kind: ClassVar[str]
@@ -48,11 +48,11 @@ class Fault(ABC, Generic[OptionsT]):
     ends_server: ClassVar[bool] = False
     """Whether it ends a server process. A soak refuses such a fault, because it observes servers over many cycles."""
     adds_load: ClassVar[bool] = False
-    """Whether it enqueues jobs on top of the scenario's load; its evidence then has ``at_once`` (jobs) and ``rate`` (jobs a second)."""
+    """Whether it enqueues jobs on top of the scenario's load; its evidence then has ``at_once`` (jobs) and ``rate`` (jobs per second)."""
     needs_of_database: ClassVar[tuple[str, str] | None] = None
     """A key of ``database`` that it requires, and a description of the values allowed."""
     explains_errors: ClassVar[frozenset[ErrorKind]] = frozenset()
-    """The kinds of errors that clients may meet because of it. A run fails on errors of any other kind, also while the fault is active."""
+    """The kinds of errors that it may cause in clients. A run fails on errors of any other kind, even while the fault is active."""
     options_type: ClassVar[type[FaultOptions]] = FaultOptions
 
     def __init__(self, name: str, on: str, options: OptionsT, context: InjectionContext) -> None:
@@ -79,11 +79,11 @@ class Fault(ABC, Generic[OptionsT]):
         """Do what must be repeated while it is active; called several times a second. Raises as `inject` does."""
 
     def is_over(self) -> bool:
-        """Whether it has ended by itself before its planned end: then it is undone, and recovery is measured from there. Asked after `keep_up`."""
+        """Whether it has ended by itself before its planned end: it is then undone, and recovery counts from there. Called after `keep_up`."""
         return False
 
     def find_lapse(self) -> str | None:
-        """Return why it is no longer active, or none if it is. Asked at its end, just before `undo`."""
+        """Return why it is no longer active, or none if it is. Called at its end, just before `undo`."""
         return None
 
     def undo(self) -> dict[str, Any]:

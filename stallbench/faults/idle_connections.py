@@ -53,7 +53,7 @@ class IdleConnectionsOptions(FaultOptions):
         default=None,
         ge=1,
         le=_MOST,
-        description="a mitigation: the connections belong to a role of their own, which the server limits to this number of connections",
+        description="a mitigation: the connections belong to a separate role, which the server limits to this number of connections",
     )
     may_be_ended: bool = Field(
         default=False,
@@ -62,7 +62,7 @@ class IdleConnectionsOptions(FaultOptions):
 
 
 class IdleConnections(Fault[IdleConnectionsOptions]):
-    """A client that has a connection keeps it; a client that connects anew is refused.
+    """A client that has a connection keeps it; a new connection is refused.
 
     The connections do not go through the proxy, because other applications do not share the queue's network path: faults on that path do not
     affect them. Clients of the bench may use the connections that the server reserves for superusers, and so do these.

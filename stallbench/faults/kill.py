@@ -1,4 +1,4 @@
-"""A process of the load is killed, once or repeatedly, and replaced or not."""
+"""A process of the load is killed, once or repeatedly, and may be replaced."""
 
 from __future__ import annotations
 

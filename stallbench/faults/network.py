@@ -1,6 +1,6 @@
 """Faults of the network between clients and a server, or between primary and replica: one kind for each of Toxiproxy's toxics.
 
-Toxiproxy's README describes what each toxic does to the bytes. The defaults here are those of a bad day in production, not of a test.
+Toxiproxy's README describes the effect of each toxic. The defaults here are typical of a network problem in production.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Latency(Toxic[LatencyOptions]):
 class BandwidthOptions(ToxicOptions):
     """Options of `Bandwidth`."""
 
-    kb_per_s: int = Field(default=64, ge=1, description="KB a second, of each connection")
+    kb_per_s: int = Field(default=64, ge=1, description="KB per second, of each connection")
 
 
 class Bandwidth(Toxic[BandwidthOptions]):

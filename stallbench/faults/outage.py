@@ -1,4 +1,4 @@
-"""A server is killed, or stopped in an orderly way, and started again on the same port with the same data."""
+"""A server is killed, or stopped cleanly, and started again on the same port with the same data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stallbench.servers.cluster import Server
 from stallbench.servers.starter import answers
 
 _END_S = 60.0
-"""How long a server may take to stop in an orderly way."""
+"""How long a server may take to stop cleanly."""
 _RETURN_S = 120.0
 """How long it may take, once started, to accept connections: crash recovery included."""
 _POLL_S = 0.05
@@ -150,7 +150,7 @@ class Restart(Outage):
     """A planned restart: a setting that needs one, a minor upgrade."""
 
     kind = "restart"
-    summary = "the server is stopped in an orderly way, which ends all sessions, and started again"
+    summary = "the server is stopped cleanly, which ends all sessions, and started again"
     source = "minor upgrades and settings that need a restart; PostgreSQL's fast shutdown"
     options_type = RestartOptions
 

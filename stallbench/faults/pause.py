@@ -1,4 +1,4 @@
-"""Processes of the load are suspended and resumed later (SIGSTOP and SIGCONT), without noticing that time has passed."""
+"""Processes of the load are suspended and resumed later (SIGSTOP and SIGCONT). They do not notice the pause."""
 
 from __future__ import annotations
 

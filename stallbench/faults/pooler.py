@@ -24,9 +24,9 @@ class PoolerOptions(FaultOptions):
 class Pooler(Fault[PoolerOptions]):
     """In transaction mode each transaction of a client may run on another server connection.
 
-    What belongs to a session is then missing, or another client finds it: statements prepared by name, session advisory locks, settings, LISTEN.
-    Clients keep their address: the server's proxy leads to the pooler while the fault is active, and all clients must reconnect when it begins and
-    when it ends.
+    The state of a session (statements prepared by name, session advisory locks, settings, LISTEN) is then missing, or belongs to another client.
+    Clients keep their address: while the fault is active, the server's proxy forwards to the pooler. All clients must reconnect when it begins
+    and when it ends.
     """
 
     kind = "pooler"
@@ -39,7 +39,7 @@ class Pooler(Fault[PoolerOptions]):
     options_type = PoolerOptions
 
     def inject(self) -> dict[str, Any]:
-        """Start pgbouncer, wait until it serves, and lead the clients to it."""
+        """Start pgbouncer, wait until it serves, and route the clients through it."""
         self._pgbouncer = Pgbouncer(
             self.name,
             self.context.cluster.server(self.on).direct,
@@ -71,7 +71,7 @@ class Pooler(Fault[PoolerOptions]):
         return None if self._pools.get("clients") else "no client connected through it"
 
     def undo(self) -> dict[str, Any]:
-        """Lead the clients back to the server, then stop pgbouncer."""
+        """Route the clients to the server again, then stop pgbouncer."""
         if hasattr(self, "_upstream"):
             self.context.cluster.toxiproxy.set_upstream(self.on, self._upstream)
         if hasattr(self, "_pgbouncer"):

@@ -1,7 +1,7 @@
-"""The jobs table or its indexes are rewritten, as against bloat: meanwhile the queue waits, or only becomes slower.
+"""The jobs table or its indexes are rewritten, as is done against bloat. Meanwhile the queue waits or becomes slower.
 
 ``REINDEX`` locks the table and then the index; a worker that has locked a row and then deletes it locks them in the opposite order. PostgreSQL ends
-the statement that detects the deadlock first. If that is the ``REINDEX``, an administrator would start it again, and so does the fault.
+the statement that detects the deadlock first. If that is the ``REINDEX``, the fault starts it again, as an administrator would.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INVALID = (
 
 
 class Rewrite(Fault[FaultOptions]):
-    """One statement on each table of the queue, one after the other, in a session of its own. The fault is over when all are done."""
+    """One statement on each table of the queue, one after the other, in a separate session. The fault is over when all are done."""
 
     explains_errors = frozenset({ErrorKind.LOCK_TIMEOUT, ErrorKind.DEADLOCK})
     targets = ("primary",)

@@ -1,4 +1,4 @@
-"""A session beside the queue's, not through the proxy: a migration, a report, a rebuild. The bench goes on while it waits."""
+"""A session of another application, not through the proxy: a migration, a report, a rebuild. The bench continues while it waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 
 _END_S = 20.0
-"""How long a statement may go on after its session was ended."""
+"""How long a statement may still run after its session was ended."""
 _OF_POSTGRES = {
     "pid": "SELECT pg_backend_pid()",
     "end": "SELECT pg_terminate_backend({pid})",
@@ -34,7 +34,7 @@ _LOCK_TIMEOUTS = frozenset({"55P03", "1205"})
 
 
 class SideSession:
-    """One connection, on which one statement at a time runs in a thread of its own."""
+    """One connection, on which one statement at a time runs in a separate thread."""
 
     def __init__(self, endpoint: Endpoint, name: str) -> None:
         """Connect, known to the server by ``name``; raises an error of the driver if that fails."""
@@ -68,7 +68,7 @@ class SideSession:
         return self._running is not None and not self._running.done()
 
     def wait(self) -> None:
-        """Wait until the statement of `begin` is over, whatever its result."""
+        """Wait until the statement of `begin` is over, successful or not."""
         assert self._running is not None
         wait([self._running])
 

@@ -26,7 +26,7 @@ WorkOptionsT = TypeVar("WorkOptionsT", bound=FaultOptions)
 
 
 class WorkFault(Fault[WorkOptionsT]):
-    """A job fault, and the evidence that a worker has met it."""
+    """A job fault, and the evidence that it has affected a worker."""
 
     targets = ("worker",)
 
@@ -41,12 +41,12 @@ class WorkFault(Fault[WorkOptionsT]):
         return {"job_fault": job_fault.model_dump(mode="json", exclude_defaults=True)}
 
     def keep_up(self) -> None:
-        """Read which workers have met it."""
+        """Read which workers it has affected."""
         self.context.load.workers_that_met(self.name)
 
     def find_lapse(self) -> str | None:
-        """Check that at least one worker has met it."""
-        return None if self.context.load.workers_that_met(self.name) else "no worker met it"
+        """Check that it has affected at least one worker."""
+        return None if self.context.load.workers_that_met(self.name) else "it affected no worker"
 
     def undo(self) -> dict[str, Any]:
         """Remove the job fault."""
@@ -64,10 +64,10 @@ class PoisonJobsOptions(FaultOptions):
 
 
 class PoisonJobs(WorkFault[PoisonJobsOptions]):
-    """The job kills every worker that works it, and the queue offers it to the next one. After the fault, the job can be worked like any other."""
+    """The job kills every worker that executes it, and the queue offers it to the next one. After the fault, it can be executed like any other."""
 
     kind = "poison_jobs"
-    summary = "enqueues jobs that kill every worker that works them, until the fault ends; a supervisor replaces the workers"
+    summary = "enqueues jobs that kill every worker that executes them, until the fault ends; a supervisor replaces the workers"
     source = "jobs that overflow the stack or exceed the memory limit; Amazon SQS's dead-letter queues and their maxReceiveCount"
     options_type = PoisonJobsOptions
 
@@ -165,7 +165,7 @@ class LongJobsOptions(FaultOptions):
 
 
 class LongJobs(WorkFault[LongJobsOptions]):
-    """A job that takes longer than its reservation is offered to another worker while the first still works it."""
+    """A job that takes longer than its reservation is offered to another worker while the first still executes it."""
 
     kind = "long_jobs"
     summary = "executions take longer than they should, all or a share of them"

@@ -1,4 +1,4 @@
-"""A forecast from one run compared with another, longer run: forecast, measurement and error."""
+"""Compares a forecast from one run with another, longer run: forecast, measurement and error."""
 
 from __future__ import annotations
 

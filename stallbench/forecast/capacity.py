@@ -1,4 +1,4 @@
-"""How many jobs per second the workers can complete, when each claim reads over a number of dead tuples.
+"""Computes how many jobs per second the workers can complete if each claim reads past a number of dead tuples.
 
 The workers form a closed queueing network: each works for ``work_s`` without using a processor of this machine, then claims and completes on one of
 its processors, then works again. This is the machine repairman's model with processor sharing among ``cpus``: with as many processors as
@@ -54,7 +54,7 @@ class Load:
 
 
 def find_capacity(model: CostModel, load: Load, dead: ArrayLike) -> Array:
-    """Return the jobs per second that the workers can complete at each number of ``dead`` tuples, whatever the load's rate."""
+    """Return the jobs per second that the workers can complete at each number of ``dead`` tuples; the load's rate does not matter."""
     # A cost below zero is noise, and would make the time of a claim negative.
     claim_s = model.claim_s + max(model.dead_tuple_s, 0.0) * np.asarray(dead, dtype=float)
     low, high = np.zeros_like(claim_s), np.full_like(claim_s, load.workers / (load.work_s + model.other_s + model.claim_s))

@@ -1,4 +1,4 @@
-"""What the command line asks for becomes a forecast, or a backtest of one; invalid input raises one message."""
+"""Makes the forecast or the backtest that the command line requests; invalid input raises one message."""
 
 from __future__ import annotations
 

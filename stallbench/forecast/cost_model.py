@@ -1,8 +1,8 @@
 """Fits the cost model of a queue to the seconds of one run, robustly: a second in which the machine was busy with other work changes it little.
 
-The Theil-Sen estimator fits two lines. One is the median claim time over the dead tuples, which users see. The other is the time of a worker per
-job outside the job's work, over the dead tuples read, which capacity depends on: it includes slow claims, lost races and completions. The
-confidence intervals come from a moving-block bootstrap, because neighbouring seconds resemble each other.
+The Theil-Sen estimator fits two lines. The first is the median claim time over the dead tuples; users notice this time. The second is a worker's
+time per job without the job's work, over the dead tuples read. It includes slow claims, lost races and completions, and determines the
+capacity. The confidence intervals come from a moving-block bootstrap, because neighbouring seconds resemble each other.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _fit_line(x: Array, y: Array) -> tuple[float, float]:
 
 
 def _fit_by_claims(line: ClaimLine, share: Array, walked: Array, rest_s: Array) -> tuple[float, float]:
-    """Return the slope of the median claim and the intercept that belongs to it, where noise hides the slope of the workers' total time."""
+    """Return the slope of the median claim time and its intercept, for runs in which noise hides the slope of the workers' total time."""
     slope = line.dead_tuple_s * float(np.median(share))
     return slope, float(np.median(rest_s - slope * walked))
 

@@ -1,4 +1,4 @@
-"""Reads from a run's folder the seconds in which a longrunner held the horizon, from which the cost of dead tuples is fitted."""
+"""Reads from a run's folder the seconds in which a longrunner held the horizon. The cost of dead tuples is fitted to these."""
 
 from __future__ import annotations
 

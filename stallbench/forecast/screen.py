@@ -1,4 +1,4 @@
-"""What the terminal shows of a forecast: the answer first, then what it is based on."""
+"""Prints a forecast to the terminal: first the answer, then what it is based on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the number of dead tuples and the backlog develop, from when the horizon is held."""
+"""Computes how the number of dead tuples and the backlog develop while the horizon is held."""
 
 from __future__ import annotations
 

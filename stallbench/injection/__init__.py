@@ -1,1 +1,1 @@
-"""What a run injects (faults, longrunners, maintenance), with one lifecycle for all of them."""
+"""The injections of a run (faults, longrunners, maintenance), with one life cycle for all of them."""

@@ -1,4 +1,4 @@
-"""What an injection can reach of the run that it is part of."""
+"""The parts of a run that an injection can use."""
 
 from __future__ import annotations
 

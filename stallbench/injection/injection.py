@@ -1,4 +1,4 @@
-"""One injection: the operations of its life cycle, whatever its category. `stallbench.injection.life_cycle` calls them in order."""
+"""One injection of any category: the operations of its life cycle. `stallbench.injection.life_cycle` calls them in order."""
 
 from __future__ import annotations
 

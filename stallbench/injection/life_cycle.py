@@ -1,6 +1,6 @@
 """Runs the life cycle of every fault, longrunner and maintenance process of a run: planned, active, verified, ended, verified gone.
 
-An injection that cannot be verified ends the run: the run would not show what it should.
+An injection that cannot be verified ends the run, because the run would not show what it should.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A longrunner as an injection: a process of its own, and what the servers say of it.
+"""A longrunner as an injection: a separate process, and what the servers report about it.
 
-A longrunner that reports that it holds the horizon is not believed: it is verified only when the server itself names it.
+The longrunner's own report that it holds the horizon is not enough: it is verified only when the server names it as a holder.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class LongrunnerInjection(Injection):
         return None if self._find_on_server() else "the server no longer names it"
 
     def end(self) -> None:
-        """Stop the process; if it did not end in an orderly way, remove what it left on the server."""
+        """Stop the process; if it did not end cleanly, remove what it left on the server."""
         if self._process is None:
             return
         self._process.stop(_END_S)

@@ -1,4 +1,4 @@
-"""Maintenance as an injection: a process that works on a server for as long as there is load, and what it reports."""
+"""Maintenance as an injection: a process that repeats a task on a server as long as there is load, and what it reports."""
 
 from __future__ import annotations
 

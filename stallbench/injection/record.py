@@ -1,4 +1,4 @@
-"""What ``run.json`` says of an injection: a fault, a longrunner or a maintenance process, from its plan to its end."""
+"""The record of an injection in ``run.json``: a fault, a longrunner or a maintenance process, from its plan to its end."""
 
 from __future__ import annotations
 

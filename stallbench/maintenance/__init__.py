@@ -1,6 +1,6 @@
-"""Maintenance of a server while the load runs, as cron or a daemon does it in production; one kind a file.
+"""Maintenance of a server while the load runs, as cron or a daemon does it in production; one file for each kind.
 
-Each kind is a mitigation of a problem that the scenarios show. To add a kind, add a file with a subclass of `Task`: it is found by itself.
+Each kind mitigates a problem that the scenarios show. To add a kind, add a file with a subclass of `Task`; no list is edited.
 ``python -m stallbench.maintenance`` is the process that runs a task.
 """
 

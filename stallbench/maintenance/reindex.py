@@ -1,6 +1,6 @@
-"""Rebuilds the indexes of the queue's tables on a schedule, while the queue works.
+"""Rebuilds the indexes of the queue's tables on a schedule, while the queue is in use.
 
-A new index contains only rows that its own snapshot sees: rows that are dead by then are left out, also if vacuum must not remove them.
+A new index contains only rows that its snapshot sees. Rows that are dead by then are left out, even if vacuum must not remove them.
 """
 
 from __future__ import annotations

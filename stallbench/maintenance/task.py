@@ -1,4 +1,4 @@
-"""What every kind of maintenance shares: a task that is repeated, and the actions of each iteration."""
+"""Base of all kinds of maintenance: a task that is repeated, and the actions of each iteration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TaskDocument(BaseModel):
     options: dict[str, object] = Field(default={}, description="options of the task, as in a scenario")
     tables: tuple[str, ...] = Field(default=(), description="the queue's tables")
     expose: Exposure | None = Field(
-        default=None, description="accepted because every process is given it; maintenance exposes nothing"
+        default=None, description="ignored: every process gets this key, but maintenance exposes no metrics"
     )
 
 
@@ -41,7 +41,7 @@ OptionsT = TypeVar("OptionsT", bound=TaskOptions)
 
 
 class Task(ABC, Generic[OptionsT]):
-    """A task that is repeated on one server, on a connection of its own that does not go through the proxy."""
+    """A task that is repeated on one server, on a separate connection that does not go through the proxy."""
 
     kind: ClassVar[str]
     """Its name in scenarios."""

@@ -1,4 +1,4 @@
-"""Ends transactions that have been open for too long, as the server's own time-outs would, for users who cannot set these."""
+"""Ends transactions that have been open for too long, as the server's timeouts would, for users who cannot change the server's settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Writes phases, longrunners and faults into a Grafana as annotations, at the times at which they actually begin and end.
+"""Writes phases, longrunners and faults to Grafana as annotations, with the times at which they actually begin and end.
 
-A thread of its own does that: a Grafana that is slow, refuses or is down must not delay the run.
+It uses a separate thread, because a Grafana that is slow, down or refuses must not delay the run.
 """
 
 from __future__ import annotations

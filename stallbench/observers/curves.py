@@ -1,4 +1,4 @@
-"""A page that Prometheus serves; it redirects to Prometheus's graphs of the four curves that show a degradation."""
+"""A page that Prometheus serves: it redirects to Prometheus's graphs of the four curves that show a degradation."""
 
 from __future__ import annotations
 

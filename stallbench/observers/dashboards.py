@@ -1,4 +1,4 @@
-"""Pushes the dashboards into a Grafana: ``stallbench dashboards push``. A second push updates them and adds nothing."""
+"""Installs the dashboards in Grafana: ``stallbench dashboards push``. A second push only updates them."""
 
 from __future__ import annotations
 

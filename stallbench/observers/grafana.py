@@ -1,6 +1,6 @@
-"""The user's Grafana: its address, the token for it, and what its refusals mean.
+"""The user's Grafana: its address, its token, and what its error responses mean.
 
-The client is loaded when it is first used: most runs have no Grafana, and would start half a second later.
+The client is loaded when it is first used. It takes half a second, and most runs have no Grafana.
 """
 
 from __future__ import annotations

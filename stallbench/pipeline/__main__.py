@@ -1,8 +1,8 @@
 """``python -m stallbench.pipeline RUN [--master M] [--spark-conf K=V]``: make a run's tables. ``--prepare``: make the next ones start faster.
 
-``--one-after-the-other`` is for the bench: it reads folders of runs from its standard input, makes their tables one after the other, and
-answers ``made`` for each, or ``large`` for one that needs a session set for large runs. It exits without an answer after an error, and when
-its input ends.
+The bench uses ``--one-after-the-other``: the process reads folders of runs from standard input and makes their tables one after the other. It
+answers ``made`` for each, or ``large`` if the run needs a session with the settings for large runs. After an error it exits without an
+answer. It also exits when its input ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The errors of calls, by kind: never only how many."""
+"""Counts the errors of calls by phase, process, kind and operation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Does a claim cost more the more jobs were claimed before it? A straight line through claim time against position.
+"""Do claims become slower with the number of jobs that were claimed before? A straight line through claim time against position.
 
-Only of runs that begin with a backlog: there, the position of a claim among all claims is how far into the queue it had to reach.
+Computed only for runs that begin with a backlog: there, the position of a claim among all claims says how many jobs the queue has passed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATISTICS = ("slope_us", "first_ms", "last_ms", "times", "r2")
 def make_growth_metrics(events: DataFrame, claims: int, partitions: int = 1) -> DataFrame:
     """Return the line as rows of ``phases``, of the whole run: see `stallbench.measures`; none without claims in at least three parts.
 
-    ``claims``: how many there are. ``partitions``: over how many they are sorted.
+    ``claims``: the number of claims. ``partitions``: the number of partitions in which they are sorted.
     """
     durations = events.filter(F.col("event") == Event.CLAIMED).select(
         "t_ns", "process", "job_id", (F.col("duration_ns") / 1e6).alias("ms")

@@ -1,7 +1,7 @@
-"""Java classes, loaded once and kept: with them in an archive, Spark starts in half the time.
+"""An archive of loaded Java classes, with which Spark starts in half the time.
 
-The archive is a file of Java's (class data sharing) in the project's cache. Without it, or with one that does not fit, everything works and
-takes some seconds longer, so nothing here ever fails a run. Set-up builds it once, by `stallbench.pipeline.training`.
+The archive is a file in the project's cache that Java reads (class data sharing). If it is missing or does not fit this Java, everything still
+works and takes some seconds longer, so a problem with it never fails a run. Set-up builds it once, by `stallbench.pipeline.training`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def use_archive(java: JavaRuntime) -> list[str]:
 
 
 def archive_path(java: JavaRuntime) -> Path:
-    """Where the archive for this Java and this Spark is: Java takes an archive only with the very files that it was built from."""
+    """The path of the archive for this Java and this Spark: Java accepts an archive only with exactly the files that it was built from."""
     jars = Path(pyspark.__file__).parent / "jars"
     parts = [java.home.resolve(), java.version, pyspark.__version__, jars, jars.stat().st_mtime_ns]
     key = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:16]

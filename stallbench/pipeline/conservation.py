@@ -1,4 +1,4 @@
-"""Is every job accounted for? Jobs by their state, by identity and never by rates, and by how they came into the queue."""
+"""Is every job accounted for? Counts jobs by their state and by their origin. Jobs are identified by id; rates are not used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FATE = ("state", "enqueue_recorded", "left_over", "held_after_completion")
 
 
 def may_have_missed_enqueues(records: Records, record: RunRecord) -> bool:
-    """Whether a producer may have enqueued a job without having recorded it: it died, a call of it failed with an error, or a line of its log is torn."""
+    """Whether a producer may have enqueued a job without recording it: it died, one of its calls ended in an error, or its log has a torn line."""
     producers = {process.name for process in record.processes_of("producer")}
     logs = {f"{EVENTS.kind}/{name}.csv" for name in producers}
     return bool(producers & record.dead_processes) or any(
@@ -27,11 +27,11 @@ def may_have_missed_enqueues(records: Records, record: RunRecord) -> bool:
 def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int = 0) -> DataFrame:
     """Return a row for each state and each origin that jobs have, with the lowest `EXAMPLES` of their ids.
 
-    A job is of one state (see `stallbench.pipeline.job_states.make_jobs`) and of one origin: ``enqueued``, by a producer's record; without one,
-    ``left_over`` if it was in the queue before the run, ``enqueue_unrecorded`` if a producer may have enqueued it without being able to
-    record it, otherwise ``unexpected``.
-    Beside both, ``held_after_completion``: the queue had confirmed its completion and still held it at the end. Those that were ``refused``
-    have a row too; they have no id, and so no example, no state and no origin.
+    A job has one state (see `stallbench.pipeline.job_states.make_jobs`) and one origin. The origin is ``enqueued`` if a producer recorded it. Otherwise
+    it is ``left_over`` if the job was in the queue before the run, ``enqueue_unrecorded`` if a producer may have enqueued it without being able
+    to record it, else ``unexpected``.
+    Two more rows are neither state nor origin. ``held_after_completion``: the queue confirmed the completion and still held the job at the
+    end. ``refused``: a full queue refused the job; it has no id, and so no example.
     """
     # Jobs are counted once, by everything that decides; the few rows that this gives are then counted for each state.
     fates = jobs.groupBy(*_FATE).agg(F.count("job_id").alias("jobs"), F.min_by("job_id", "job_id", EXAMPLES).alias("examples"))
@@ -53,7 +53,7 @@ def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int 
 
 
 def make_lost_metric(conservation: DataFrame) -> DataFrame:
-    """Return how many jobs are lost, as a row of ``phases``, of the whole run; none if it is not known of some what became of them."""
+    """Return the number of lost jobs, as a row of ``phases`` for the whole run; none if the state of some jobs is unknown."""
     figures = conservation.agg(
         F.coalesce(F.sum(F.when(F.col("state") == "lost", F.col("jobs"))), F.lit(0)).alias("count"),
         F.count_if(F.col("state") == "unknown").alias("unknown"),

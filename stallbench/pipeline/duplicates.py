@@ -62,7 +62,7 @@ def find_executions(events: DataFrame, record: RunRecord) -> DataFrame:
 
 
 def re_executions(executions: DataFrame) -> DataFrame:
-    """Return those of ``executions`` that are not their job's first, with ``before_ns``: when the one before was claimed."""
+    """Return those of ``executions`` that are not their job's first, with ``before_ns``: when the previous one was claimed."""
     of_one_job = Window.partitionBy("job_id").orderBy("claimed_ns", "process")
     return executions.withColumn("before_ns", F.lag("claimed_ns").over(of_one_job)).filter("before_ns IS NOT NULL")
 
@@ -70,8 +70,8 @@ def re_executions(executions: DataFrame) -> DataFrame:
 def make_duplicates(jobs: DataFrame, executions: DataFrame, record: RunRecord) -> DataFrame:
     """Return a row for each duplicate, with whether it is excused, and how the earlier executions ended.
 
-    A queue that promises *at least once* is excused if each execution but the last, in the order of claims, did not succeed: it failed,
-    expired, ended with an error, or its process died with it. One that promises *at most once* has no excuse.
+    A duplicate of a queue that promises *at least once* is excused if each execution but the last, in the order of claims, did not succeed: it
+    failed, expired, ended with an error, or its process died during it. For a queue that promises *at most once*, none is excused.
     """
     of_one_job = Window.partitionBy("job_id").orderBy("claimed_ns", "process")
     described = executions.select(

@@ -1,4 +1,4 @@
-"""Errors of the pipeline that are no defects of it, each with its exit code."""
+"""Errors of the pipeline that have an external cause, each with its exit code."""
 
 from __future__ import annotations
 

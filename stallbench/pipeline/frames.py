@@ -1,4 +1,4 @@
-"""Small tables from what Python knows, without a Python process at Spark's side, which would cost a second to start."""
+"""Makes small DataFrames from Python values, without a Python worker of Spark, which takes a second to start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stallbench.measures import WHOLE_RUN
 
 
 def make_rows(spark: SparkSession, rows: Sequence[Mapping[str, object]], columns: str) -> DataFrame:
-    """Return ``rows`` as a DataFrame with ``columns``, declared in Spark's words (``name string, held boolean``)."""
+    """Return ``rows`` as a DataFrame with ``columns``, declared in Spark's syntax (``name string, held boolean``)."""
     fields = read_columns(columns)
     if not rows:
         return spark.range(0).select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in fields))

@@ -75,7 +75,7 @@ def _find_holders(samples: DataFrame) -> DataFrame:
 
 
 def _name_longrunner(record: RunRecord) -> Column:
-    """Name of the longrunner that a holder is, by its application name or by what it left on the server."""
+    """Return the name of the longrunner, if a holder is one: by its application name, or by the name of its slot or prepared transaction."""
     name = F.lit(None).cast("string")
     for longrunner in record.longrunners:
         is_it = F.substring_index("application", ":", -1) == longrunner.name

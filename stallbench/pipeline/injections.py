@@ -1,4 +1,4 @@
-"""The faults, longrunners and maintenance of ``run.json``, on the run's time."""
+"""The faults, longrunners and maintenance of ``run.json``, in seconds of the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def make_injections(record: RunRecord, axis: TimeAxis) -> list[dict[str, Any]]:
     """Return a row for each injection.
 
     It lasts from when it was verified to be active (if it never was: from when it was begun) until it was verified to be gone. If that was
-    not recorded, it lasts until its phase ends, or the run's records do.
+    not recorded, it lasts until the end of its phase, or else until the last record of the run.
     """
     planned_s = {phase.name: phase.planned_start_s for phase in record.phases}
     phase_ends_ns = {phase.name: phase.end_ns for phase in axis.phases}

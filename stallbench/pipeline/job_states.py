@@ -1,7 +1,7 @@
-"""The fate of each job, by its identity: what was done with it, and where it is at the end.
+"""The state of each job, by its id: which operations were recorded, and where the job is at the end.
 
-An *execution* begins with a claim, because a worker may start to work then. A lost race names a job but is no claim: its worker never had
-the job.
+An *execution* begins with a claim, because from then on the worker may execute the job. A lost race names a job but is not a claim: its worker
+never had the job.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _LEFT_OVER = "left_over"
 
 
 def make_jobs(records: Records, record: RunRecord) -> DataFrame:
-    """Return a row for each job that an event or the final snapshot names, or that was in the queue from before.
+    """Return a row for each job that an event or the final snapshot names, or that was in the queue before the run.
 
-    The state of a job is the first of these that holds. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the final snapshot
-    found it so. ``unknown``: there was no final snapshot. ``completed_unrecorded``: its work was done and
-    its completion requested, but the answer was not recorded: the worker died, or the call ended with an error. ``lost``: it is not in the
-    queue and its work was not done. If a queue never rescues the jobs of dead workers, a job that the final snapshot found claimed is in no
-    state of the queue: no worker is left when the snapshot is taken.
+    The state of a job is the first of these that applies. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the final
+    snapshot has it in this state. ``unknown``: there is no final snapshot. ``completed_unrecorded``: its work was done and its completion
+    requested, but the answer was not recorded, because the worker died or the call ended with an error. ``lost``: it is not in the queue, and
+    its work was not done. If a queue never rescues the jobs of dead workers, the state ``claimed`` is skipped: no worker is left when the
+    snapshot is taken.
     """
     of_jobs = (
         _gather(records, record)
@@ -68,7 +68,7 @@ def make_jobs(records: Records, record: RunRecord) -> DataFrame:
 
 
 def _gather(records: Records, record: RunRecord) -> DataFrame:
-    """Return what is known of jobs: ``job_id``, the columns of an event, and ``held``, where a snapshot has the job."""
+    """Return what is known about the jobs: ``job_id``, the columns of an event, and ``held``, the state in a snapshot."""
     died = F.col("process").isin(sorted(record.dead_processes)) if record.dead_processes else F.lit(False)
     events = records.events.filter(F.col("job_id").isNotNull() & (F.col("event") != Event.LOST_RACE)).select(
         "job_id",

@@ -1,4 +1,4 @@
-"""Tables that may be larger than memory, for their readers: in batches, or the first rows."""
+"""Reads tables that may be larger than memory: in batches, or only the first rows."""
 
 from __future__ import annotations
 

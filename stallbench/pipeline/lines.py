@@ -1,7 +1,7 @@
-"""The lines of record files: each checked on its own, and counted, so that a torn one is left out and known to be.
+"""Parses the lines of record files. Each line is checked; torn lines are left out and counted.
 
-A line is torn if its columns are too few or too many, a number or a word is not one that the format has, a NUL byte is in it (what a
-machine that stops leaves in its files), or if it is the last of a file and its end is missing.
+A line is torn if it has too few or too many columns, an invalid number or word, or a NUL byte, which a machine that stops may leave in its
+files. The last line of a file is also torn if its end is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 _LONGEST_LINE_BYTES = 16_384
-"""No record comes near it; a longer line is torn, and is not split into what may be thousands of columns."""
+"""All records are much shorter. A longer line is torn; it is not split, because it may have thousands of columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class RecordFile:
 def parse_lines(lines: DataFrame, layout: Layout, is_record: Column) -> DataFrame:
     """Split ``lines`` (``value``) into the columns that ``layout`` keeps, and what `survey` needs to count lines.
 
-    ``is_record``: whether a line whose columns are right is a record of the format. ``whole`` is whether the line is one.
+    ``is_record``: whether a line with valid columns is a record of the format. The column ``whole`` says whether the line is one.
     """
     length_bytes = F.octet_length("value")
     split = lines.select(
@@ -108,7 +108,7 @@ def parse_lines(lines: DataFrame, layout: Layout, is_record: Column) -> DataFram
 def survey(parsed: Mapping[Layout, tuple[DataFrame, Mapping[str, Column]]]) -> list[RecordFile]:
     """Count the parsed lines of all layouts in one pass; returns the files by name, of those that have lines.
 
-    With each layout come its lines and what else is counted of them: an aggregate of whole numbers for each name.
+    Each layout comes with its lines and with what else is counted of them: an aggregate of whole numbers for each name.
     """
     names = list(dict.fromkeys(name for _, counts in parsed.values() for name in counts))
     counted = [_count(layout, lines, counts, names) for layout, (lines, counts) in parsed.items()]

@@ -1,4 +1,4 @@
-"""Makes the tables of a run: `make_tables` has a session of its own for it, `write_tables` is the story."""
+"""Makes the tables of a run. Start reading at `write_tables`; `make_tables` calls it in a new Spark session."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ class _Run:
 
 
 def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
-    """Make all tables of a run in a session that is there; raises as `make_tables` does.
+    """Make all tables of a run in an existing session; raises as `make_tables` does.
 
-    What a run does not have (duplicates, errors, faults, ...) is known from counting its records, and is not computed: planning a query
-    takes as long as a small run's data.
+    The counts of the records show what a run does not have (duplicates, errors, faults, ...). Queries for these are left out, because for a small
+    run the planning of a query takes as long as its data.
     """
     folder = name_folder(run_folder)
     fit_to(spark, estimate_events(run_folder))
@@ -138,7 +138,7 @@ def _write_tables_of_records(writing: Writing, record: RunRecord, records: Recor
 def _find_repetitions(
     spark: SparkSession, record: RunRecord, records: Records, axis: TimeAxis, jobs: DataFrame, seen: Observation
 ) -> _Run:
-    """Put together the run, with what was done to jobs more than once."""
+    """Collect the run's tables, with the re-executions and the second completions of jobs."""
     executions = repeated = again = None
     if seen.get["duplicates"]:
         of_duplicates = events_of_duplicates(records.events, jobs, seen.get["duplicates"]).persist()
@@ -228,6 +228,6 @@ def _read_record(spark: SparkSession, folder: str, name: str) -> RunRecord:
 
 
 def _observe(jobs: DataFrame, seen: Observation) -> DataFrame:
-    """Count, while ``jobs`` is being written, what the next steps must know of it."""
+    """Count what the next steps need to know about ``jobs``, while the table is being written."""
     duplicates = F.count_if(is_duplicate()).alias("duplicates")
     return jobs.observe(seen, duplicates, F.count("first_claimed_ns").alias("claimed"))

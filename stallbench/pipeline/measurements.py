@@ -1,8 +1,8 @@
-"""Everything that is measured, in one form: a *measurement* is one value of one measure at one moment.
+"""Brings everything that is measured into one form: a *measurement* is one value of one measure at one moment.
 
-Measurements of events are ``t_ns, measure, value_ns, weight``: all their values are times. The weight is 1; the value is null where only
-the event counts. A weight of 0 adds nothing, and keeps the row of a second or a phase in which nothing happened. Measurements of samples
-are ``t_ns, measure, value, increase``: the increase is by how much a counter has grown since the sample before. ``measure`` is a number,
+Measurements of events are ``t_ns, measure, value_ns, weight``: all their values are times. The weight is 1; the value is null if only
+the event counts. A measurement of weight 0 counts nothing; it keeps the row of a second or a phase in which nothing happened. Measurements of
+samples are ``t_ns, measure, value, increase``: the increase is the growth of a counter since the previous sample. ``measure`` is a number,
 see `measure_number`.
 """
 
@@ -138,8 +138,8 @@ def _of_measure(name: str, rows: DataFrame, t_ns: Column, value_ns: Column | Non
 def measure_each_sample(samples: DataFrame) -> DataFrame:
     """Return the measurements of what was sampled.
 
-    All samples of one collector at one moment have the same time, so that those of several subjects or servers become one measurement. A
-    counter that has become less was started anew, and has grown from 0. The first sample of a counter shows no growth.
+    All samples of one collector at one moment have the same time, so those of several subjects or servers become one measurement. A
+    counter that has become smaller was restarted at 0. The first sample of a counter shows no growth.
     """
     sampled = sampled_measures()
     of_subject = {f"{source.subject}:{source.metric or name}": name for name, source in sampled.items() if source.subject}

@@ -10,7 +10,7 @@ from stallbench.pipeline.positions import add_position
 
 
 def make_order(jobs: DataFrame, again: DataFrame | None, partitions: int) -> DataFrame:
-    """Return ``diff, claims``: how many executions began so many positions away from where their job was enqueued.
+    """Return ``diff, claims``: for each distance between the position of an execution and that of its job's enqueue, the number of executions.
 
     i is the position of an execution among all executions, in the order of their claims; ``job_idx_i`` that of its job among the jobs
     that were claimed and whose enqueueing was recorded, in the order of enqueueing. Of two at the same nanosecond, the job of the lower

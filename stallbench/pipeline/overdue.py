@@ -1,8 +1,8 @@
 """Jobs that waited although it was their turn: passed over by later jobs, or left behind by a worker that died.
 
-Only other jobs show whether it was a job's turn. Job K went before job J if the enqueue of K had not begun when J was due, and K had been
-claimed for `PATIENCE_S` when J's claim began. Times are compared in slots of `_SLOT_NS`, so that no partition ever holds all jobs: a slot
-has one figure, the earliest claim among the jobs that were enqueued in it.
+Whether it was a job's turn follows only from other jobs. Job K was preferred to job J if the enqueue of K had not begun when J was due, and K
+had been claimed for `PATIENCE_S` when J's claim began. Times are compared in slots of `_SLOT_NS`, so that no partition ever holds all jobs:
+each slot has one value, the earliest claim among the jobs that were enqueued in it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from stallbench.records.events import Event
 from stallbench.run.record import RunRecord
 
 PATIENCE_S = 1.0
-"""How much longer than a younger one a job must wait to be passed over. Also how long the queue has to notice that a worker has died, or that
-a time is over that it counts in whole seconds."""
+"""A job is passed over if a younger one was claimed this long before it. The queue also has this long to detect that a worker has died, or that
+a time has passed that it counts in whole seconds."""
 PASSED_OVER, LEFT_BEHIND, HELD_FOR_THE_DEAD = "passed_over", "left_behind", "held_for_the_dead"
 _PATIENCE_NS = int(PATIENCE_S * NS_PER_S)
 _SLOT_NS = NS_PER_S // 10
@@ -30,8 +30,8 @@ _NEVER_NS = 1 << 62
 def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, record: RunRecord, axis: TimeAxis) -> DataFrame:
     """Return ``kind, jobs, examples, longest_s``: a row for each kind of overdue job that there is, with the `EXAMPLES` lowest ids.
 
-    ``passed_over``: it had not been claimed yet, and younger ones were. ``left_behind``: its worker died, the queue could offer it again, and
-    until the end offered younger ones instead. ``held_for_the_dead``: the same, and the final snapshot found that the queue still takes it for claimed.
+    ``passed_over``: it had not been claimed yet, and younger ones were. ``left_behind``: its worker died, the queue could offer it again, but
+    offered younger ones until the end. ``held_for_the_dead``: its worker died, and the final snapshot still has it as claimed.
     ``longest_s``: from when it was due to its claim, or to the end of the records.
     """
     first = _due_first(jobs)
@@ -69,8 +69,8 @@ def _due_first(jobs: DataFrame) -> DataFrame:
 def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, record: RunRecord) -> DataFrame | None:
     """Return the jobs that the queue still held at the end, and whose last event was the claim or the work of a process that died with it.
 
-    Such a job is due again when the process is gone, or where the claim outlives its connection when its time is over; but while a fault is
-    in force nothing is, nor ever what has used up its tries. None, if the queue does not say when it lets go of a claim.
+    Such a job is due again when the process has ended, or, if the claim outlives its connection, when the claim has expired. While a fault is
+    active, no job is due again. A job that has used all its attempts is never due again. None if the queue does not declare when a claim ends.
     """
     queue = record.queue
     if deaths is None or not queue.may_re_execute or queue.claims_survive_connection is None:

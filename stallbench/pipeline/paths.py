@@ -20,7 +20,7 @@ def name_folder(run_folder: str | Path) -> str:
 
 
 def escape_glob(path: str) -> str:
-    """Return ``path`` so that Spark reads what has this very name: a bracket or a star in it is not a pattern."""
+    """Return ``path`` so that Spark reads exactly this name: a bracket or a star in it is not a pattern."""
     return _GLOB.sub(r"\\\1", path)
 
 

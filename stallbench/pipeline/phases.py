@@ -16,7 +16,7 @@ from stallbench.pipeline.time_axis import TimeAxis
 def make_phases(figures: DataFrame, axis: TimeAxis) -> DataFrame:
     """Return ``phase, measure, statistic, value, count``; ``count`` is the number of events or samples behind the value.
 
-    What was counted is 0 in an interval without such events; a distribution, a series or a counter without any value has no row.
+    A count is 0 in an interval without such events. A distribution, a series or a counter without any value has no row.
     """
     is_amount = F.col("statistic") == statistic_number(AMOUNT)
     counted_as = {counted: name for name, counted in counted_measures().items()}

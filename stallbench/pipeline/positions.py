@@ -1,7 +1,7 @@
-"""The position of a row among all rows, which is global, although no partition ever holds all rows.
+"""Computes the position of each row among all rows, although no partition ever holds all rows.
 
-Rows are partitioned by range and sorted in each partition. A row's position is its row in its partition plus the sizes of the partitions
-before it.
+Rows are partitioned by range and sorted in each partition. A row's position is its row number in its partition plus the sizes of the
+partitions before it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 ROWS_PER_PARTITION = 2_000_000
-"""A sort of this many is faster in one partition than in two: for two, Spark first samples what to put where."""
+"""Up to this many rows, a sort in one partition is faster than in two: for two, Spark first samples the rows to find the ranges."""
 _ROW_BITS = 33
 _ROW_MASK = (1 << _ROW_BITS) - 1
 
 
 def choose_partitions(rows: int) -> int:
-    """Return over how many partitions so many rows are sorted."""
+    """Return the number of partitions in which so many rows are sorted."""
     return 1 + rows // ROWS_PER_PARTITION
 
 

@@ -1,6 +1,6 @@
-"""The pipeline as a process of its own, so that Java's memory is gone when it is done; or kept, where more runs follow.
+"""Runs the pipeline in a separate process, so that Java's memory is freed when the tables are made. The process can be kept for further runs.
 
-Starting Java and Spark and compiling the first queries is a third and more of what the tables of a small run take.
+For a small run, a third or more of the time is the start of Java and Spark and the compilation of the first queries.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _TIMEOUT_S = 1800.0
 _EXIT_S = 120.0
 _BREAK_OFF_S = 20.0
 _RUNS_EACH = 20
-"""Runs after which a kept pipeline is replaced by a new one: Java's code cache and what Spark remembers of queries grow with each."""
+"""Runs after which a kept pipeline is replaced by a new one, because Java's code cache and Spark's query history grow with each run."""
 
 
 def make_tables(folder: RunFolder, spark: SparkOptions = _ON_THIS_MACHINE) -> None:
     """Make a run's tables by ``spark`` in a process that ends with it; raises `NotCarriedOutError` if they are not made.
 
-    On this machine they may take half an hour; on a cluster, whose queue may be long, as long as they take. A service that runs on this
-    machine (`stallbench.pipeline.service`) makes them instead, if it can.
+    On this machine they may take half an hour. On a cluster there is no limit, because its queue may be long. If a service runs on this
+    machine (`stallbench.pipeline.service`) and can make them, it does.
     """
     if spark == _ON_THIS_MACHINE and ask_service(folder.path, _TIMEOUT_S):
         return
@@ -104,7 +104,7 @@ class KeptPipeline:
             if select.select([process.stdout], [], [], _TIMEOUT_S)[0]:
                 answer = process.stdout.readline().strip()
         except BrokenPipeError:
-            pass  # it has ended, and a process of its own will say why
+            pass  # it has ended; the separate process will report why
         if answer not in ("made", "large"):
             self._end()
         self._is_at_work = False

@@ -11,11 +11,11 @@ _JOBS = ("completed", "count")
 
 
 def make_ratios(phases: DataFrame) -> DataFrame:
-    """Return the rows of ``phases`` for every ratio that a measure declares; none where the divisor is 0 or missing.
+    """Return the rows of ``phases`` for every ratio that a measure declares; none if the divisor is 0 or missing.
 
-    ``per_job``: of a count or a counter, its count; of a series, by how much its largest value exceeds its first in the phase. Both are
-    divided by the jobs completed in the phase. ``share``: its count divided by that of the measure it is a share of. A row's ``count`` is
-    the divisor.
+    ``per_job``: for a count or a counter, its count; for a series, the difference of its largest and its first value in the phase. Both are
+    divided by the jobs completed in the phase. ``share``: its count divided by the count of the measure that it is a share of. A row's
+    ``count`` is the divisor.
     """
     rows = [
         F.struct(

@@ -46,7 +46,7 @@ class Records:
     samples: DataFrame
     """``t_ns, source, subject, metric, value`` as text, and ``number``: the value if it is one."""
     final_snapshot: DataFrame | None
-    """``job_id, held`` (``queued`` or ``claimed``); none if no whole final snapshot was taken."""
+    """``job_id, held`` (``queued`` or ``claimed``); none if there is no complete final snapshot."""
     left_over: DataFrame | None
     """The same, as it was before the run; none if the queue was new."""
     files: tuple[RecordFile, ...]
@@ -106,9 +106,9 @@ class Records:
 
 
 def read_records(spark: SparkSession, folder: str) -> Records:
-    """Read and check every line once, and keep what was read: in memory, and on disk as far as it does not fit.
+    """Read and check every line once, and keep the result in memory; what does not fit is kept on disk.
 
-    ``folder``: as `stallbench.pipeline.paths.name_folder` gives it. What is missing in it is as good as empty.
+    ``folder``: as `stallbench.pipeline.paths.name_folder` gives it. A missing file counts as an empty one.
     """
     found = {layout: read_lines_of(spark, f"{folder}/{layout.kind}") for layout in _COLUMNS}
     lines = {layout: read for layout, read in found.items() if read is not None}
@@ -164,7 +164,7 @@ def _parse(lines: DataFrame, layout: Layout) -> DataFrame:
 
 
 def _counts(layout: Layout) -> Mapping[str, Column]:
-    """What is counted of the lines of ``layout`` beside what is counted of all."""
+    """What is counted only in the lines of ``layout``."""
     if layout is EVENTS:
         counts = {str(event): F.count_if(F.col("whole") & (F.col("event") == event)) for event in Event}
         waits = F.col("whole") & (F.col("event") == Event.ENQUEUED) & F.col("detail").isNotNull()

@@ -1,7 +1,7 @@
-"""How the queue recovered after each fault, measured the same way for all of them.
+"""How the queue recovered after each fault, measured in the same way for all faults.
 
-A job is *open* from when its schedule wanted it to its first completion: what producers could not enqueue during an outage is part of the
-backlog, too. Lost jobs would be open for ever. They are left out, and counted separately.
+A job is *open* from its due time until its first completion. So the backlog includes the jobs that producers could not enqueue during an
+outage. Lost jobs would be open forever; they are left out, and counted separately.
 """
 
 from __future__ import annotations

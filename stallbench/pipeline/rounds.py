@@ -1,7 +1,7 @@
-"""In which round is a job claimed, where workers choose among the first N available ones? The ``X`` of the Laravel article.
+"""In which round is a job claimed, if workers choose among the first N available ones? The ``X`` of the Laravel article.
 
-A round is N *picks*: tries of any worker to reserve a job, whether it got it or lost the race. A job's first round begins when it comes
-into the window, that is when fewer than N earlier jobs are unclaimed. The article gives ``E[X] = 1 / (1 - ((N-1)/N)^N)``, about 1.6.
+A round has N *picks*. A pick is an attempt of any worker to reserve a job, successful or not. A job's first round begins when it enters
+the window, that is, when fewer than N earlier jobs are unclaimed. The article gives ``E[X] = 1 / (1 - ((N-1)/N)^N)``, about 1.6.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """``python -m stallbench.pipeline.service SOCKET``: one Spark that makes the tables of runs for several commands, until SIGTERM.
 
-A command uses it if `SERVICE_VARIABLE` names the socket. Starting Spark is most of what the tables of a small run take; this saves it wherever
-many runs follow each other, for example in CI and in the tests. Runs that arrive at the same time are made one after the other.
+A command uses it if `SERVICE_VARIABLE` names the socket. For a small run, most of the time for its tables is the start of Spark. The service saves
+this time if many runs follow each other, for example in CI and in the tests. It makes the tables of one run at a time.
 
-Without the service, or if it cannot make the tables, the command makes them in a process of its own, as it does without the variable.
+Without the service, or if the service cannot make the tables, the command makes them in a separate process, as it does without the variable.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def serve(path: Path) -> None:
             with KeptPipeline() as pipeline:
                 while True:
                     connection, _ = listening.accept()
-                    with connection, suppress(OSError):  # who asked may be gone
+                    with connection, suppress(OSError):  # the command that asked may have ended
                         connection.settimeout(_REQUEST_S)
                         _answer(connection, pipeline)
         finally:

@@ -1,6 +1,6 @@
 """The Spark session: on one machine set for the size of the run, on a cluster as the cluster's settings say.
 
-Starting a session is most of what the tables of a small run cost; each setting below says what it saves. What the user sets by
+For a small run, most of the time for its tables is the start of the session. A comment at each setting says what it saves. What the user sets by
 ``--spark-conf`` is never changed; on a cluster, neither is what its ``spark-defaults.conf`` sets.
 """
 
@@ -34,7 +34,7 @@ _INTERPRETED_EVENTS = 20_000
 _BYTES_PER_EVENT = 80
 
 _REQUIRED = {
-    # Times are nanoseconds; whatever Spark makes of one must not depend on where it runs.
+    # Times are nanoseconds; Spark's conversion of a time must not depend on the machine's time zone.
     "spark.sql.session.timeZone": "UTC",
 }
 _ANYWHERE = {
@@ -53,21 +53,21 @@ _ON_ONE_MACHINE = {
 _AT_START_ANYWHERE = {
     # The output goes to a log.
     "spark.ui.showConsoleProgress": "false",
-    # Where in Python each column was made, for messages about wrong queries, takes two calls for each.
+    # Recording where in Python each column was made, for messages about wrong queries, takes two calls for each column.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _AT_START_ON_ONE_MACHINE = {
-    # Nobody watches a pipeline of seconds: no web server.
+    # A pipeline takes seconds, so it needs no web server.
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
 }
 _JAVA_FOR_SMALL_RUNS = (
-    # Thousands of methods run a few times each: compiling them quickly beats compiling them well. Bulk work would take twice as long.
+    # Thousands of methods run a few times each, so quick compilation is better than optimised code. Bulk work would take twice as long.
     "-XX:TieredStopAtLevel=1",
     # That compiler alone gets 48 MB for its code, which the tables of five runs in one session fill; then nothing is compiled any more.
     "-XX:ReservedCodeCacheSize=240m",
-    # One collector thread and room from the start, so that memory is not collected while classes are still being loaded.
+    # One thread for garbage collection, and a large initial heap, so that no collection runs while classes are still being loaded.
     "-XX:+UseSerialGC",
     "-Xms768m",
     "-XX:MetaspaceSize=256m",

@@ -1,10 +1,10 @@
-"""What the measurements of each second and of each interval come to, as *figures*: ``scope, measure, statistic, value, count``.
+"""Computes statistics of the measurements in each second and each interval, as *figures*: ``scope, measure, statistic, value, count``.
 
-A scope is a second or an interval (`stallbench.pipeline.time_axis`); ``count`` is how many events or samples are behind the value.
+A scope is a second or an interval (`stallbench.pipeline.time_axis`); ``count`` is the number of events or samples behind the value.
 
 A percentile is the smallest value that has at least that share of the values at or below it (nearest rank), and is exact. Values are first
-counted in buckets whose width is a small share of the value. The bucket that has the rank is known from the counts; only the values in
-these buckets are then sorted. No step holds or sorts all values, and each is a sum that any number of machines can share.
+counted in buckets whose width is a small share of the value. The counts show which bucket contains the rank; only the values in these
+buckets are then sorted. No step holds or sorts all values, and each step is a sum that can be distributed over several machines.
 
 The figures do not depend on how many machines share the work: whole numbers are added as such, and fractions in the order of their time.
 """

@@ -1,8 +1,8 @@
-"""The tables of a run, for their readers: verdicts and report use pandas on them, and need neither Spark nor Java.
+"""Reads the tables of a run without Spark and Java; verdicts and report use pandas.
 
-Most tables are small: their size grows with the seconds and the phases of a run. ``jobs`` has a row for each job and may be huge, and of a
-queue that breaks its promises ``duplicates``, ``order`` and ``rounds`` may be, too. Nothing needs to read these whole: ``conservation`` and
-``phases`` have what is needed of them, and `stallbench.pipeline.large_tables` reads their rows in batches.
+Most tables are small: their size grows with the seconds and the phases of a run. ``jobs`` has a row for each job and may be huge. If a queue
+breaks its promises, ``duplicates``, ``order`` and ``rounds`` may also be huge. They are never read completely: ``conservation`` and
+``phases`` summarise them, and `stallbench.pipeline.large_tables` reads their rows in batches.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class TimeAxis:
         return self.run.holds(t_ns) if self.run else F.lit(False)
 
     def scopes(self, t_ns: Column) -> Column:
-        """Everything that a moment is counted in, as an array of numbers: its second, its phase, the whole run; nulls for what is not."""
+        """The scopes of a moment, as an array of numbers: its second, its phase, the whole run; null for a scope that does not contain it."""
         return self.scopes_of(self.second(t_ns), self.phase_number(t_ns), self.is_in_run(t_ns))
 
     def scopes_of(self, second: Column, phase_number: Column, is_in_run: Column) -> Column:

@@ -1,7 +1,7 @@
 """Builds the archive of Java classes (`stallbench.pipeline.class_archive`), by making the tables of a made-up run of a few records.
 
-``python -m stallbench.pipeline --prepare`` calls it at set-up. Two of them may race: each writes a file of its own, and what has the
-archive's name is always whole.
+``python -m stallbench.pipeline --prepare`` calls it at set-up. Several may run at the same time: each writes a separate file and renames it, so
+the archive is always complete.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _build(archive: Path) -> None:
 
 
 def _make_up_run(folder: Path) -> None:
-    """Write a run that has something for every table."""
+    """Write a run that has rows for every table."""
     for part in ("events", "samples"):
         (folder / part).mkdir(parents=True)
     recorder = RunRecorder(folder / "run.json", _SCENARIO)

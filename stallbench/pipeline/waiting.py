@@ -1,7 +1,7 @@
 """Jobs that had to wait for something: was any claimed before it was allowed to be?
 
-Only what is certain counts, even if a process wrote its record late. Of two jobs of one FIFO queue that one producer enqueued, the former
-was in the queue first; a completion was requested after its job's `worked` record.
+A violation counts only if it is certain even when a process wrote its record late. Two facts are certain: if one producer enqueued two jobs of
+a FIFO queue, the earlier one was in the queue first; and a completion was requested after its job's `worked` record.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _overtaken(claimed: DataFrame) -> DataFrame:
 
 
 def _overlapping(preconditions: DataFrame, executions: DataFrame) -> DataFrame:
-    """Did an execution begin while one before it in the same FIFO queue was still at work? A process that died is not at work."""
+    """Did an execution begin while an earlier one in the same FIFO queue was still running? The execution of a dead process is not running."""
     earlier = Window.partitionBy("subject").orderBy("claimed_ns").rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
     of_queues = preconditions.filter("kind = 'fifo'").join(executions, "job_id", "left")
     is_broken = F.coalesce(F.max("worked_ns").over(earlier) > F.col("claimed_ns"), F.lit(False))

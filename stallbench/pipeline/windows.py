@@ -14,7 +14,7 @@ from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 def make_windows(figures: DataFrame, axis: TimeAxis) -> DataFrame:
     """Return a row for each second that `stallbench.pipeline.measurements.keep_silent_times` keeps, from its figures.
 
-    A second belongs to the phase that its middle is in. Of what was sampled, it has the last value; null where there was no sample.
+    A second belongs to the phase that contains its middle. A sampled measure has its last value in the second; null without a sample.
     """
     counts = {name: _key(counted, AMOUNT) for name, counted in counted_measures().items()}
     values = {f"{name}_{each}": _key(name, each) for name, measure in MEASURES.items() for each in measure.by_second}

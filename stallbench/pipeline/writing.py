@@ -1,4 +1,4 @@
-"""Writes tables, several at a time: most of a small table's time is planning, which uses one core."""
+"""Writes tables, several at the same time: most of the time for a small table is the planning, which uses one core."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROWS_PER_FILE = 2_000_000
 
 
 class Writing:
-    """The tables that are being written. As a context it ends when all are, or raises what the first that failed raised."""
+    """The tables that are being written. As a context manager it ends when all are written, or raises the error of the first that failed."""
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
         """Write below ``folder``/tables."""

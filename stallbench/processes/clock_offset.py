@@ -1,4 +1,4 @@
-"""How far this host's clock is from the primary's, so that times written by processes of several hosts can be compared."""
+"""Measures the offset between this host's clock and the primary's, so that times from several hosts can be compared."""
 
 from __future__ import annotations
 

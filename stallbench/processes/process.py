@@ -1,4 +1,4 @@
-"""One process of a run: the messages that it sends, how it is asked to stop, and how it ended."""
+"""One process of a run: receives its messages, asks it to stop, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class Process:
             self.poll()
 
     def exited_unexpectedly(self) -> bool:
-        """Whether it has ended although it was meant to run, or not in the way that it was asked to."""
+        """Whether it has ended although it was meant to run, or has ended in another way than it was asked to."""
         code = self.poll()
         if code is None or (self.may_be_killed_by and code == -signal.SIGKILL):
             return False

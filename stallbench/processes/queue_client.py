@@ -97,7 +97,7 @@ class QueueClient:
         return format_error(self._driver.code(error), operation, self._driver.describe(error))
 
     def close(self) -> None:
-        """Close its connections, whatever state they are in."""
+        """Close its connections, in any state."""
         close_queue(self.queue, self._document.endpoint.engine)
 
     def _open(self) -> Queue[Any]:
@@ -123,7 +123,7 @@ def open_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, nam
 
 
 def close_queue(queue: Queue[Any], engine: str) -> None:
-    """Close its connections, whatever state they are in. ``engine``: that of its primary."""
+    """Close its connections, in any state. ``engine``: that of its primary."""
     driver_of(engine).close(queue.connection)
     if queue.second_engine is not None:
         driver_of(queue.second_engine).close(queue.second)

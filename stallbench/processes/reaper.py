@@ -1,9 +1,8 @@
-"""Cleans up after a run whose bench cannot: a small process that outlives the bench by a moment.
+"""A small process that cleans up after a run if the bench is killed. It outlives the bench for a moment.
 
-It holds the reading end of a pipe; only the bench has the writing end. When the bench ends, for whatever reason, the pipe
-closes. The reaper then ends every process that carries the run's token, cleans up external servers, removes the run's scratch
-folder, and corrects a ``run.json`` that still says ``running``. If the reaper itself is killed, `remove_leftovers`
-(``stallbench clean``) does the same later.
+It holds the reading end of a pipe; only the bench has the writing end. When the bench ends for any reason, the pipe closes. The reaper then ends
+every process that carries the run's token, cleans up external servers, removes the run's scratch folder, and corrects a ``run.json`` that still
+says ``running``. If the reaper itself is killed, `remove_leftovers` (``stallbench clean``) does the same later.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ def _is_below(word: bytes, scratch: Path) -> bool:
 def run_cleanup_journal(scratch: Path) -> list[str]:
     """Undo what a dead run changed on external servers; returns one sentence for each change that could not be undone.
 
-    Runs in a process of its own, because it needs the engines' drivers and must not wait for their time-outs.
+    Runs in a separate process, because it needs the engines' drivers and must not wait for their timeouts.
     """
     if not (scratch / CLEANUP_JOURNAL).exists():
         return []

@@ -1,4 +1,4 @@
-"""Reconnects a process after its server was gone, with the same pauses and time limit for every role."""
+"""Reconnects a process after it has lost its server, with the same pauses and time limit for every role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``run.json`` says about a process that took part in a run."""
+"""The record of a process in ``run.json``."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class ProcessRecord(BaseModel):
 
     @property
     def ended_orderly(self) -> bool:
-        """Whether it ended as a process does that was asked to stop."""
+        """Whether it ended in the way of a process that was asked to stop."""
         return is_orderly_end(self.role, self.exit_code, self.orderly_exit_codes)
 
 
 def is_orderly_end(role: str, exit_code: int | None, orderly_exit_codes: tuple[int, ...] = (0,)) -> bool:
-    """Whether a process of ``role`` that was asked to stop did so: with an orderly exit code, or, if it is a server, by the signal.
+    """Whether a process of ``role`` that was asked to stop ended as expected: with an orderly exit code or, if it is a server, by the signal.
 
     Beanstalkd, for example, has no other way to stop than the signal itself.
     """

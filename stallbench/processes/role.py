@@ -1,4 +1,4 @@
-"""What every process of the bench (producer, worker, longrunner, collectors) does at its start and end.
+"""The start and end of every process of the bench (producer, worker, longrunner, collectors).
 
 A role reads one JSON document, from the file that its argument names or from standard input. It sends the message
 ``{"ready": {...}}`` on standard output when its work begins. At SIGTERM or SIGINT it finishes its current operation and ends.

@@ -1,8 +1,7 @@
 """Starts, stops and kills the processes of a run, and keeps the intended and the actual state of each.
 
-No process outlives the bench. The kernel kills each child when the bench dies (parent-death signal). Each child leads a
-process group of its own and carries the run's token in its environment, so that `stallbench.processes.reaper` finds what
-is left.
+No process outlives the bench. The kernel kills each child when the bench dies (parent-death signal). Each child leads its own process group and
+carries the run's token in its environment, by which `stallbench.processes.reaper` finds the remaining processes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The queue algorithms under test. To add a queue, add one file here (and its ``.sql``).
 
 Each module defines one subclass of `Queue`; `find_queues` finds it.
-This package imports no other part of the bench, so that a queue can be read and trusted on its own.
+This package imports no other part of the bench, so a queue can be read without knowing the rest.
 """
 
 from __future__ import annotations

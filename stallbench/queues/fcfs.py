@@ -1,7 +1,7 @@
 """First come, first served: find the first job that is not reserved, then reserve it.
 
-Between the two steps another worker may find the same job. The search starts at the very first job each time, so it takes longer
-the more jobs were reserved before.
+Between the two steps another worker may find the same job. Each search starts at the very first job, so it becomes slower with the number of
+jobs that were reserved before.
 """
 
 from __future__ import annotations

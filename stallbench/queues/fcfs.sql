@@ -1,5 +1,5 @@
 -- name: create_table_postgres
--- A job is unprocessed (0), reserved (1) or processed (2), and stays where it is.
+-- A job is unprocessed (0), reserved (1) or processed (2); its row is never deleted.
 CREATE TABLE fcfs_jobs (
   id bigserial PRIMARY KEY,
   payload text NOT NULL,
@@ -25,7 +25,7 @@ INSERT INTO fcfs_jobs (payload, enqueued_at_ms) VALUES (?, ?)
 SELECT id, payload FROM fcfs_jobs WHERE state = 0 ORDER BY id LIMIT 1
 
 -- name: reserve
--- The second step, whatever has happened in between.
+-- The second step; it does not check what has happened in between.
 UPDATE fcfs_jobs SET state = 1 WHERE id = ?
 
 -- name: complete
@@ -37,13 +37,13 @@ UPDATE fcfs_jobs SET state = 2 WHERE id = ?
 UPDATE fcfs_jobs SET state = 0 WHERE id = ?
 
 -- name: backlog
--- What nobody has reserved, and since when the oldest of it waits.
+-- The number of jobs that no worker has reserved, and since when the oldest of them waits.
 SELECT count(*), min(enqueued_at_ms) FROM fcfs_jobs WHERE state = 0
 
 -- name: any_job
--- Whether there is anything left to do.
+-- Whether any job is not completed.
 SELECT id FROM fcfs_jobs WHERE state < 2 LIMIT 1
 
 -- name: job_ids
--- Everything that is not done.
+-- Every job that is not completed.
 SELECT id, state FROM fcfs_jobs WHERE state < 2

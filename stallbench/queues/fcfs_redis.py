@@ -23,10 +23,10 @@ return false
 
 
 class RedisFcfs(RedisStore, FcfsStore):
-    """A list of all ids that ever were, and a hash of those that are reserved or done."""
+    """A list of all ids that were ever assigned, and a hash of those that are reserved or done."""
 
     def __init__(self, connection: Any, options: FcfsOptions) -> None:
-        """Make the scripts known; each is sent to the server when it first says that it does not have it."""
+        """Register the scripts; each is sent to the server when the server does not know it."""
         super().__init__(connection, "fcfs")
         self._order, self._reserved = "fcfs_order", "fcfs_reserved"
         self._append = self.connection.register_script(APPEND)
@@ -51,7 +51,7 @@ class RedisFcfs(RedisStore, FcfsStore):
         self.connection.hdel(self.jobs, str(claim.job_id))
 
     def release(self, claim: Claim) -> None:
-        """Take the mark away; its place in the list is the old one."""
+        """Remove the mark; the id keeps its place in the list."""
         self.connection.hdel(self._reserved, str(claim.job_id))
 
     def backlog(self) -> Backlog:
@@ -60,7 +60,7 @@ class RedisFcfs(RedisStore, FcfsStore):
         return Backlog(depth=max(0, depth), oldest_job_s=age_s(self._find_first([self._order, self._reserved, self.jobs])))
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Look at every id that ever was."""
+        """Read every id that was ever assigned."""
         order = self.connection.lrange(self._order, 0, -1)
         reserved = set(self.connection.hkeys(self._reserved))
         for job_id, _ in self.held(order):

@@ -1,4 +1,4 @@
-"""First come, first served on a table: what the article's author found, and replaced."""
+"""First come, first served on a table: the queue that the article's author found and replaced."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""An insert-only log: consumers take ranges of it, and a cursor records how far each range is worked.
+"""An insert-only log: consumers take ranges of it, and a cursor records how far each range is executed.
 
-No row is ever updated or deleted, so there are no dead tuples; finished partitions are dropped, which needs no horizon. A transaction
-that has read the queue's own tables keeps its partitions from being dropped; until it ends the log grows.
+No row is ever updated or deleted, so there are no dead tuples. Finished partitions are dropped, which does not depend on the horizon. A
+transaction that has read the queue's own tables prevents this; until it ends, the log grows.
 
-Promise: a range is worked in order by one consumer, and ranges are handed out in order. So a slow job delays the jobs behind it
-in its range, and no others. The range of a dead consumer is given, from its cursor on, to the next one: only the job in progress is
-re-executed. A failed job is appended to the log again. Cost: appends commit one after the other, so that no id becomes
-visible after a greater one that a cursor has passed already.
+Promise: one consumer executes the jobs of a range in order, and ranges are given out in order. So a slow job delays only the jobs behind it
+in its range. The next consumer continues the range of a dead one from its cursor on: only the job in progress is re-executed. A failed job
+is appended to the log again. Cost: appends commit one after the other, so that no id becomes visible after a cursor has passed a greater one.
 """
 
 from __future__ import annotations

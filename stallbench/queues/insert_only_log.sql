@@ -1,8 +1,8 @@
--- A log that is only ever inserted into: what is done is another row, and old rows go with their partition.
--- Ids commit in their order (appending waits for its turn), so that whoever has seen one has seen all before it.
+-- A log into which rows are only inserted: a completion is another row, and old rows are dropped with their partition.
+-- Ids commit in their order, because appends wait for each other. So a session that sees an id sees all smaller ones.
 
 -- name: install
--- Entries as they were appended; an entry is a job, or a job that failed and is to be worked again.
+-- Entries in the order in which they were appended; an entry is a new job, or a failed job that is to be executed again.
 CREATE TABLE log_entries
 (
   entry_id    bigint      NOT NULL,
@@ -20,7 +20,7 @@ PARTITION BY RANGE (entry_id)
 CREATE SEQUENCE log_entry_ids
 
 -- name: install_ranges
--- How far the log has been handed out. A consumer that inserts a range, and holds the advisory lock of its first entry, works it.
+-- The ranges that were given out. The consumer that inserted a range and holds the advisory lock of its first entry executes it.
 CREATE TABLE log_ranges
 (
   first_entry bigint NOT NULL,
@@ -30,7 +30,7 @@ CREATE TABLE log_ranges
 PARTITION BY RANGE (first_entry)
 
 -- name: install_positions
--- How far a consumer has worked its range: the greatest position is its cursor.
+-- How far a consumer has executed its range: the greatest position is its cursor.
 CREATE TABLE log_positions
 (
   entry_id bigint NOT NULL,
@@ -39,8 +39,8 @@ CREATE TABLE log_positions
 PARTITION BY RANGE (entry_id)
 
 -- name: install_claim
--- Hands out what a dead consumer left of its range, else the next entries as a new one. "known": no range before it is unfinished.
--- A function, so that each of its statements sees what was committed before it, in one round trip.
+-- Gives out the rest of a dead consumer's range, or else the next entries as a new range. "known": all ranges before it are finished.
+-- It is a function, so that one round trip is enough and each of its statements sees what was committed before.
 CREATE FUNCTION log_claim(wanted integer, known bigint)
 RETURNS TABLE (unfinished bigint, first_entry bigint, last_entry bigint, entry_id bigint, job_id bigint, attempts integer, payload json)
 LANGUAGE plpgsql AS $$
@@ -105,7 +105,7 @@ END
 $$
 
 -- name: install_drop
--- Drops the partition from "since" on. Waits at most a tenth of a second for other users of the tables, because every session waits behind it.
+-- Drops the partition from "since" on. Waits at most a tenth of a second for other users of the tables, because all other sessions wait behind it.
 CREATE FUNCTION log_drop_partition(since bigint) RETURNS void
 LANGUAGE plpgsql SET lock_timeout = '100ms' AS $$
 BEGIN
@@ -185,7 +185,7 @@ FROM place, log_entries e JOIN moved USING (entry_id)
 SELECT pg_advisory_unlock($1::bigint)
 
 -- name: backlog
--- Jobs not handed out yet, and the rest of the ranges of dead consumers.
+-- Jobs that were not given out yet, and the rest of the ranges of dead consumers.
 WITH held AS MATERIALIZED (
   SELECT (classid::bigint << 32) | objid::bigint AS first_entry FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
 ),
@@ -204,7 +204,7 @@ waiting AS (
 SELECT count(*), extract(epoch FROM clock_timestamp() - min(appended_at))::float8 FROM waiting
 
 -- name: job_ids
--- Every job past which no cursor has moved, and whether a living consumer has its range.
+-- Every job that no cursor has passed, and whether a living consumer has its range.
 SELECT e.job_id, EXISTS (
   SELECT FROM log_ranges r
   WHERE e.entry_id BETWEEN r.first_entry AND r.last_entry

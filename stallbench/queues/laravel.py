@@ -22,7 +22,7 @@ class LaravelPessimisticOptions(LaravelOptions):
         default=1,
         ge=0,
         le=100,
-        description="attempts at the transaction that deletes; 0 deletes without a transaction of its own",
+        description="attempts at the transaction that deletes; 0 deletes without a separate transaction",
     )
     delete_mark: bool = Field(default=False, description="whether a finished job is marked before it is deleted")
     tries: Annotated[int, OptionRole.ATTEMPT_LIMIT] = Field(

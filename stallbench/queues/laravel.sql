@@ -16,7 +16,7 @@ CREATE TABLE jobs (
 ) ENGINE=InnoDB AUTO_INCREMENT=1 DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci
 
 -- name: create_table_postgres
--- What the same migration makes of it on PostgreSQL.
+-- The result of the same migration on PostgreSQL.
 CREATE TABLE jobs (
   id bigserial PRIMARY KEY,
   queue varchar(255) NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE jobs (
 )
 
 -- name: create_table_sqlite
--- What the same migration makes of it on SQLite.
+-- The result of the same migration on SQLite.
 CREATE TABLE jobs (
   id integer NOT NULL PRIMARY KEY AUTOINCREMENT,
   queue varchar NOT NULL,
@@ -52,7 +52,7 @@ CREATE INDEX jobs_queue_reserved_at_index ON jobs (queue, reserved_at)
 ALTER TABLE jobs ADD COLUMN delete_mark smallint NOT NULL DEFAULT 0
 
 -- name: add_version
--- What optimistic locking compares.
+-- The version that optimistic locking compares.
 ALTER TABLE jobs ADD COLUMN version integer NOT NULL DEFAULT 0
 
 -- name: insert
@@ -72,7 +72,7 @@ UPDATE jobs SET reserved_at = ?, attempts = attempts + 1 WHERE id = ?
 UPDATE jobs SET reserved_at = ?, attempts = attempts + 1, version = version + 1 WHERE id = ? AND version = ?
 
 -- name: fetch
--- What Laravel does before it deletes, and the article shows to be redundant.
+-- Laravel executes this before it deletes; the article shows that it is redundant.
 SELECT * FROM jobs WHERE id = ? {row_lock}
 
 -- name: delete

@@ -1,4 +1,4 @@
-"""What Laravel's database queue and its optimistic variant share: the table, and everything but the claim and the deletion."""
+"""Base of Laravel's database queue and its optimistic variant: the table, and everything except the claim and the deletion."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
     def fail(self, claim: Claim, error: str) -> None:
         """Make the job available again at once.
 
-        Laravel deletes the row and inserts it anew, under another id; here it keeps its id, by which the bench follows it.
+        Laravel deletes the row and inserts it again under another id; here it keeps its id, by which the bench identifies it.
         """
         self.session.run(self.statements["release"], self.now_s(), claim.job_id)
 

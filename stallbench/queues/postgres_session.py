@@ -1,7 +1,7 @@
-"""Statements on PostgreSQL, by libpq's prepared statements directly, through psycopg's `psycopg.pq`.
+"""Statements on PostgreSQL, by prepared statements of libpq, through `psycopg.pq`.
 
-A cursor costs as much time as the server needs for a claim. On a machine shared by client and server that time would be attributed to
-the queue.
+psycopg's cursor takes as much time as the server needs for a claim. If client and server share a machine, this time would be attributed to the
+queue.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PostgresSession(SqlSession):
         return result
 
     def _execute_first_or_giving_way(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
-        """Execute what is not the usual case: a statement that is not prepared yet, or never is, or one that other greenlets must not wait for."""
+        """Execute an unusual statement: one that is not prepared yet, or never is, or one for which other greenlets must not wait."""
         pgconn = self.connection.pgconn
         if self._prepares:
             return self._run_one(pgconn.exec_prepared, pgconn.send_query_prepared, self._prepare(statement), parameters)

@@ -1,7 +1,7 @@
 """Postgrestue, a prototype. A job's description, its state, and what it waits for are in different tables.
 
-The claim reads a small table without an index on changing columns. Everything that would make it larger or slower is done elsewhere: at
-enqueueing, at completion, and by a scheduler.
+The claim reads a small table without an index on changing columns. All work that would make this table larger or slower is done at enqueue, at
+completion, and by a scheduler.
 """
 
 from __future__ import annotations

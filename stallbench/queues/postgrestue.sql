@@ -1,5 +1,5 @@
--- The operations of Postgrestue, as 'Postgrestue' describes them. An operation is sent statement by statement, because it is one of the
--- source's questions whether that is slower than sending them at once.
+-- The operations of Postgrestue, as 'Postgrestue' describes them. An operation is sent statement by statement, because the source asks whether
+-- that is slower than sending all statements at once.
 
 -- name: begin
 -- Every operation is a transaction.
@@ -82,8 +82,8 @@ UPDATE worker SET last_ping_time = now() WHERE id = $1
 DELETE FROM worker WHERE id = $1
 
 -- name: find
--- The first job in the heap that can be run and is not locked. The scan of running_job is a query of its own within: in a plain
--- join the planner may begin with job, in which every job stays that has ever finished.
+-- The first job in the heap that can be run and is not locked. The scan of running_job is a subquery, because in a plain join the planner
+-- may begin with the table job, which also has all finished jobs.
 SELECT rj.job_id, rj.attempt, j.arguments, j.queue, j.max_attempts
 FROM (SELECT job_id, attempt FROM running_job WHERE state = 'enqueued' LIMIT 1 FOR UPDATE SKIP LOCKED) rj
 JOIN job j ON j.id = rj.job_id

@@ -1,4 +1,4 @@
-"""What a job of Postgrestue waits for before it can be run: at most one thing, drawn by the shares that the options say."""
+"""Draws what a job of Postgrestue waits for before it can be run: at most one condition, according to the shares in the options."""
 
 from __future__ import annotations
 

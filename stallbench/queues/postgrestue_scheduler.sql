@@ -15,7 +15,7 @@ WITH free AS (
 INSERT INTO running_job (job_id, attempt, state) SELECT job_id, 1, 'enqueued' FROM free
 
 -- name: start_stranded
--- The same in a FIFO queue: its last job finished while this one was being put behind it. Also what follows a job that has failed for good.
+-- The same in a FIFO queue: its last job finished while this one was being enqueued behind it. Also the job behind one that has failed for good.
 WITH stranded AS (
   SELECT DISTINCT ON (q.queue) q.queue, q.position FROM queued_job q
   WHERE NOT EXISTS (SELECT FROM running_job r WHERE r.queue = q.queue)
@@ -27,7 +27,7 @@ next AS (
 INSERT INTO running_job (job_id, attempt, state, queue) SELECT job_id, 1, 'enqueued', queue FROM next
 
 -- name: rescue_from_silent
--- Jobs of workers that have not pinged for so many seconds, or have gone: that attempt has failed, and another can be run if there is one left.
+-- Jobs of workers that have not pinged for so many seconds, or no longer exist: the attempt has failed, and another can be run if one is left.
 WITH taken AS (
   SELECT rj.job_id, rj.attempt, rj.start_time, rj.queue, j.max_attempts
   FROM running_job rj

@@ -2,7 +2,7 @@
 -- run in this order on an empty database.
 
 -- name: job_block
--- Clients choose the ids of their jobs themselves, so that no statement waits for another's answer: each takes a block of a thousand at a time.
+-- Clients choose the ids of their jobs, so that no statement waits for the result of another: each client takes blocks of a thousand ids.
 CREATE SEQUENCE job_block
 
 -- name: job
@@ -41,8 +41,8 @@ CREATE TYPE job_state AS ENUM ('enqueued', 'processing')
 CREATE TYPE job_outcome AS ENUM ('succeeded', 'failed')
 
 -- name: running_job
--- Jobs that can be run, or are being run. Nothing that an update changes is indexed, and a share of each page is left free for the new versions of its
--- rows, so that updates are heap-only. No queue has two rows.
+-- Jobs that can be run, or are being run. Updates change no indexed column, and a share of each page is free for new row versions, so updates are
+-- heap-only. Each FIFO queue has at most one row.
 CREATE TABLE running_job
 (
   job_id     bigint    NOT NULL REFERENCES job,
@@ -91,7 +91,7 @@ CREATE TABLE queued_job
 )
 
 -- name: finished_job
--- A finished attempt. By outcome, and then by day, so that a day of successes can be dropped as a table.
+-- Finished attempts, partitioned by outcome and then by day, so that a day of successes can be dropped as a table.
 CREATE TABLE finished_job
 (
   job_id      bigint      NOT NULL REFERENCES job,
@@ -107,7 +107,7 @@ CREATE TABLE finished_job
 CREATE INDEX finished_job_job_id ON finished_job (job_id)
 
 -- name: finished_job_partitions
--- Of each outcome, yesterday to the day after tomorrow, and a partition for every other day.
+-- For each outcome, a partition for each day from yesterday to the day after tomorrow, and one for all other days.
 DO $$
 DECLARE
   outcome text;

@@ -1,7 +1,7 @@
 """Que 0.x, the queue of the article of 2015: a recursive walk over the primary key that tries an advisory lock on each job.
 
-Deleted jobs stay in the index until vacuum may remove them, and every walk starts at the oldest of them: this is
-the queue that one idle transaction brings down.
+Deleted jobs stay in the index until vacuum may remove them, and every walk starts at the oldest of them. So one idle transaction is enough to
+saturate this queue.
 
 Two of the mitigations that 'Postgres job queues and failure by MVCC' (2015) proposes are options: ``claim_after_last`` is its *predicate
 specificity* (a claim need not walk over what this worker has seen), ``batch`` its *lock multiple jobs* (one walk for many of them).
@@ -58,9 +58,10 @@ class QueOptions(QueueOptions):
 
 
 class Que(PostgresQueue[QueOptions]):
-    """Que 0.x. A claim is held by the session: when the worker's connection ends, its jobs are free again.
+    """Que 0.x. The session holds the claim: when the worker's connection ends, its jobs are free again.
 
-    So are all jobs of its batch. The jobs that it had not started were never executed, but no other worker gets them until the connection ends.
+    The same is true for all jobs of its batch. The jobs that it has not started were not executed, but no other worker gets them until the
+    connection ends.
     """
 
     kind = "que"

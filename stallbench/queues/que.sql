@@ -1,4 +1,4 @@
--- Que 0.x (Ruby): lib/que/sql.rb and its migrations up to version 3. The statements are Que's own, its faults included.
+-- Que 0.x (Ruby): lib/que/sql.rb and its migrations up to version 3. The statements are Que's own, including their defects.
 
 -- name: install
 -- The jobs table as migrations 1 to 3 leave it.
@@ -145,7 +145,7 @@ FROM job
 WHERE locked
 
 -- name: check_job
--- Looks again, now that the lock is held: the walk's snapshot may be older than the deletion by another worker.
+-- Checks the job again after locking it: the walk's snapshot may be older than the deletion by another worker.
 SELECT 1 AS one
 FROM   que_jobs
 WHERE  queue    = $1::text

@@ -31,7 +31,7 @@ class OptionRole(StrEnum):
     ATTEMPT_LIMIT = "attempt_limit"
     """Attempts after which a job is not offered again; 0: no limit."""
     EXPIRY = "expiry"
-    """Seconds after which a claim ends by itself."""
+    """Seconds after which a claim expires."""
     WINDOW = "window"
     """Number of available jobs that a worker chooses from; 1: it takes the first."""
 
@@ -123,7 +123,7 @@ class ClaimExpiredError(Exception):
 
 
 class RefusedError(Exception):
-    """The queue is full and accepts no more jobs: none of the jobs of this call is in it."""
+    """The queue is full and accepts no more jobs: it contains none of the jobs of this call."""
 
 
 OptionsT = TypeVar("OptionsT", bound=QueueOptions)
@@ -193,7 +193,7 @@ class Queue(ABC, Generic[OptionsT]):
 
     @classmethod
     def find_option_issue(cls, options: OptionsT, engine: str) -> tuple[str, str] | None:
-        """Find an option that does not fit the engine or another one: its name, and the sentence that goes on from there."""
+        """Find an option that does not fit the engine or another option: its name, and the rest of the sentence after the name."""
         return None
 
     @abstractmethod

@@ -1,8 +1,8 @@
 """Jobs are enqueued in a table, in the application's own transaction; a mover drains the table into Redis, where workers claim.
 
-The walk over dead rows happens once per batch, and not in a worker. The cost is a second store, and no transaction spans the two:
-a mover that dies in between leaves a batch in both, and its jobs are executed twice (``hand_over = "push_first"``), or in neither, and they
-are lost (``"delete_first"``). What Redis holds is as durable as Redis is: ``most_in_redis`` bounds what its crash can lose.
+Only the mover reads past dead rows, once per batch. The cost is a second store, and no transaction spans both stores. If the mover dies between
+the two writes, the batch is in both stores and its jobs are executed twice (``hand_over = "push_first"``), or it is in neither and its jobs are
+lost (``"delete_first"``). Jobs in Redis are as durable as Redis: ``most_in_redis`` limits how many its crash can lose.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class RedisBatches(PostgresQueue[RedisBatchesOptions]):
         return ids
 
     def schedule(self) -> float:
-        """Move one batch, if Redis has room for it."""
+        """Move one batch, if it does not exceed the limit of jobs in Redis."""
         room = self.options.most_in_redis - self._redis.count_waiting()
         moved = self._move(min(self.options.batch, room)) if room > 0 else 0
         return 0.0 if moved else _NOTHING_TO_MOVE_S

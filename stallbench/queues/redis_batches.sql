@@ -1,4 +1,4 @@
--- Jobs as they are enqueued, until the mover takes them to Redis.
+-- Enqueued jobs, until the mover moves them to Redis.
 
 -- name: install
 -- The id gives the order.

@@ -34,7 +34,7 @@ class RedisIds:
     def take(self, count: int) -> Sequence[int]:
         """Return so many new ids."""
         if not self._are_new:
-            # Once per connection, and a restarted server means a new connection: no id is assigned twice, whatever was lost.
+            # Once per connection, and a restarted server means a new connection: no id is assigned twice, even if the server has lost writes.
             self._adopt(self._keys, [self._run_id(), time.time_ns() // 1000])
             self._are_new = True
         last = int(self._connection.incrby(self._keys[1], count))

@@ -1,6 +1,6 @@
-"""What the article's stores on Redis have in common: jobs in a hash, each a JSON document with id, payload and time of enqueueing.
+"""Base of the article's stores on Redis: jobs in a hash, each a JSON document with id, payload and time of enqueueing.
 
-They use Redis' own commands where Aerospike has an operation, and a script where the article has a function in Lua.
+An operation of Aerospike is a command of Redis here; the article's function in Lua is a script.
 """
 
 from __future__ import annotations

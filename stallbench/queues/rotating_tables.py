@@ -1,4 +1,4 @@
-"""Rotating tables, as PgQ has them: new jobs go to one of three in turn, and one that has been worked off is emptied by TRUNCATE.
+"""Rotating tables, as in PgQ: new jobs go to one of three tables in turn, and TRUNCATE empties a table whose jobs are completed.
 
 A job leaves a dead row, but only until its table is emptied: TRUNCATE does not depend on the horizon. A transaction that has read the
 queue's own tables holds a lock that prevents TRUNCATE; until it ends, jobs continue and dead rows accumulate.

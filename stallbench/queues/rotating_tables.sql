@@ -1,8 +1,8 @@
--- Three tables in rotation, as PgQ's event tables: an empty one is TRUNCATEd, which removes dead rows whatever the horizon is.
+-- Three tables in rotation, as PgQ's event tables: an empty one is TRUNCATEd, which removes dead rows regardless of the horizon.
 -- {slot}: 0, 1 or 2, the table that a statement is about; {next}: the one after it.
 
 -- name: install_jobs
--- One partition a slot; the sequence gives ids over all of them.
+-- One partition for each slot; the sequence provides ids for all of them.
 CREATE TABLE rotating_jobs
 (
   slot        integer     NOT NULL,
@@ -16,11 +16,11 @@ CREATE TABLE rotating_jobs
 PARTITION BY LIST (slot)
 
 -- name: install_slot
--- Jobs of a slot are worked in the order of their ids.
+-- Jobs of a slot are executed in the order of their ids.
 CREATE TABLE rotating_jobs_{slot} PARTITION OF rotating_jobs (CONSTRAINT rotating_jobs_{slot}_pkey PRIMARY KEY (job_id)) FOR VALUES IN ({slot})
 
 -- name: install_turn
--- The slot that is worked first, and the slot that takes new jobs.
+-- The slot from which workers claim first, and the slot that takes new jobs.
 CREATE TABLE rotating_turn (head integer NOT NULL, tail integer NOT NULL, rotated_at timestamptz NOT NULL DEFAULT now())
 
 -- name: install_first_turn
@@ -80,7 +80,7 @@ SET slot = (SELECT tail FROM rotating_turn),
 WHERE slot = {slot} AND job_id = $2
 
 -- name: rotate
--- Makes the next slot take new jobs, $1 milliseconds after the last rotation, unless that slot is still being worked.
+-- Makes the next slot take new jobs, $1 milliseconds after the last rotation, unless that slot still has jobs.
 UPDATE rotating_turn
 SET tail = {next}, rotated_at = now()
 WHERE tail = {slot} AND head <> {next} AND rotated_at <= now() - $1::integer * interval '1 millisecond'
@@ -90,7 +90,7 @@ WHERE tail = {slot} AND head <> {next} AND rotated_at <= now() - $1::integer * i
 LOCK TABLE rotating_jobs_{slot} IN ACCESS EXCLUSIVE MODE NOWAIT
 
 -- name: pass_on
--- Makes the next slot the first to be worked, if this one is empty and takes no new jobs.
+-- Makes the next slot the first to claim from, if this one is empty and takes no new jobs.
 UPDATE rotating_turn
 SET head = {next}
 WHERE head = {slot} AND tail <> {slot} AND NOT EXISTS (SELECT FROM rotating_jobs_{slot})

@@ -1,7 +1,6 @@
 """Row locks as claims: ``FOR UPDATE SKIP LOCKED``, with the job deleted in the transaction that locked it.
 
-What most queues on PostgreSQL do today. A worker that dies gives its job back at once; while it works, its transaction stays
-open.
+Most queues on PostgreSQL do this today. If a worker dies, its job is released at once. While it executes a job, its transaction stays open.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class SkipLockedOptions(QueueOptions):
 
 
 class SkipLocked(PostgresQueue[SkipLockedOptions]):
-    """``FOR UPDATE SKIP LOCKED``, one job a transaction."""
+    """``FOR UPDATE SKIP LOCKED``, one job per transaction."""
 
     kind = "skip_locked"
     statements = read_statements(Path(__file__).with_suffix(".sql"))

@@ -1,7 +1,7 @@
--- The queue that PostgreSQL's own row locks make since 9.5: a row lock is the claim, and the deletion is committed with the work.
+-- A queue with PostgreSQL's row locks (since 9.5): the row lock is the claim, and the deletion is committed with the work.
 
 -- name: install
--- Jobs are worked in the order of their identity.
+-- Jobs are executed in the order of their ids.
 CREATE TABLE skip_locked_jobs
 (
   job_id      bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT skip_locked_jobs_pkey PRIMARY KEY,
@@ -25,12 +25,12 @@ SELECT nextval(pg_get_serial_sequence('skip_locked_jobs', 'job_id')) FROM genera
 COPY skip_locked_jobs (job_id, payload) FROM STDIN
 
 -- name: enqueue_and_notify
--- Adds one job and tells whoever listens; the notification goes out with the commit.
+-- Adds one job and notifies all listeners; the notification is sent at the commit.
 WITH job AS (INSERT INTO skip_locked_jobs (payload) VALUES ($1::json) RETURNING job_id)
 SELECT job_id, pg_notify('skip_locked_jobs', job_id::text) FROM job
 
 -- name: vacuum
--- Removes what completed jobs left behind.
+-- Removes the dead rows of completed jobs.
 VACUUM skip_locked_jobs
 
 -- name: begin
@@ -51,7 +51,7 @@ FOR UPDATE SKIP LOCKED
 DELETE FROM skip_locked_jobs WHERE job_id = $1
 
 -- name: fail
--- Counts the attempt and puts the job off by a second for each.
+-- Counts the attempt and delays the job by one second for each attempt.
 UPDATE skip_locked_jobs
 SET attempts = attempts + 1, last_error = $1, run_at = now() + (attempts + 1) * interval '1 second'
 WHERE job_id = $2
@@ -61,7 +61,7 @@ WHERE job_id = $2
 COMMIT
 
 -- name: backlog
--- What is due, less what a worker's open transaction has locked.
+-- Due jobs that no open transaction of a worker has locked.
 SELECT count(*), extract(epoch FROM now() - min(run_at))::float8
 FROM skip_locked_jobs
 WHERE run_at <= now()

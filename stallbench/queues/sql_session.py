@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 class SqlSession(ABC):
-    """One connection in autocommit. Statements have ``?`` for each parameter, whatever the engine's own placeholder is."""
+    """One connection in autocommit. Statements have ``?`` for each parameter, on every engine."""
 
     engine_family: ClassVar[str]
     """``postgres``, ``mysql`` or ``sqlite``: selects engine-specific statements, like CREATE TABLE."""
@@ -61,7 +61,7 @@ class SqlSession(ABC):
 
     @abstractmethod
     def is_conflict(self, error: Exception) -> bool:
-        """Whether the server aborted this transaction because of a conflict: deadlock, lock time-out, busy database."""
+        """Whether the server aborted this transaction because of a conflict: deadlock, lock timeout, busy database."""
 
     @abstractmethod
     def is_connection_lost(self, error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""What the article's stores on PostgreSQL, MariaDB and MySQL have in common."""
+"""Base of the article's stores on PostgreSQL, MariaDB and MySQL."""
 
 from __future__ import annotations
 

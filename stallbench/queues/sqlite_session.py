@@ -10,7 +10,7 @@ from stallbench.queues.sql_session import Outcome, SqlSession, Value
 
 
 class SQLiteSession(SqlSession):
-    """Python keeps the statements prepared by itself."""
+    """Python's library caches the prepared statements."""
 
     engine_family = "sqlite"
     row_lock = ""

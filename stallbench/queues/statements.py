@@ -1,4 +1,4 @@
-"""Reads a queue's SQL: one file beside the queue, each statement named, with one sentence on what it is for."""
+"""Reads a queue's SQL: one file beside the queue. Each statement has a name, and one sentence that says what it does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def read_statements(path: Path) -> dict[str, str]:
     """Return the statements of ``path`` by name, as written but for their comment lines.
 
     A statement begins at a line ``-- name: <name>`` and ends before the next one. Placeholders are PostgreSQL's own (``$1``),
-    so that a published statement is kept as it was published.
+    so that published statements need no change.
     """
     parts = _HEADING.split(path.read_text())
     names, bodies = parts[1::2], parts[2::2]

@@ -1,7 +1,7 @@
 """A status column: claimed by a single UPDATE, and marked as done, with a partial index on what is ready.
 
-Current common practice on PostgreSQL: no transaction stays open while a job is worked. The price is that a dead worker's job has
-to wait until its claim expires, and that each job leaves two or three dead row versions instead of one.
+Current common practice on PostgreSQL: no transaction stays open while a job is executed. The cost is that a dead worker's job waits until its
+claim expires, and that each job leaves two or three dead row versions instead of one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StatusColumnOptions(QueueOptions):
 
 
 class StatusColumn(PostgresQueue[StatusColumnOptions]):
-    """One statement claims; nothing is locked while a job is worked."""
+    """One statement claims; nothing is locked while a job is executed."""
 
     kind = "status_column"
     summary = "UPDATE .. WHERE id = (SELECT .. FOR UPDATE SKIP LOCKED LIMIT 1) RETURNING, with a status and a partial index on ready jobs"

@@ -1,7 +1,7 @@
 -- A claim in one statement: the row is chosen, locked and marked by an UPDATE that is committed at once, so that no transaction stays open.
 
 -- name: install
--- {fillfactor}: share of a page that INSERT fills; what is left is room for the row's next version (a HOT update).
+-- {fillfactor}: share of a page that INSERT fills; the rest is free for the row's next version (a HOT update).
 CREATE TABLE status_column_jobs
 (
   job_id      bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT status_column_jobs_pkey PRIMARY KEY,
@@ -16,11 +16,11 @@ CREATE TABLE status_column_jobs
 WITH (fillfactor = {fillfactor})
 
 -- name: index_ready
--- What the claim reads: ready jobs only. A condition on status keeps an UPDATE of it from being HOT.
+-- The claim reads only ready jobs, by this index. Because of its condition on status, an UPDATE of the status cannot be HOT.
 CREATE INDEX status_column_jobs_ready ON status_column_jobs (job_id) WHERE status = 'ready'
 
 -- name: index_claimed
--- What the rescue of expired claims reads.
+-- The rescue of expired claims reads this index.
 CREATE INDEX status_column_jobs_claimed ON status_column_jobs (claimed_at) WHERE status = 'claimed'
 
 -- name: enqueue
@@ -36,7 +36,7 @@ SELECT nextval(pg_get_serial_sequence('status_column_jobs', 'job_id')) FROM gene
 COPY status_column_jobs (job_id, payload) FROM STDIN
 
 -- name: claim
--- Claims the first ready job that nobody else is just claiming.
+-- Claims the first ready job that no other worker is claiming at the moment.
 UPDATE status_column_jobs
 SET status = 'claimed', claimed_at = now(), attempts = attempts + 1
 WHERE job_id = (
@@ -50,13 +50,13 @@ WHERE job_id = (
 RETURNING job_id, attempts, payload
 
 -- name: rescue
--- Gives back what has been claimed for longer than $1 seconds: its worker is taken for dead.
+-- Releases the jobs that have been claimed for longer than $1 seconds: their workers are presumed dead.
 UPDATE status_column_jobs
 SET status = 'ready'
 WHERE status = 'claimed' AND claimed_at <= now() - $1::integer * interval '1 second'
 
 -- name: complete_mark
--- Keeps the job, done; changes nothing if the claim was taken back meanwhile.
+-- Marks the job as done; changes nothing if the claim has been released meanwhile.
 UPDATE status_column_jobs SET status = 'done' WHERE job_id = $1 AND status = 'claimed' AND attempts = $2
 
 -- name: complete_delete
@@ -64,13 +64,13 @@ UPDATE status_column_jobs SET status = 'done' WHERE job_id = $1 AND status = 'cl
 DELETE FROM status_column_jobs WHERE job_id = $1 AND status = 'claimed' AND attempts = $2
 
 -- name: fail
--- Puts the job off by a second for each attempt.
+-- Delays the job by one second for each attempt.
 UPDATE status_column_jobs
 SET status = 'ready', last_error = $1, run_at = now() + attempts * interval '1 second'
 WHERE job_id = $2 AND status = 'claimed' AND attempts = $3
 
 -- name: backlog
--- What is due and ready, or was claimed for longer than $1 seconds.
+-- Jobs that are due and ready, or that have been claimed for longer than $1 seconds.
 SELECT count(*), extract(epoch FROM now() - min(run_at))::float8
 FROM status_column_jobs
 WHERE (status = 'ready' AND run_at <= now())

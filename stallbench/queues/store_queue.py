@@ -1,4 +1,4 @@
-"""What the three queues of "Concurrent Queues with Aerospike" share: jobs in a store that does not know what a queue is.
+"""Base of the three queues of "Concurrent Queues with Aerospike": their jobs are in a store that has no concept of a queue.
 
 The queue's `claim` shows which operations reserve a job; the store carries them out. None of the
 article's algorithms recovers the job of a dead worker.
@@ -36,7 +36,7 @@ class JobStore(ABC):
 
     @abstractmethod
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Add all jobs or none, and return their ids in order; raises `RefusedError` if there is no room."""
+        """Add all jobs or none, and return their ids in order; raises `RefusedError` if the store is full."""
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Add many jobs by the store's quickest way in; as `enqueue` in everything else."""

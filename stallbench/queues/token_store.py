@@ -1,7 +1,7 @@
 """The token store: jobs are numbered as they come, and one record has the number of the next job to be processed.
 
-A worker takes that number in one atomic read-increment-write, then fetches its job. No race, constant cost per claim, no list that could
-grow too large; but the job of a worker that dies with its number is lost.
+A worker takes that number in one atomic read-increment-write, then fetches its job. There is no race, the cost of a claim is constant, and no
+list can grow too large. But if a worker dies, the job of its number is lost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TokenCounterStore(JobStore):
 
 
 class TokenStore(StoreQueue[TokenStoreOptions, TokenCounterStore]):
-    """Take a token, then fetch its job. The counter only ever goes up: nothing leads back to a job that was passed."""
+    """Take a token, then fetch its job. The counter only increases: a job that was passed is never found again."""
 
     kind = "token_store"
     summary = "takes the next token in one atomic read-increment-write, then fetches the job that has it"

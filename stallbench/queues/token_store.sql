@@ -21,15 +21,15 @@ CREATE TABLE token_store_jobs (
 CREATE UNIQUE INDEX token_store_jobs_token ON token_store_jobs (token)
 
 -- name: create_counter
--- One row: the token of the next job to be processed, and the last one that a job has.
+-- One row: the token of the next job to be processed, and the last token that a job has.
 CREATE TABLE token_store (id smallint NOT NULL PRIMARY KEY, next_token bigint NOT NULL, last_token bigint NOT NULL)
 
 -- name: begin_counting
--- No job, and the next one is the first.
+-- Initially there is no job, and the next token is the first.
 INSERT INTO token_store (id, next_token, last_token) VALUES (1, 1, 0)
 
 -- name: number
--- Makes so many more tokens; its lock on the row orders enqueues until they are committed.
+-- Adds so many tokens; until the commit, its lock on the row makes other enqueues wait.
 UPDATE token_store SET last_token = last_token + ? WHERE id = 1
 
 -- name: last_token
@@ -45,7 +45,7 @@ INSERT INTO token_store_jobs (token, payload, enqueued_at_ms) VALUES (?, ?, ?)
 UPDATE token_store SET next_token = next_token + 1 WHERE id = 1 AND {there_is_one} RETURNING next_token - 1
 
 -- name: take_mysql
--- The same; the old value is remembered by the connection, which is how the manual has an atomic counter.
+-- The same; the connection remembers the old value, as in the manual's example of an atomic counter.
 UPDATE token_store SET next_token = LAST_INSERT_ID(next_token) + 1 WHERE id = 1 AND {there_is_one}
 
 -- name: taken_mysql
@@ -65,15 +65,15 @@ DELETE FROM token_store_jobs WHERE token = ?
 UPDATE token_store_jobs SET token = ? WHERE token = ?
 
 -- name: backlog
--- How many tokens nobody has taken, and when the job of the next one was enqueued.
+-- The number of tokens that no worker has taken, and when the job of the next one was enqueued.
 SELECT counter.last_token - counter.next_token + 1, job.enqueued_at_ms
 FROM token_store AS counter LEFT JOIN token_store_jobs AS job ON job.token = counter.next_token
 
 -- name: any_job
--- Whether there is anything left.
+-- Whether any job is left.
 SELECT id FROM token_store_jobs LIMIT 1
 
 -- name: job_ids
--- Everything that is left, and whether its token was taken.
+-- Every job that is left, and whether its token was taken.
 SELECT job.id, CASE WHEN job.token < counter.next_token THEN 1 ELSE 0 END
 FROM token_store_jobs AS job CROSS JOIN token_store AS counter

@@ -13,7 +13,7 @@ from stallbench.queues.token_store import TokenCounterStore, TokenStoreOptions
 
 
 class SqlTokens(SqlStore, TokenCounterStore):
-    """The row is locked for as long as a statement takes to count, so that claims stand in line for no more than that."""
+    """The row is locked only while a statement increments it, so claims wait for each other only that long."""
 
     def __init__(self, connection: Any, options: TokenStoreOptions) -> None:
         """Serve ``connection``."""

@@ -1,6 +1,6 @@
-"""Queues that are in no folder of the bench: a class in a file that its user names, ``path/to/file.py:ClassName``.
+"""Loads a user's own queue: a class in a file that the scenario names, ``path/to/file.py:ClassName``.
 
-Each process of a run loads the file by itself, from the same working directory, so that nothing has to be installed or registered.
+Each process of a run loads the file separately, from the same working directory. Nothing has to be installed or registered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SAID_OF_ITSELF = ("summary", "source", "engines", "options_type", "promise", "o
 
 
 class NoQueueError(Exception):
-    """What was named is no queue. The message goes on after the name: what was found, and what is expected."""
+    """The name does not refer to a queue. The message follows the name: what was found, and what is expected."""
 
 
 def is_user_queue(kind: str) -> bool:
@@ -64,5 +64,5 @@ def _load(path: Path) -> ModuleType:
     except Exception as error:
         raise NoQueueError(f"names a file that cannot be loaded: {type(error).__name__}: {error}") from error
     if Path(module.__file__ or "").resolve() != path.resolve():
-        raise NoQueueError(f"names a file that Python does not find, for another module is called {name}; rename the file")
+        raise NoQueueError(f"names a file that Python does not find, because another module is called {name}; rename the file")
     return module

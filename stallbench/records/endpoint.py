@@ -1,4 +1,4 @@
-"""How a process reaches a database: the part of every process's JSON document that names the server."""
+"""The address of a database: the part of every process's JSON document that names the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job log: one line for each operation on a job, which reaches the kernel before the next operation begins.
+"""The event log: one line for each operation on a job, which reaches the kernel before the next operation begins.
 
 A process that is killed with SIGKILL loses no record: each is one ``write`` to a file opened for appending. A torn last line is possible
 only when the machine itself stops; readers count it and leave it out.
@@ -38,7 +38,7 @@ class Event(StrEnum):
     EMPTY = "empty"
     """A claim found nothing to do."""
     RETRIED = "retried"
-    """A call failed with an error, and the queue's own policy tries it again; ``detail`` as for an error. The operation goes on."""
+    """A call failed with an error, and the queue's own policy tries it again; ``detail`` as for an error. The operation continues."""
     ERROR = "error"
     """A call failed with an error; ``detail`` begins with its code and the operation (`format_error`)."""
     REFUSED = "refused"

@@ -1,4 +1,4 @@
-"""Lines of record files, read while their writers may still be at work."""
+"""Reads the lines of record files, even while their writers are still running."""
 
 from __future__ import annotations
 

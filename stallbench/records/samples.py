@@ -1,4 +1,4 @@
-"""The sample log: what collectors measured, in long form, one file a collector."""
+"""The sample log: what collectors measured, in long form, one file for each collector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SampleRecord(NamedTuple):
     t_ns: int
     """Wall clock of the sample, nanoseconds since 1970 (UTC)."""
     source: str
-    """The server or host that was asked (``primary``, ``replica-1``, ``host``), or ``collector``."""
+    """The server or host that was sampled (``primary``, ``replica-1``, ``host``), or ``collector``."""
     subject: str
     """What was measured: ``table:que_jobs``, ``process:worker-3``, ``backend:4711``, ``server``."""
     metric: str

@@ -1,4 +1,4 @@
-"""Tables and verdict become pages: one HTML file that opens anywhere, JUnit for CI, Markdown for a pull request."""
+"""Makes pages from tables and verdict: one HTML file that opens anywhere, JUnit for CI, Markdown for a pull request."""
 
 from stallbench.report.page import make_report, open_template
 

@@ -1,4 +1,4 @@
-"""What the charts of a report draw: seconds, bands of phases and faults, bars of holders."""
+"""Collects the data of a report's charts: seconds, bands of phases and faults, bars of holders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ORDER_GROUPS = (0, 1, 5, 20, 100, 1_000, 10_000, 100_000, 1_000_000)
 def cut_windows(run: RunTables) -> pd.DataFrame:
     """Return the whole seconds of the phases, in order."""
     windows = run["windows"].sort_values("t_s")
-    # The last second is cut off by the end of the load, and would look like a collapse.
+    # The last second is cut off by the end of the load, and would look like a drop in the rate.
     ends_ns = [phase.end_ns for phase in run.record.phases if phase.end_ns]
     return windows[(windows["t_s"] >= 0) & (windows["t_ns"] + 10**9 <= max(ends_ns, default=2**63 - 1))]
 
@@ -93,9 +93,9 @@ def _list_series(measure: Measure) -> list[dict[str, Any]]:
 
 
 def group_order(run: RunTables) -> list[tuple[str, int]]:
-    """Return how many executions began how far from their place in the order of enqueueing: the label and the count of each group that has any.
+    """Group the executions by their distance from the order of enqueueing; return the label and the count of each group that is not empty.
 
-    The groups are narrow near 0 and wide far from it, so that there are few, however far jobs were claimed from their place.
+    The groups are narrow near 0 and wide far from it, so that there are few of them even if some distances are large.
     """
     claims = np.zeros(len(_ORDER_GROUPS) + 1, dtype=np.int64)
     for batch in run.batches("order", ["diff", "claims"]):

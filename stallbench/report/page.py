@@ -1,4 +1,4 @@
-"""The page, and what else a run leaves: each template filled with what the other files of this room find in the tables."""
+"""Writes a run's page, its summary and its JUnit file: fills the templates with what the other modules of this package read from the tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def make_report(run: RunTables, verdict: Verdict) -> Path:
 
 
 def open_template(name: str, *, autoescape: bool) -> jinja2.Template:
-    """Return a template of ``reports/templates`` with the filters ``figure``, ``came`` and ``clock``; what it misses is an error."""
+    """Return a template of ``reports/templates`` with the filters ``figure``, ``came`` and ``clock``; a missing variable is an error."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=autoescape,  # noqa: S701 - off for Markdown

@@ -18,14 +18,14 @@ _PHASE_METRICS = (
     ("claim_ms.p99", "claim p99, ms"),
     ("latency_ms.p95", "latency p95, ms"),
     ("depth.last", "depth at the end"),
-    ("dead_tuples.max", "dead tuples, most"),
-    ("history_list_length.max", "history list length, longest"),
-    ("replica_history_list_length.max", "history list length of the replica, longest"),
+    ("dead_tuples.max", "dead tuples, maximum"),
+    ("history_list_length.max", "history list length, maximum"),
+    ("replica_history_list_length.max", "history list length of the replica, maximum"),
     ("deadlocks.count", "deadlocks"),
     ("deadlocks_in_claim.count", "deadlocks, claim rolled back"),
-    ("deadlocks_in_complete.count", "deadlocks, delete rolled back"),
+    ("deadlocks_in_complete.count", "deadlocks, completion rolled back"),
     ("re_executions.count", "re-executions"),
-    ("row_lock_wait_ms.rate", "waiting for row locks, ms a second"),
+    ("row_lock_wait_ms.rate", "waiting for row locks, ms per second"),
     ("stalled_s.longest", "longest stall, s"),
     ("lost_race.count", "lost races"),
     ("lag_ms.p99", "schedule lag p99, ms"),
@@ -44,12 +44,12 @@ _ONLY_IF_ANY = {
     "lost_race.count",
     "lag_ms.p99",
 }
-"""Rows that are left out where nothing of the kind happened, or could."""
+"""Rows that are left out if all their values are zero or missing."""
 _FEW = 3
 
 
 def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
-    """Return a row a metric, with its value in each phase that has begun."""
+    """Return a row for each metric, with its value in each phase that has begun."""
     names = [phase.name for phase in run.record.phases if phase.start_ns]
     rows = []
     for metric, label in _PHASE_METRICS:
@@ -98,7 +98,7 @@ def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
         ("deadlocks.count", "deadlocks", ""),
         ("re_executions.count", "re-executions", ""),
         ("stalled_s.longest", "longest stall", "s"),
-        ("order_diff.max", "farthest from the order", "positions"),
+        ("order_diff.max", "largest distance from the order of enqueueing", "positions"),
     )
     totals = []
     for metric, label, unit in shown:
@@ -110,7 +110,7 @@ def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
 
 
 def list_recoveries(run: RunTables) -> list[dict[str, Any]]:
-    """Return a row for each fault that is over: the table ``recoveries``, with where it struck, since when, and its evidence."""
+    """Return a row for each fault that is over: the table ``recoveries``, with the fault's target, start and evidence."""
     faults = {fault.name: fault for fault in run.record.faults}
     if not faults:
         return []
@@ -128,7 +128,7 @@ def list_recoveries(run: RunTables) -> list[dict[str, Any]]:
 
 
 def add_up_errors(errors: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a row for each phase, kind, operation and outcome; the processes are named while they are few."""
+    """Return a row for each phase, kind, operation and outcome; the processes are named if they are few."""
     if errors.empty:
         return []
     keys = ["phase", "kind", "operation", "event"]

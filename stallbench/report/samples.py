@@ -1,4 +1,4 @@
-"""What a report shows of samples as they were taken: autovacuum, deadlocks, plans of claims."""
+"""Reads what a report shows directly from the samples: autovacuum, deadlocks, plans of claims."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stallbench.deadlocks.groups import DeadlockGroup, group_deadlocks
 
 
 def read_vacuum(path: Path) -> list[dict[str, Any]]:
-    """Return what is known of each table's autovacuum at the end, and the most that one could not remove."""
+    """Return for each table how often autovacuum ran, and the most dead tuples that one vacuum removed and could not remove."""
     rows = []
     for subject, of_table in _read_samples(path).groupby("subject"):
         values = of_table.assign(value=pd.to_numeric(of_table["value"], errors="coerce"))
@@ -37,7 +37,7 @@ def read_deadlocks(path: Path) -> Sequence[DeadlockGroup]:
             deadlocks.append(Deadlock.from_sample_value(str(value)))
         except ValueError:
             continue
-    # On the bench's own servers every process is a user of its own name.
+    # On the bench's own servers every process logs in with its own name as user name.
     names = {one.thread_id: one.user for deadlock in deadlocks for one in deadlock.transactions if one.thread_id and one.user}
     return group_deadlocks(deadlocks, names)
 

@@ -1,1 +1,1 @@
-"""One run, from its servers to its final snapshot: `stallbench.run.run` is the story."""
+"""One run, from its servers to its final snapshot. Start reading at `stallbench.run.run`."""

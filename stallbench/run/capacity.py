@@ -1,6 +1,6 @@
-"""Measures what the workers of a scenario can do, by a short run of its own, if the scenario's load is a share of that.
+"""Measures the capacity of a scenario's workers in a short run before it, if the scenario's load is a share of that capacity.
 
-Why a share: docs/decisions/0010-a-load-fits-the-machine.md.
+docs/decisions/0010-a-load-fits-the-machine.md explains why the load is a share.
 """
 
 from __future__ import annotations
@@ -111,13 +111,9 @@ def read_capacity(folder: RunFolder, workers: int) -> float:
     for name, log in logs.items():
         warm = [t_ns for t_ns, event in log if event == Event.COMPLETED and began_ns + _WARM_UP_S * 1e9 <= t_ns < empty_ns]
         if len(warm) < _FEWEST_JOBS:
-            until = (
-                f"until {(empty_ns - began_ns) / 1e9:.1f} s, when the queue was empty"
-                if empty_ns < math.inf
-                else "and that was all"
-            )
+            until = f", until the queue was empty at {(empty_ns - began_ns) / 1e9:.1f} s" if empty_ns < math.inf else ""
             raise NotCarriedOutError(
-                f"{name} completed {len(warm)} jobs after its first second, {until}; expected {_FEWEST_JOBS} or more: "
+                f"{name} completed {len(warm)} jobs after its first second{until}; expected {_FEWEST_JOBS} or more: "
                 "give a rate, like --set producers.rate=10"
             )
         rate += (len(warm) - 1) * 1e9 / (ended_ns - warm[0])

@@ -1,4 +1,4 @@
-"""From a run's records to its report: tables, verdict, pages. Reads only the run's folder, and can be repeated at any time."""
+"""Makes a run's tables, verdict and pages from its records. Reads only the run's folder, and can be repeated at any time."""
 
 from __future__ import annotations
 

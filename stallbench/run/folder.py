@@ -34,7 +34,7 @@ class RunFolder:
 
     @property
     def events(self) -> Path:
-        """Folder of the job logs."""
+        """Folder of the event logs."""
         return self.path / "events"
 
     @property

@@ -47,7 +47,7 @@ class LiveFigures:
 
 
 def read_live_figures(folder: RunFolder) -> LiveFigures:
-    """Read the ends of the job logs and of the samples that are shown."""
+    """Read the ends of the event logs and of the samples that are shown."""
     now_ns = time.time_ns()
     claims_ns: list[int] = []
     enqueued_rate = completed_rate = 0.0

@@ -1,4 +1,4 @@
-"""The load of a run: starts and stops its backlog, workers, scheduler and producers, each a process of its own."""
+"""The load of a run: starts and stops its backlog, workers, scheduler and producers, each a separate process."""
 
 from __future__ import annotations
 

@@ -44,21 +44,21 @@ class QueueRecord(_Part):
     """The queue under test."""
 
     kind: str
-    options: dict[str, Any] = Field(default={}, description="all of them, in force")
+    options: dict[str, Any] = Field(default={}, description="all options, with the values in force")
     promise: Promise
     ordered: bool = Field(description="whether jobs of one priority are claimed in the order of their enqueueing")
-    rescues_jobs: bool = Field(default=True, description="whether a job whose worker is gone is ever given to another")
+    rescues_jobs: bool = Field(default=True, description="whether the queue offers the job of a dead worker to another one")
     claims_survive_connection: bool | None = Field(
-        default=None, description="whether a claim goes on after its worker's connection has ended; none if that is not known"
+        default=None, description="whether a claim continues after its worker's connection has ended; none if unknown"
     )
-    expiry_s: float | None = Field(default=None, description="after how long a claim ends by itself; none if it does not")
+    expiry_s: float | None = Field(default=None, description="time after which a claim expires; none if it does not")
     attempt_limit: int | None = Field(
-        default=None, description="after how many attempts a job is put aside and offered no more; none if never"
+        default=None, description="number of attempts after which a job is no longer offered; none if there is no limit"
     )
     window: int | None = Field(
-        default=None, description="among how many available jobs a worker chooses; none if it takes the first"
+        default=None, description="number of available jobs from which a worker chooses; none if it takes the first"
     )
-    advisory_locks: int = Field(default=0, description="advisory locks that a session holds at once, at the most")
+    advisory_locks: int = Field(default=0, description="maximum number of advisory locks that a session holds at once")
     tables: tuple[str, ...]
     indexes: tuple[str, ...]
     summary: str
@@ -103,7 +103,7 @@ class RunRecord(_Part):
     )
     reason: str = Field(default="", description="why it was aborted or failed")
     bench: BenchRecord
-    seed: int = Field(description="every random choice starts from it")
+    seed: int = Field(description="seed of every random choice")
     scenario: Scenario
     queue: QueueRecord
     versions: dict[str, str] = Field(default={}, description="of Python and the libraries whose behaviour can change a result")
@@ -118,7 +118,7 @@ class RunRecord(_Part):
     def _require_different_phases(self) -> Self:
         names = [phase.name for phase in self.phases]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"the phase {twice[0]!r} is there twice; its figures could not be told apart")
+            raise ValueError(f"two phases are named {twice[0]!r}; their figures could not be distinguished")
         return self
 
     @property

@@ -286,7 +286,7 @@ class Run:
         return [*self._processes.records(), *self._external_processes.records()]
 
     def take_down(self) -> None:
-        """Stop everything that the run started, in whatever state the run is. A second call does nothing."""
+        """Stop everything that the run started, in any state of the run. A second call does nothing."""
         if self._injections is not None:
             self._injections.undo_all()
         self._processes.stop_all()

@@ -1,4 +1,4 @@
-"""The live view of a run on the terminal, and its verdict at the end."""
+"""Shows a run on the terminal while it is active, and its verdict at the end."""
 
 from __future__ import annotations
 

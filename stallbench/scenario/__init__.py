@@ -1,1 +1,1 @@
-"""Experiments as files: a file is read, a variant applied, and the result validated; it becomes one frozen `Scenario`."""
+"""Scenarios: a file is read, a variant is applied, and the result is validated; it becomes one frozen `Scenario`."""

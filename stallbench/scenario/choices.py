@@ -1,4 +1,4 @@
-"""What a scenario chooses by its kind: a queue, a longrunner, a fault, a maintenance task. All other keys are options of that kind."""
+"""The parts of a scenario that have a kind: queue, longrunner, fault, maintenance task. Their other keys are options of that kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads scenario files: a file, its variant and the user's changes become one `Scenario`, or a line for each issue."""
+"""Reads scenario files: a file, its variant and the user's changes become one `Scenario`, or an error with a line for each issue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bounds that Locust applies to its requests, so that it passes or fails by what the scenario expects of the enqueues."""
+"""The bounds of Locust's own test: those that the scenario expects of the enqueues."""
 
 from __future__ import annotations
 

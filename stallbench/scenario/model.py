@@ -31,7 +31,7 @@ class ScenarioOrigin(Section):
 class ScenarioContent(Section):
     """What a scenario's file holds, besides its variants."""
 
-    summary: Text = Field(description="what happens, in one sentence", examples=["What happens, in one sentence."])
+    summary: Text = Field(description="what happens, in one or two sentences", examples=["What happens, in one sentence."])
     seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of every random choice")
     database: Database = Field(default_factory=Database)
     queue: QueueChoice

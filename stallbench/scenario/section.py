@@ -1,4 +1,4 @@
-"""What all sections of a scenario have in common: how strict they are, the types of their fields, and how they report an issue."""
+"""The base of all sections of a scenario: their strictness, the types of their fields, and how they report an issue."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Joins an external Aerospike server by its address; the bench starts none, because no package contains one.
+"""Connects to an external Aerospike server; the bench starts none, because no package contains one.
 
-Its clients use the addresses that the cluster reports, and would bypass a proxy: there is none. Not yet tried on a real server.
+There is no proxy, because Aerospike's clients use the addresses that the cluster reports and would bypass it. Not yet tried on a real server.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ExternalAerospike:
         except driver.errors as error:
             where = f"{endpoint.host}:{endpoint.port}"
             raise NotCarriedOutError(
-                f"Aerospike on {where} ({ADDRESS_VARIABLE}) cannot be joined: {driver.describe(error)}"
+                f"Aerospike on {where} ({ADDRESS_VARIABLE}) cannot be reached: {driver.describe(error)}"
             ) from error
 
     def stop(self) -> None:
@@ -67,7 +67,7 @@ class ExternalAerospike:
 
 
 class AerospikeStarter(Starter):
-    """Joins the server that the environment names."""
+    """Connects to the server that the environment names."""
 
     engines = frozenset({"aerospike"})
     has_network = False

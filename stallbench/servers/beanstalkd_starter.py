@@ -24,7 +24,7 @@ class BeanstalkdStarter(Starter):
     def primary(self) -> SingleServer:
         """Start it with a large limit for the size of a job, so that it accepts what the other engines accept.
 
-        It has no orderly way to stop: any signal ends it at once, and without a binlog there is nothing to save.
+        It has no clean shutdown: any signal ends it at once, and without a binlog there is nothing to save.
         """
         server = SingleServer("primary", "beanstalkd", self._program, self.context, port=self.database.port, password=None)
         server.start(lambda port: ["-l", LOOPBACK, "-p", str(port), "-z", str(2**21)], stop_signal=signal.SIGKILL)

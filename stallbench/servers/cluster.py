@@ -99,7 +99,7 @@ class Cluster:
         return [replace(server, name="primary") if server.role == "primary" else server for server in self.running]
 
     def set_primary(self, name: str) -> None:
-        """Make the promoted replica ``name`` the primary: the proxy of the former primary leads clients to it.
+        """Make the promoted replica ``name`` the primary: the proxy of the former primary routes clients to it.
 
         Another replica no longer has a primary to follow.
         """
@@ -189,7 +189,7 @@ def _add_server(cluster: Cluster, control: ServerControl, role: Role, starter: S
 
 
 def _start_second_server(cluster: Cluster, engine: str, context: StartContext, progress: Callable[[str], None]) -> None:
-    """Start a server of another engine behind a proxy of its own, and name it in the primary's endpoints."""
+    """Start a server of another engine behind a separate proxy, and name it in the primary's endpoints."""
     starter = find_starters()[engine](context, Database.model_validate({"engine": engine}))
     control = starter.second_server(engine)
     direct = control.endpoint

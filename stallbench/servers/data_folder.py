@@ -1,7 +1,7 @@
-"""Creates a PostgreSQL data folder: a copy of one that `initdb` has created before on this machine, with a password of its own.
+"""Creates a PostgreSQL data folder: a copy of one that `initdb` has created before on this machine, with a new password.
 
-`initdb` takes more than a second of processor time, a copy a fifth of that. The copy has the same settings: a template is used only for the same
-program, the same user and the same time zone, which are all that `initdb` depends on.
+`initdb` takes more than a second of processor time; a copy takes a fifth of that. The result of `initdb` depends only on program, user and time
+zone, so a template is used only if these are the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def create_data_folder(installation: PostgresInstallation, data: Path, password:
 
 
 def _name_template(installation: PostgresInstallation) -> Path:
-    """Return the folder of the template for what initdb depends on."""
+    """Return the folder of the template for this program, user and time zone."""
     program = (installation.programs.bin_dir / "postgres").resolve()
     state = program.stat()
     parts = (program, state.st_size, state.st_mtime_ns, installation.user or os.geteuid(), _TIME_ZONE.resolve())

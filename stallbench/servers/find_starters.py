@@ -1,4 +1,4 @@
-"""Finds the starter of each engine."""
+"""Finds the server starter of each engine."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class MySQLServer:
         self._read_facts()
 
     def stop(self) -> None:
-        """Shut it down in its orderly way."""
+        """Shut it down cleanly."""
         if self.process:
             self.process.stop(_START_S)
 

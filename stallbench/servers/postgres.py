@@ -153,7 +153,7 @@ class PostgresServer:
         self._read_facts(endpoint_of)
 
     def stop(self) -> None:
-        """Shut it down in its orderly way."""
+        """Shut it down cleanly."""
         if self.process:
             self.process.stop(_START_S)
 

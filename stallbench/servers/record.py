@@ -1,4 +1,4 @@
-"""What ``run.json`` says about a server of a run."""
+"""The record of a server in ``run.json``."""
 
 from __future__ import annotations
 

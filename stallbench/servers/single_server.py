@@ -1,4 +1,4 @@
-"""A private server that is one program with one port: Redis, Beanstalkd."""
+"""A private server that consists of one program with one port: Redis, Beanstalkd."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class SingleServer:
             return
 
     def stop(self) -> None:
-        """Shut it down in its orderly way."""
+        """Shut it down cleanly."""
         if self.process:
             self.process.stop(_START_S)
 

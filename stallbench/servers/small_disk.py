@@ -1,7 +1,7 @@
 """A small file system for a server of the run, which can be filled without effect on other programs.
 
-It is a tmpfs in a mount namespace of its own. A process of the run holds the namespace open, and the server enters it. No other process sees
-the file system, and the kernel removes it when both processes have ended, for whatever reason. If the bench is not root, it creates the
+It is a tmpfs in a separate mount namespace. A process of the run holds the namespace open, and the server enters it. No other process sees the
+file system, and the kernel removes it when both processes have ended, even if they were killed. If the bench is not root, it creates the
 namespace within a user namespace, if the machine allows that.
 """
 

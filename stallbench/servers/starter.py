@@ -40,7 +40,7 @@ class ServerControl(Protocol):
         """Its text log; none if it has none."""
 
     def stop(self) -> None:
-        """Shut it down in its orderly way."""
+        """Shut it down cleanly."""
 
     def kill(self) -> None:
         """Kill all its processes at once (SIGKILL), as in a power failure, but what the kernel holds of its files is kept."""

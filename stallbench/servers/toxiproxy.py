@@ -1,7 +1,7 @@
 """Toxiproxy, through which every client and the replication reach a database.
 
-``toxiproxy-python`` keeps the server's address in global state, treats HTTP 500 as success and has no time-outs. It is wrapped
-here, once: every change is read back from the server before it counts.
+``toxiproxy-python`` keeps the server's address in global state, treats HTTP 500 as success and has no timeouts. This wrapper therefore reads
+every change back from the server.
 """
 
 from __future__ import annotations

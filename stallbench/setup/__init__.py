@@ -1,1 +1,1 @@
-"""The components that the bench needs from the machine: finds them, installs them, and reports what is missing."""
+"""Finds and installs the components that the bench needs from the machine, and reports what is missing."""

@@ -106,9 +106,9 @@ def _install_by_pip() -> None:
 
 
 def settings_for_uv(configuration: str) -> Mapping[str, str]:
-    """Return the environment variables that tell uv where and how to download, as pip is configured to, which uv does not read.
+    """Return the environment variables that give uv the configuration of pip, which uv does not read: where and how to download.
 
-    ``configuration``: what ``pip config list`` prints. Hashes decide what is installed, so every index may offer it, as for pip.
+    ``configuration``: what ``pip config list`` prints. As for pip, any index may offer a file, because the hashes decide what is installed.
     """
     found = {}
     for section in _SECTIONS_OF_PIP:

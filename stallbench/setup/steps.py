@@ -1,4 +1,4 @@
-"""Carries out the steps of set-up: those of different lanes at the same time, those of one lane in order.
+"""Carries out the steps of set-up: lanes run at the same time, the steps of a lane one after the other.
 
 Imports the standard library only: set-up runs before the virtual environment exists.
 """

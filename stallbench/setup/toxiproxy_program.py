@@ -1,4 +1,4 @@
-"""Installs Toxiproxy's server into the cache at set-up: downloads the release, or else builds it from its Go module.
+"""Installs Toxiproxy's server into the cache at set-up: downloads the release or, if that fails, builds it from its Go module.
 
 Imports the standard library only: set-up runs before the virtual environment exists.
 """

@@ -1,4 +1,4 @@
-"""What the command line asks for becomes a soak that is begun or resumed, then carried out."""
+"""Begins or resumes the soak that the command line requests, then carries it out."""
 
 from __future__ import annotations
 

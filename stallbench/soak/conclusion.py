@@ -1,4 +1,4 @@
-"""From a soak's record to its drift and its pages; can be repeated at any time, from its folder alone."""
+"""Makes a soak's drift and pages from its folder. This can be repeated at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cycle of a soak: a run that takes over servers, queue and processes from the previous cycle, and leaves the load suspended."""
+"""One cycle of a soak: a run that takes over servers, queue and processes from the previous cycle. At its end the load is suspended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much disk space a soak takes: it is estimated and checked before the soak, and bounded by removing old records."""
+"""Estimates the disk space of a soak, checks it before the soak, and limits it by removing old records."""
 
 from __future__ import annotations
 

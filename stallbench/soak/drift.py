@@ -1,8 +1,8 @@
-"""Whether a figure drifts over the cycles, by how much per hour, and how certain that is.
+"""Computes whether a figure drifts over the cycles, by how much per hour, and how certain that is.
 
-The slope is Theil and Sen's: the median of the slopes between all pairs of cycles. One cycle in which the machine was busy with other work
-hardly changes it, where it would tilt a line of least squares. Only cycles of the same segment are paired: those on the same servers and of
-the same process. So a restart, after which a figure begins at another level, is no drift.
+The slope is Theil and Sen's: the median of the slopes between all pairs of cycles. A cycle in which the machine was busy with other work
+hardly changes it; it would tilt a least-squares line. Only cycles of the same segment are paired: those on the same servers and of the same
+process. So a restart, after which a figure begins at another level, does not count as drift.
 
 Memory and table sizes resemble those of the previous cycle. Sen's own confidence interval, which `scipy.stats.theilslopes` returns, treats each cycle as
 independent and would be too narrow. So the variance of Kendall's S, from which it follows, is increased by the first-order
@@ -156,6 +156,6 @@ def _first_autocorrelation(left: Sequence[Floats]) -> float:
 
 
 def _inflate(n: int, autocorrelation: float) -> float:
-    """Return how many autocorrelated cycles are worth one independent cycle."""
+    """Return how many autocorrelated cycles carry as much information as one independent cycle."""
     lags = np.arange(1, n)
     return float(1 + 2 * ((1 - lags / n) * autocorrelation**lags).sum())

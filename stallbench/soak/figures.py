@@ -1,4 +1,4 @@
-"""The figures whose drift is measured: claim time, the size of the tables, and the memory of every process."""
+"""Reads the figures whose drift is measured: claim time, the size of the tables, and the memory of every process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AT_LAST = (
     "history_list_length.last",
     "depth.last",
 )
-"""Of the last measured phase: what the next cycle starts with."""
+"""Figures at the end of the last measured phase, with which the next cycle starts."""
 _MEMORY = {"memory_bytes": "memory", "private_bytes": "private memory"}
 """Labels by the collector's metric. Memory is the resident set; private memory excludes what is shared with other processes."""
 _MIB = 1024 * 1024

@@ -1,4 +1,4 @@
-"""Checks which scenario is soaked and for how long."""
+"""Checks whether a scenario can be soaked for the requested time."""
 
 from __future__ import annotations
 

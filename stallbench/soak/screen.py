@@ -1,4 +1,4 @@
-"""What the terminal shows of a soak: messages while it runs, and its outcome at the end."""
+"""Prints a soak to the terminal: messages while it runs, and its outcome at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carries a soak out, from its first cycle to its last. Each cycle has a run's folder below the soak's folder."""
+"""Carries out a soak, from its first cycle to its last. Each cycle has a run's folder below the soak's folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a run's tables to its verdict: every check runs, each is a file of its own, and what cannot be decided never passes.
+"""Turns a run's tables into its verdict: every check runs, each has its own file, and what cannot be decided never passes.
 
 A check is added by adding a file here with a subclass of `Check`.
 """

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 _FEWEST_WINDOWS = 10
 _STAYED_S = 1.0
-"""A transaction that held the horizon for less is a worker's own."""
+"""A transaction that held the horizon for a shorter time belongs to a worker."""
 _CONFIDENCE = 0.95
 _RECOVERED_TO = {
     "to_first_completion_s": "the next completion",
     "to_rate_s": "the baseline's rate",
-    "to_empty_backlog_s": "an empty backlog",
+    "to_empty_backlog_s": "the empty backlog",
 }
 _COUNTS = {"lost": "lost jobs", "re_completed": "re-completed jobs", "re_executed": "re-executions", "errors": "errors"}
 """By column of ``recoveries``."""
@@ -65,8 +65,8 @@ class ClaimTimeTrend:
     spearman: float
     pearson: float
     slope_us: float
-    """Microseconds of median claim time per unit, by the Theil-Sen estimator: a second in which the machine was busy with
-    something else changes it little, while it would pull a least-squares line."""
+    """Microseconds of median claim time per unit, by the Theil-Sen estimator. A second in which the machine was busy with
+    something else changes it little; it would shift a least-squares line."""
     slope_low_us: float
     slope_high_us: float
     """Ends of the 95 % confidence interval."""
@@ -130,7 +130,7 @@ def _read_stay(row: dict[Any, Any]) -> HolderStay:
         case "slot":
             about = f"replication slot {row['holder']} on {row['server']}, {row['state']}"
         case _:
-            about = f"feedback of {row['holder']}; no backend was seen there"
+            about = f"feedback of {row['holder']}; no backend was found there"
     return HolderStay(
         name=str(name),
         description=about,
@@ -167,7 +167,7 @@ def _measure_trend(windows: pd.DataFrame, record: RunRecord, old_versions: str) 
 
 
 def _describe_faults(run: RunTables) -> list[str]:
-    """Describe of each fault when it was active, how the queue recovered after it, and what was counted until the next one."""
+    """Describe for each fault when it was active, how the queue recovered after it, and what was counted until the next one."""
     on = {fault.name: fault.on for fault in run.record.faults}
     if not on:
         return []
@@ -178,11 +178,11 @@ def _describe_faults(run: RunTables) -> list[str]:
 def _describe_fault(row: Mapping[Any, Any], on: str, start_s: float) -> str:
     when = f"at {start_s:.0f} s" if row["end_s"] - start_s < _STAYED_S else f"from {start_s:.0f} s to {row['end_s']:.0f} s"
     recovered = [
-        f"to {words} {f'{row[column]:.1f} s' if pd.notna(row[column]) else 'not within this run'}"
+        f"{words} {f'after {row[column]:.1f} s' if pd.notna(row[column]) else 'not in this run'}"
         for column, words in _RECOVERED_TO.items()
     ]
     counts = [f"{row[column]:,.0f} {words}" for column, words in _COUNTS.items() if row[column]]
-    described = f"{row['fault']} was active on {on} {when}. Time from its end: {', '.join(recovered)}."
+    described = f"{row['fault']} was active on {on} {when}. Recovery, counted from its end: {', '.join(recovered)}."
     return described + (f" From its start to the next fault: {', '.join(counts)}." if counts else "")
 
 

@@ -1,4 +1,4 @@
-"""What a check reads, and what it finds."""
+"""The interface of every check: what it reads (`RunTables`), and what it returns (`Finding`)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Result = Literal["pass", "fail", "unknown", "info"]
 
 
 class Severity(IntEnum):
-    """What a finding that does not pass means for the user. The verdict's reason begins with the lowest number."""
+    """What a finding that does not pass means for the user. The verdict's reason is that of the lowest number."""
 
     JOBS_LOST = 0
     JOBS_REPEATED = 1
     JOBS_LEFT_BEHIND = 2
     RUN_INCOMPLETE = 3
-    """The run itself did not come to its end: what follows may be a consequence of that."""
+    """The run did not complete: less severe findings may be a consequence of that."""
     PROPERTY = 4
     EXPECTATION = 5
 

@@ -8,7 +8,7 @@ from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "clocks agree"
 _TOLERATED_NS = 5_000_000
-"""As long as a claim may take on a slow network: figures that compare times of two hosts are of that size."""
+"""A claim on a slow network takes as long: the figures that compare times of two hosts have this order of magnitude."""
 
 
 class Clocks(Check):
@@ -43,7 +43,7 @@ class Clocks(Check):
 
 
 def _has_recorded(run: RunTables, process: ProcessRecord) -> bool:
-    """Whether the process recorded times: one that was killed as it joined did not, and a longrunner has no log."""
+    """Whether the process recorded times. A process that was killed while it joined recorded none, and a longrunner has no event log."""
     log = run.folder / "events" / f"{process.name}.csv"
     return log.exists() and log.stat().st_size > 0
 

@@ -12,17 +12,17 @@ _WRONG_STATES = {
     "unexpected": "in the queue although no producer enqueued them",
 }
 _OTHER_STATES = {
-    "unknown": "of unknown state, because there is no whole final snapshot",
+    "unknown": "of unknown state, because there is no complete final snapshot",
     "completed": "completed",
-    "completed_unrecorded": "completed by a process that died before it recorded it",
+    "completed_unrecorded": "completed by a process that died before it recorded the completion",
     "queued": "still queued",
     "claimed": "still claimed",
-    "enqueue_unrecorded": "enqueued by a process that died, or got an error, before it recorded it",
+    "enqueue_unrecorded": "enqueued by a process that died, or got an error, before it recorded the enqueue",
 }
 
 
 class Conservation(Check):
-    """Fails if a job is lost, stays in the queue after its completion, or was never enqueued. Unknown if a job's state is.
+    """Fails if a job is lost, stays in the queue after its completion, or was never enqueued. Unknown if the state of a job is unknown.
 
     If the scenario has an expectation on ``lost``, that expectation judges the losses, and this check only reports them.
     """
@@ -51,7 +51,7 @@ class Conservation(Check):
 
 
 def _describe(run: RunTables, wrong: list[str]) -> str:
-    """Return the sentence of the finding: what is wrong first, then where all the other jobs are."""
+    """Return the sentence of the finding: first what is wrong, then where the other jobs are."""
     count = run.state_count
     of_all = f"{count('enqueued'):,} jobs enqueued" + (f" and {count('left_over'):,} left over" if count("left_over") else "")
     parts = [

@@ -6,15 +6,15 @@ from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.verdicts.check import Check, Finding, RunTables
 
-_SUBJECT = "deadlocks are not swallowed"
+_SUBJECT = "deadlocks are reported"
 
 
 class Deadlocks(Check):
     """Compares the server's count of deadlocks with the errors that clients recorded for them.
 
-    Both are of all records, also those before and after the phases. The server rolls one transaction back for each deadlock. A queue that
-    swallows the error takes work for done that was undone. One unreported deadlock is allowed for each injection and for each process that
-    died: their transactions may be the ones rolled back, and they may not be able to record it.
+    Both cover the whole record, also the time before and after the phases. The server rolls one transaction back for each deadlock. A queue
+    that ignores the error treats work as done that was rolled back. One unreported deadlock is allowed for each injection and for each process
+    that died: the server may have rolled back their transactions, and they may not be able to record it.
     """
 
     name = "deadlocks"

@@ -12,7 +12,7 @@ _STARVED_S = 5.0
 """All autovacuum workers are busy for shorter times in normal operation."""
 _STUCK_S = 2.0
 _WAITING_S = 3
-"""Commits that are seen to wait in fewer seconds met by chance."""
+"""In fewer seconds, commits that wait for each other are a coincidence."""
 
 
 def describe_stuck_clients(run: RunTables) -> str:
@@ -54,7 +54,7 @@ def describe_starved_tables(run: RunTables) -> str:
 
 
 def describe_notify_waits(run: RunTables) -> str:
-    """Describe when commits with a NOTIFY waited for each other, and how long an enqueue took then; empty if they hardly did."""
+    """Describe when commits with a NOTIFY waited for each other, and how long an enqueue took then; empty if they rarely waited."""
     windows = run["windows"]
     waiting = windows[windows["notify_lock_waits"] >= 1]
     if len(waiting) < _WAITING_S:

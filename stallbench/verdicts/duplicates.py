@@ -21,7 +21,7 @@ class Repeated:
     re_executed: int = 0
     """Those of them that were executed more than once."""
     re_executions: int = 0
-    """Executions of these jobs, but the first of each."""
+    """Executions of these jobs, without the first of each."""
 
 
 def count_repeated(run: RunTables) -> Repeated:
@@ -60,11 +60,11 @@ class Duplicates(Check):
             self.finding(
                 "fail" if unexplained else "pass",
                 f"executions keep the promise {run.record.queue.promise}",
-                f"{repeated.jobs:,} jobs were executed more than once ({repeated.re_executions:,} re-executions), "
+                f"{repeated.jobs:,} jobs were executed or completed more than once ({repeated.re_executions:,} re-executions), "
                 f"{unexplained:,} of them without a reason that the promise allows"
                 if repeated.jobs
-                else "no job was executed more than once",
-                expected="0 without a reason",
+                else "no job was executed or completed more than once",
+                expected="0 without a reason that the promise allows",
                 examples=tuple(f"{row['job_id']} ({row['processes']})" for row in examples),
             )
         ]

@@ -22,9 +22,9 @@ _MOST_NAMED = 4
 class Errors(Check):
     """Fails on errors that neither a fault nor an expectation explains.
 
-    A fault explains the kinds of errors that its class declares (`Fault.explains_errors`), in its own phase and in the one after it: what it
-    breaks may show only when it is over. An expectation on the number of errors in a phase judges all errors of that phase. Errors that the
-    queue itself retried are reported and never fail.
+    A fault explains the kinds of errors that its class declares (`Fault.explains_errors`), in its own phase and in the next one: a client may
+    get the error only after the fault is over. An expectation on the number of errors in a phase judges all errors of that phase. Errors that
+    the queue itself retried are reported and never fail.
     """
 
     name = "errors"
@@ -49,7 +49,7 @@ class Errors(Check):
                 "fail" if len(unexplained) else "pass",
                 _SUBJECT,
                 reason,
-                expected="none but those that a fault or an expectation explains",
+                expected="only errors that a fault or an expectation explains",
             )
         ]
 

@@ -32,9 +32,9 @@ class Expectations(Check):
         expected, because = _format_bounds(expectation), expectation.because or ""
         value = run.metric(measure, statistic, expectation.phase)
         base = None if relative_to is None else run.metric(measure, statistic, relative_to)
-        missing = "there are no data for it" if value is None else ""
+        missing = "it was not measured" if value is None else ""
         if not missing and relative_to is not None and not base:
-            missing = f"there is nothing to compare it with: in {relative_to} it is {'unknown' if base is None else 'zero'}"
+            missing = f"the ratio cannot be computed: in {relative_to} it is {'unknown' if base is None else 'zero'}"
         if value is None or missing:
             return self.finding("unknown", subject, f"{subject}: {missing}", expected=expected, because=because)
         compared, found = value, format_value(value)

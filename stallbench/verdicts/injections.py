@@ -10,7 +10,7 @@ _SHOWN = 3
 
 
 class InjectionsActive(Check):
-    """An injection counts only if it was verified to be active, and still was when it was ended. One rule for all categories.
+    """An injection counts only if it was verified to be active, and was still active when it was ended. One rule for all categories.
 
     Maintenance must also have worked: it fails if every iteration met an error, and is unknown if there was no iteration.
     """
@@ -37,16 +37,16 @@ def _judge_activity(injection: InjectionRecord) -> tuple[Result, str]:
     if injection.verified_ns is None:
         return "unknown", f"{what} was never verified to be active"
     if injection.active_to_end is None:
-        return "unknown", f"{what} was active, but the run ended before it was to end{why}"
+        return "unknown", f"{what} was active, but the run ended before the planned end of the {injection.category}{why}"
     if injection.active_to_end:
-        return "pass", f"{what} was active to its end"
+        return "pass", f"{what} was active until its end"
     if injection.may_be_ended:
         return "pass", f"{what} was ended by the server, as the scenario allows{why}"
-    return "fail", f"{what} was not active to its end{why}"
+    return "fail", f"{what} was not active until its end{why}"
 
 
 def _judge_iterations(injection: InjectionRecord, iterations: int, result: Result, reason: str) -> tuple[Result, str]:
-    """Add to the common judgement what maintenance did: its result is the stricter of the two."""
+    """Add what maintenance did to the common judgement; the stricter of the two results counts."""
     errors, actions = injection.errors, [action.what for action in injection.actions]
     failed = f", {len(errors)} of them with an error (first: {errors[0].what})" if errors else ""
     more = f" and {len(actions) - _SHOWN} more" if len(actions) > _SHOWN else ""

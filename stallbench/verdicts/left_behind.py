@@ -15,8 +15,8 @@ _WORDS = {
 class LeftBehind(Check):
     """A queue that promises at-least-once releases a claim when its worker's connection ends or the claim expires.
 
-    A job that is still claimed fails any queue. A job that is available, but passed over by younger ones, fails only a queue that keeps
-    the order.
+    A job that is still claimed fails any queue. A job that is available while younger jobs are claimed fails only a queue that promises
+    order.
     """
 
     name = "left behind"
@@ -34,7 +34,7 @@ class LeftBehind(Check):
                 "fail" if described else "pass",
                 "jobs of dead workers are offered again",
                 "; ".join(described) or "no job of a dead worker was left behind",
-                expected=f"within {PATIENCE_S:g} s after the worker's end or the claim's expiry, not counting time under faults",
+                expected=f"within {PATIENCE_S:g} s after the worker's end or the claim's expiry; time during faults does not count",
                 examples=tuple(str(job) for jobs in wrong["examples"] for job in jobs),
             )
         ]

@@ -18,7 +18,7 @@ class LocustAgrees(Check):
     position = 10
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return a finding for each Locust process that was to end in an orderly way, and for each external one; info without Locust."""
+        """Return a finding for each Locust process that was asked to stop, and for each external one; info without Locust."""
         results = {path.stem: json.loads(path.read_text()) for path in sorted(RunFolder(run.folder).locust.glob("*.json"))}
         own = [process for process in run.record.processes if LOCUST_FAILS in process.orderly_exit_codes]
         silent = [process.name for process in own if process.intended == "stopped" and process.name not in results]
@@ -34,7 +34,7 @@ class LocustAgrees(Check):
                 )
                 for name, test in results.items()
             ),
-        ] or [self.not_applicable(_SUBJECT, "no Locust process took part to its end")]
+        ] or [self.not_applicable(_SUBJECT, "no Locust process took part until its end")]
 
 
 def _format_bounds(bounds: dict[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""Are the records whole?"""
+"""Are the records complete?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stallbench.records.samples import SAMPLE_COLUMNS
 from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, RunTables
 
-_SUBJECT = "records are whole"
+_SUBJECT = "records are complete"
 _COLLECTORS = "collectors"
 
 
@@ -42,7 +42,7 @@ class RecordsWhole(Check):
             *([f"no samples of the collectors {', '.join(unsampled)}"] if unsampled else []),
         ]
         events = sum(file["lines"] - file["torn_lines"] for file in files)
-        whole = f"{events:,} records, none torn" + (f" but the last of {cut_off} killed processes" if cut_off else "")
+        whole = f"{events:,} records, none torn" + (f" except the last ones of {cut_off} killed processes" if cut_off else "")
         return [
             self.finding(
                 "fail" if torn else "unknown" if problems else "pass",
@@ -60,7 +60,7 @@ def _count_unexplained(file: Mapping[Any, Any], record: RunRecord) -> int:
 
 
 def _was_killed(file: PurePosixPath, record: RunRecord) -> bool:
-    """Whether the process that wrote ``file`` was killed at least once, or ended with a run that broke off."""
+    """Whether the process that wrote ``file`` was killed at least once, or the run did not complete."""
     name = _COLLECTORS if file.parent.name == "samples" else file.stem
     processes = [process for process in record.processes if process.name == name]
     return record.status != "completed" or any(
@@ -69,7 +69,7 @@ def _was_killed(file: PurePosixPath, record: RunRecord) -> bool:
 
 
 def _find_unsampled(run: RunTables) -> list[str]:
-    """Return the collectors that ought to have sampled and never measured anything as a whole; none if collectors were off."""
+    """Return the collectors that should have sampled but never took a complete sample; none if collectors were off."""
     scenario = run.record.scenario
     if not scenario.collectors.enabled:
         return []

@@ -46,8 +46,8 @@ class ScheduleKept(Check):
         offered = achieved + refused
         # A job whose enqueue ended in an error was offered too, in this phase or the one before. The check of errors judges the error.
         kept = offered + failed >= intended - tolerance and (has_external or offered <= intended + tolerance)
-        parts = ((achieved, "jobs/s"), (refused, "refused"), (failed, "that ended in an error"))
-        rates = " and ".join(f"{rate:,.1f} {words}" for rate, words in parts if rate >= 0.05 or words == "jobs/s")
+        parts = ((achieved, "jobs/s"), (refused, "refused"), (failed, "ended in an error"))
+        rates = ", ".join(f"{rate:,.1f} {words}" for rate, words in parts if rate >= 0.05 or words == "jobs/s")
         found = f"{rates}, schedule lag p99 {run.metric('lag_ms', 'p99', name) or 0.0:.1f} ms"
         return self.finding(
             "pass" if kept else "fail",
@@ -60,7 +60,7 @@ class ScheduleKept(Check):
 
 
 def _count_cut_off(producers: Producers) -> int:
-    """Return how many jobs more or less a phase may have because it begins and ends anywhere in the producers' schedule.
+    """Return by how many jobs a phase may differ from the intended number because it begins and ends between two enqueues.
 
     For each producer these are the batch whose enqueue has begun and not ended, and one job, because a schedule of ten jobs a second has nine to
     eleven of them in a second. With Locust, whose users have a schedule each, it is one job of each user.
@@ -78,7 +78,7 @@ def _count_failed_enqueues(run: RunTables, phase: str) -> int:
 
 
 def _count_bursts(faults: Sequence[InjectionRecord], phase: str, phase_end_ns: int) -> tuple[float, float]:
-    """Return how many jobs of bursts belong to a phase on top of its schedule, and how many of them may be in the next phase, or missing."""
+    """Return how many jobs bursts add to a phase, and how many of these may be in the next phase or missing."""
     jobs = at_edges = 0.0
     for fault in faults:
         kind = find_faults().get(fault.kind)

@@ -1,4 +1,4 @@
-"""From findings to the verdict and its headline: the most severe finding leads (`Severity` in `check.py`)."""
+"""Turns findings into the verdict. Its reason is that of the most severe finding (`Severity` in `check.py`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Verdict:
 
 
 def decide(record: RunRecord, findings: Sequence[Finding], attribution: Attribution) -> Verdict:
-    """Fail if a finding fails, else be unknown if one is, else pass. A run that did not complete never passes; info counts for nothing."""
+    """Return fail if a finding fails, else unknown if one is unknown, else pass. A run that did not complete never passes; info is ignored."""
     status = record.status
     failed = [finding for finding in findings if finding.result == "fail"]
     unknown = [finding for finding in findings if finding.result == "unknown"]
@@ -55,7 +55,7 @@ def decide(record: RunRecord, findings: Sequence[Finding], attribution: Attribut
 
 
 def _describe_worst(reasons: Sequence[tuple[Severity, str]]) -> str:
-    """Return the most severe reason, of equals the first, and how many others there are."""
+    """Return the most severe reason (the first of several equally severe ones) and how many others there are."""
     _, worst = min(reasons, key=lambda each: each[0])
     return worst + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else "")
 

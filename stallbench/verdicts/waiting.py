@@ -28,7 +28,7 @@ class Waiting(Check):
         """Return a finding for each rule that applies to jobs of the run; info if none does."""
         findings = [self._judge_rule(run, row) for row in run["waiting"].to_dict("records")]
         return findings or [
-            self.not_applicable("jobs wait for what they must", "no job had to wait for a time or for another job")
+            self.not_applicable("jobs wait until they may start", "no job had to wait for a time or for another job")
         ]
 
     def _judge_rule(self, run: RunTables, row: Mapping[Hashable, Any]) -> Finding:
@@ -45,4 +45,4 @@ class Waiting(Check):
 
     def _describe_delay(self, run: RunTables) -> str:
         p50, p99 = (run.metric("start_delay_ms", statistic, None) for statistic in ("p50", "p99"))
-        return "" if p50 is None or p99 is None else f"; they started {p50:,.0f} ms (median) and {p99:,.0f} ms (p99) after it"
+        return "" if p50 is None or p99 is None else f"; start delay p50 {p50:,.0f} ms, p99 {p99:,.0f} ms"

@@ -43,7 +43,7 @@ def test_workers_that_complete_too_few_jobs_need_a_rate(bench: Bench) -> None:
     ended = bench.run("run", "longtx", *measured("workers.work=3s"))
     assert ended.returncode == 3, ended.stdout + ended.stderr
     assert "what the workers can do could not be measured: " in ended.stderr
-    assert "and that was all; expected 5 or more: give a rate, like --set producers.rate=10" in ended.stderr
+    assert "jobs after its first second; expected 5 or more: give a rate, like --set producers.rate=10" in ended.stderr
     assert f"its records: {bench.folder()}" in ended.stderr, "they are kept to be looked at"
     assert not (bench.runs / "latest").exists(), "the latest run is never a capacity measurement"
     assert "Traceback" not in ended.stderr

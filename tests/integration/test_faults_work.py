@@ -210,7 +210,7 @@ def test_a_job_fault_that_no_worker_met_is_a_lapse(tmp_path: Path) -> None:
         run.inject("failing_jobs", "workers")
         record = run.end_faults()
         assert record.active_to_end is False
-        assert record.why_ended == "no worker met it"
+        assert record.why_ended == "it affected no worker"
 
 
 def test_a_burst_enqueues_jobs_at_once_and_at_a_higher_rate(tmp_path: Path) -> None:

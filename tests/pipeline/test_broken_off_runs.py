@@ -159,7 +159,7 @@ def test_a_phase_that_is_there_twice_is_refused(spark: SparkSession, tmp_path: P
     record = json.loads((folder / "run.json").read_text())
     record["phases"] *= 2
     (folder / "run.json").write_text(json.dumps(record))
-    with pytest.raises(RunFolderError, match="phase 'baseline' is there twice"):
+    with pytest.raises(RunFolderError, match="two phases are named 'baseline'"):
         write_tables(spark, folder)
 
 

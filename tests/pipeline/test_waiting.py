@@ -105,7 +105,7 @@ def test_a_job_that_started_before_its_time_is_found_and_delays_are_measured(mak
     assert tables.metric("start_delay_ms", "max", None) == pytest.approx(400)
     (finding,) = find_checks()["waiting"]().judge(tables)
     assert (finding.result, finding.examples) == ("fail", ("3",))
-    assert finding.reason == ("1 of 3 jobs started before they were due; they started 200 ms (median) and 400 ms (p99) after it")
+    assert finding.reason == ("1 of 3 jobs started before they were due; start delay p50 200 ms, p99 400 ms")
 
 
 def test_a_blocked_job_that_did_not_wait_is_found(rules_of: Rules) -> None:

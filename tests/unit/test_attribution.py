@@ -66,7 +66,7 @@ def test_a_holder_is_named_with_server_pid_state_and_age(tmp_path: Path) -> None
             {"kind": "slot", "pid": None, "application": "", "holder": "old", "state": "inactive"},
             "replication slot old on primary, inactive",
         ),
-        ({"kind": "replica", "holder": "replica-1"}, "feedback of replica-1; no backend was seen there"),
+        ({"kind": "replica", "holder": "replica-1"}, "feedback of replica-1; no backend was found there"),
     ],
 )
 def test_every_kind_of_holder_is_described_as_what_it_is(tmp_path: Path, known: dict[str, Any], named: str) -> None:

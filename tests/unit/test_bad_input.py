@@ -183,7 +183,7 @@ BAD_COMMANDS: dict[str, tuple[list[str], str]] = {
     "reporting a folder that is no run": (["report", "scenarios"], "not a run's folder: it has no run.json"),
     "joined servers that are to be kept": (
         ["run", "longtx", "--keep-servers", "--database", "queues", "--dsn", "primary=postgresql://me@db.test/queues"],
-        "--keep-servers is for servers that the bench starts",
+        "--keep-servers is only for servers that the bench starts",
     ),
     "an unknown command": (["runn", "longtx"], "No such command 'runn'"),
     "an unknown option": (["run", "longtx", "--fast"], "No such option: --fast"),

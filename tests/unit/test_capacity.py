@@ -128,7 +128,7 @@ def test_a_worker_without_a_job_does_not_end_the_measurement_if_jobs_are_left(tm
     RunFolder(tmp_path).final_snapshot.write_text("17,queued\nend,1\n")
     assert read_capacity(RunFolder(tmp_path), 1) == pytest.approx(100, rel=0.02)
     RunFolder(tmp_path).final_snapshot.write_text("end,0\n")
-    with pytest.raises(NotCarriedOutError, match=r"until 0\.4 s, when the queue was empty"):
+    with pytest.raises(NotCarriedOutError, match=r"until the queue was empty at 0\.4 s"):
         read_capacity(RunFolder(tmp_path), 1)
 
 
@@ -141,9 +141,9 @@ def test_the_time_in_which_a_worker_completed_nothing_counts(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("completed_s", "empty_s", "message"),
     [
-        (every(1.0), [], "worker-2 completed 4 jobs after its first second, and that was all; expected 5 or more: give a rate"),
-        ([], [], "worker-2 completed 0 jobs after its first second, and that was all"),
-        (every(0.01, 1.02), [1.03], "worker-1 completed 3 jobs after its first second, until 1.0 s, when the queue was empty"),
+        (every(1.0), [], "worker-2 completed 4 jobs after its first second; expected 5 or more: give a rate"),
+        ([], [], "worker-2 completed 0 jobs after its first second"),
+        (every(0.01, 1.02), [1.03], "worker-1 completed 3 jobs after its first second, until the queue was empty at 1.0 s"),
     ],
 )
 def test_too_few_completions_are_an_error(completed_s: list[float], empty_s: list[float], message: str, tmp_path: Path) -> None:

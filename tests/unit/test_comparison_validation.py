@@ -98,7 +98,7 @@ TABLE = [
     (
         "[variants.reader]\nworkers.count = 3",
         '[variants.reader]\ncomparison.metric = "claim_ms.p95"',
-        "variants.reader.comparison is a table; a comparison is of all variants: expected at the top of the file only",
+        "variants.reader.comparison is a table; a comparison covers all variants; expected at the top of the file only",
     ),
     (
         "[variants.reader]",

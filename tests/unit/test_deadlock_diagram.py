@@ -54,7 +54,7 @@ def test_a_single_transaction_has_its_statement_beside_its_lock() -> None:
 def test_a_victim_that_the_listing_does_not_name_is_reported_as_unknown() -> None:
     deadlock = deadlock_of("mariadb_two_rows")
     unknown = replace(deadlock, transactions=tuple(replace(t, rolled_back=False) for t in deadlock.transactions))
-    assert "Which transaction was rolled back is not in the listing." in words(draw_deadlock(unknown))
+    assert "The listing does not say which transaction was rolled back." in words(draw_deadlock(unknown))
 
 
 def with_statement(sql: str) -> Deadlock:

@@ -45,11 +45,11 @@ def test_a_relative_expectation_is_a_ratio_to_the_other_phase(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({}, "claim_ms.p95 in longtx: there are no data for it"),
-        ({("longtx", "claim_ms.p95"): 8.0}, "there is nothing to compare it with: in baseline it is unknown"),
+        ({}, "claim_ms.p95 in longtx: it was not measured"),
+        ({("longtx", "claim_ms.p95"): 8.0}, "the ratio cannot be computed: in baseline it is unknown"),
         (
             {("longtx", "claim_ms.p95"): 8.0, ("baseline", "claim_ms.p95"): 0.0},
-            "there is nothing to compare it with: in baseline it is zero",
+            "the ratio cannot be computed: in baseline it is zero",
         ),
     ],
 )

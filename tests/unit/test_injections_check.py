@@ -26,10 +26,10 @@ def judge_one(tmp_path: Path, injection: dict[str, Any]) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("known", "result", "says"),
     [
-        ({"verified_ns": 1, "active_to_end": True}, "pass", "was active to its end"),
+        ({"verified_ns": 1, "active_to_end": True}, "pass", "was active until its end"),
         ({"verified_ns": None, "active_to_end": None}, "unknown", "was never verified to be active"),
-        ({"verified_ns": 1, "active_to_end": None}, "unknown", "was active, but the run ended before it was to end"),
-        ({"verified_ns": 1, "active_to_end": False, "why_ended": "it is gone"}, "fail", "was not active to its end: it is gone"),
+        ({"verified_ns": 1, "active_to_end": None}, "unknown", "was active, but the run ended before the planned end of the"),
+        ({"verified_ns": 1, "active_to_end": False, "why_ended": "it is gone"}, "fail", "not active until its end: it is gone"),
         (
             {"verified_ns": 1, "active_to_end": False, "may_be_ended": True, "why_ended": "57P01"},
             "pass",
@@ -45,7 +45,7 @@ def test_an_injection_counts_only_if_it_was_verified_and_active_to_its_end(
 
 
 def test_a_reason_names_the_injection_and_why_it_ended(tmp_path: Path) -> None:
-    reason = "fault timeout-1 on primary in phase longtx was not active to its end: Toxiproxy no longer has it"
+    reason = "fault timeout-1 on primary in phase longtx was not active until its end: Toxiproxy no longer has it"
     assert judge_one(tmp_path, make_fault("longtx", active_to_end=False)) == ("fail", reason)
 
 

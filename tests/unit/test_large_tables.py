@@ -65,7 +65,10 @@ def test_duplicates_are_counted_exactly_and_the_lowest_are_examples(tmp_path: Pa
     run = make_run(tmp_path, duplicates=make_duplicates(JOBS))
     assert count_repeated(run) == Repeated(jobs=JOBS, re_executed=JOBS, re_executions=JOBS)
     finding = find_of(run, "duplicates")
-    assert f"{JOBS:,} jobs were executed more than once ({JOBS:,} re-executions), {JOBS // 3:,} of them" in finding.reason
+    assert (
+        f"{JOBS:,} jobs were executed or completed more than once ({JOBS:,} re-executions), {JOBS // 3:,} of them"
+        in finding.reason
+    )
     assert finding.examples[:2] == ("3 (worker-1, worker-2)", "6 (worker-1, worker-2)")
     assert len(finding.examples) == 20
 

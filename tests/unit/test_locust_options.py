@@ -61,7 +61,7 @@ def test_an_unknown_queue_gets_the_message_of_the_bench() -> None:
 
 @pytest.mark.parametrize("rate", ["-4", "0", "many", "nan", "1e9"])
 def test_a_rate_is_jobs_a_second(rate: str) -> None:
-    with pytest.raises(BadInputError, match=f"--rate {rate}: expected jobs a second, more than 0 and at most 1000000"):
+    with pytest.raises(BadInputError, match=f"--rate {rate}: expected jobs per second, more than 0 and at most 1000000"):
         read_rate(rate, 100)
     assert read_rate("", 100) == 100
 

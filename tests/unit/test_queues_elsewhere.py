@@ -43,7 +43,7 @@ def test_a_relative_path_counts_from_the_working_directory(monkeypatch: pytest.M
             "from stallbench.queues import Queue\nclass MyQueue(Queue): pass",
             "is not a whole queue: it lacks backlog, claim, complete, enqueue, fail, install, job_ids, summary, ",
         ),
-        ("json.py:MyQueue", "", "names a file that Python does not find, for another module is called json; rename the file"),
+        ("json.py:MyQueue", "", "names a file that Python does not find, because another module is called json; rename the file"),
     ],
 )
 def test_an_object_that_is_no_queue_is_refused(tmp_path: Path, name: str, content: str | None, wrong: str) -> None:

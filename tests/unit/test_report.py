@@ -62,7 +62,7 @@ def test_junit_has_a_case_for_each_finding_with_its_reason(tmp_path: Path) -> No
     suite = ET.parse(tmp_path / "junit.xml").getroot()
     failures = [failure.get("message") for failure in suite.iter("failure")]
     assert failures == [
-        "1 jobs were executed more than once (1 re-executions), 1 of them without a reason that the promise allows"
+        "1 jobs were executed or completed more than once (1 re-executions), 1 of them without a reason that the promise allows"
     ]
 
 
@@ -96,8 +96,8 @@ def test_a_fault_is_shown_with_the_recovery_after_it(tmp_path: Path) -> None:
     run = make_run(tmp_path, make_record(injections=[make_fault("longtx")]), injections=faults, recoveries=recoveries)
     verdict = judge(run)
     assert (
-        "timeout-1 was active on primary from 10 s to 15 s. Time from its end: to the next completion 0.2 s, to the baseline's rate 2.0 s, "
-        "to an empty backlog not within this run. From its start to the next fault: 3 re-completed jobs, 4 re-executions, 7 errors."
+        "timeout-1 was active on primary from 10 s to 15 s. Recovery, counted from its end: the next completion after 0.2 s, "
+        "the baseline's rate after 2.0 s, the empty backlog not in this run. From its start to the next fault: 3 re-completed jobs, 4 re-executions, 7 errors."
     ) in verdict.attribution.sentence
     make_report(run, verdict)
     assert (

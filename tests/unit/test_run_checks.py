@@ -69,7 +69,7 @@ def test_of_each_producer_a_batch_and_a_job_may_be_missing_at_the_edges_of_a_pha
         ("stopped", 0, "pass", ("pass", "producer-1: all bounds of Locust hold")),
         ("stopped", 1, "fail", ("fail", "producer-1: response time p95 is 7 ms; expected at most 5")),
         ("stopped", 1, None, ("unknown", "producer-1: Locust did not record whether its test passed")),
-        ("killed", -9, None, ("info", "no Locust process took part to its end")),
+        ("killed", -9, None, ("info", "no Locust process took part until its end")),
     ],
 )
 def test_the_verdict_fails_where_locusts_own_test_does(

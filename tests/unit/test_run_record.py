@@ -76,5 +76,5 @@ def test_phases_of_one_name_are_refused(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "run.json").read_text())
     content["phases"] *= 2
     (tmp_path / "run.json").write_text(json.dumps(content))
-    with pytest.raises(BadInputError, match=f"phase '{min(phase.name for phase in recorder.record.phases)}' is there twice"):
+    with pytest.raises(BadInputError, match=f"two phases are named '{min(phase.name for phase in recorder.record.phases)}'"):
         read_record(tmp_path / "run.json")

@@ -49,7 +49,7 @@ def test_the_worst_finding_is_stated_first(tmp_path: Path) -> None:
     worse = [
         ({}, "claim_ms.p95 in longtx is 8"),
         ({"overdue": LEFT_BEHIND}, "1 jobs were still claimed by a worker that had died"),
-        ({"duplicates": RE_EXECUTED}, "1 jobs were executed more than once"),
+        ({"duplicates": RE_EXECUTED}, "1 jobs were executed or completed more than once"),
         ({"conservation": LOST}, "of 10 jobs enqueued: 2 lost (id 7, id 8)"),
     ]
     tables: dict[str, pd.DataFrame] = {

@@ -34,7 +34,7 @@ class AerospikeFcfs(AerospikeStore, FcfsStore):
         return as_claim(next((job for _, job in self._all() if job["state"] == _UNPROCESSED), None))
 
     def reserve(self, claim: Claim) -> None:
-        """Set its state, whatever has happened in between."""
+        """Set its state, even if another worker has changed it in between."""
         self.client.put(self.job_key(claim.job_id), {"state": _RESERVED})
 
     def complete(self, claim: Claim) -> None:

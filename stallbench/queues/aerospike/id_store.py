@@ -17,7 +17,7 @@ _LIST = "ids"
 
 
 class AerospikeIdList(AerospikeStore, IdListStore):
-    """The list, with the article's limit even where the server's is another: it is the smaller of both that refuses."""
+    """The list, with the article's limit. If the server's limit is smaller, the server refuses earlier."""
 
     def __init__(self, connection: Any, options: IdStoreOptions) -> None:
         """Serve ``connection``."""
@@ -29,7 +29,7 @@ class AerospikeIdList(AerospikeStore, IdListStore):
         self.client.put(self.store, {"last_id": 0, _LIST: []})
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Write the jobs, then append their ids; if the record has no room for them, take the jobs away again."""
+        """Write the jobs, then append their ids; if they do not fit into the record, remove the jobs again."""
         ids = self.take_ids(len(jobs))
         self.write(ids, jobs, ids)
         try:

@@ -1,4 +1,4 @@
-"""What the article's stores on Aerospike have in common: jobs in a set, each a record under its id, and one record beside them.
+"""Base of the article's stores on Aerospike: a set with one record for each job, under its id, and one more record for the store.
 
 Never run against a server yet (docs/stores-on-aerospike.md).
 """
@@ -25,7 +25,7 @@ Record = Mapping[str, Any]
 
 
 class AerospikeStore(JobStore):
-    """Operations on one record are atomic; there are no others."""
+    """All operations are on one record, and are therefore atomic."""
 
     def __init__(self, connection: Any, name: str) -> None:
         """Serve ``connection``: a client, a namespace and the prefix of the run's sets."""
@@ -82,7 +82,7 @@ class AerospikeStore(JobStore):
             self.client.remove(self.job_key(number))
 
     def is_usable_after(self, error: Exception) -> bool:
-        """Go on after what the server refused; a client that has lost its cluster is opened anew."""
+        """Continue after an operation that the server refused; a client that has lost its cluster is opened again."""
         return isinstance(error, exception.ServerError) and bool(self.client.is_connected())
 
 

@@ -40,7 +40,7 @@ class AerospikeTokens(AerospikeStore, TokenCounterStore):
         self.client.put(self.store, {"last_id": 0, "next_token": 1, "last_token": 0, "given_token": 0})
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Number the jobs, write them, and only then let their tokens be taken: there is no transaction over both records."""
+        """Number the jobs, write them, and only then make their tokens available: there is no transaction over both records."""
         ids = self.take_ids(len(jobs))
         tokens = self._give_tokens(len(jobs))
         self.write(tokens, jobs, ids)
@@ -87,7 +87,7 @@ class AerospikeTokens(AerospikeStore, TokenCounterStore):
         return range(last - count + 1, last + 1)
 
     def _publish(self, tokens: Sequence[int]) -> None:
-        """Let tokens be taken, after those that were given before them; raises `FilteredOut` if those never come."""
+        """Make tokens available, after all earlier ones; raises `FilteredOut` if an earlier one never becomes available."""
         are_next = expressions.Eq(expressions.IntBin("last_token"), tokens[0] - 1).compile()
         until_s = time.monotonic() + _LONGEST_S
         while True:

@@ -1,1 +1,1 @@
-"""What can be wrong with a scenario file: one file for each section; `scenario` runs them all."""
+"""Validates scenario files: one module for each section; `scenario` runs all of them."""

@@ -1,4 +1,4 @@
-"""What can be wrong with the section ``[comparison]`` because of measures, phases and variants."""
+"""Validates the section ``[comparison]``: its measures, phases and variants."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def find_overlay_issues(variants: Mapping[str, Any]) -> list[str]:
         if isinstance(overlay, dict) and "comparison" in overlay:
             found = show_value(overlay["comparison"])
             issues.append(
-                f"variants.{name}.comparison is {found}; a comparison is of all variants: expected at the top of the file only"
+                f"variants.{name}.comparison is {found}; a comparison covers all variants; expected at the top of the file only"
             )
     return issues
 

@@ -1,4 +1,4 @@
-"""A scenario's content as a file gives it, and the sections of it that are valid by themselves."""
+"""A scenario's content as written in its file, and those of its sections that are valid by themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with the section ``[database]``, besides what its model finds: settings that the bench itself sets."""
+"""Validates what the model of the section ``[database]`` does not: settings that the bench itself sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stallbench.scenario.validation.issue import ValidationIssue
 
 
 def find_database_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find settings without which the bench cannot run its servers, each at its name."""
+    """Find settings that a scenario must not change, because the bench needs them to run its servers."""
     if content.database is None:
         return
     own = ENGINES[content.database.engine].own_settings

@@ -1,4 +1,4 @@
-"""What can be wrong with an expectation because of the phases: one that is missing, or is not measured."""
+"""Validates the phases that expectations name: each must exist and be measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stallbench.scenario.validation.suggestion import did_you_mean
 
 
 def find_expectation_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find the phases that expectations name and cannot have."""
+    """Find the phases that expectations name and that do not exist or are not measured."""
     for index, expectation in enumerate(content.items("expect")):
         yield from find_named_phase_issues(("expect", index), expectation, content.measured)
 

@@ -1,4 +1,4 @@
-"""What a scenario asks for that external servers cannot provide; checked before anything starts."""
+"""Finds what a scenario needs and external servers cannot provide, before anything starts."""
 
 from __future__ import annotations
 

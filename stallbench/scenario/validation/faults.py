@@ -1,4 +1,4 @@
-"""What can be wrong with the faults of a scenario: their kinds, options, targets and times."""
+"""Validates the faults of a scenario: their kinds, options, targets and times."""
 
 from __future__ import annotations
 

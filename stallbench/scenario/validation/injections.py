@@ -1,4 +1,4 @@
-"""What faults, longrunners and maintenance have in common: each is chosen by its kind, on a target."""
+"""Validation that faults, longrunners and maintenance share: each has a kind and a target."""
 
 from __future__ import annotations
 

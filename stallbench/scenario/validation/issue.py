@@ -1,4 +1,4 @@
-"""One thing that is wrong with a scenario: its path, and the problem; and how paths and values are shown to the user."""
+"""A validation issue: the path in the scenario, and the problem. Also formats paths and values for the user."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What can be wrong with the longrunners of a scenario.
+"""Validates the longrunners of a scenario.
 
-Each kind checks its options itself, in a separate process: the library does not import what it starts.
+Each kind checks its own options in a separate process, because the library does not import what it starts.
 """
 
 from __future__ import annotations

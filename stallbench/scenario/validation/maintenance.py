@@ -1,4 +1,4 @@
-"""What can be wrong with the maintenance of a scenario: kinds, options and targets."""
+"""Validates the maintenance of a scenario: kinds, options and targets."""
 
 from __future__ import annotations
 

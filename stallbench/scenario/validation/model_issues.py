@@ -1,4 +1,4 @@
-"""Turns what pydantic finds wrong into issues: where, what was found, what is allowed, the nearest valid name."""
+"""Turns pydantic's errors into validation issues: the path, what was found, what is allowed, the nearest valid name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with the phases together: equal names, none that is measured, more than a day, an end that never comes."""
+"""Validates the phases together: equal names, no measured phase, more than a day in total, a phase that never ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stallbench.scenario.validation.content import Content, valid
 from stallbench.scenario.validation.issue import ValidationIssue, show_value
 
 LONGEST_S = 24 * 3600
-"""The longest run: a soak of a day. More is a typing error."""
+"""The longest run is a day. A longer one is probably a typing error."""
 
 
 def find_phase_issues(content: Content) -> Iterator[ValidationIssue]:

@@ -1,4 +1,4 @@
-"""What can be wrong with the section ``[producers]`` because of other sections."""
+"""Validates the section ``[producers]`` against other sections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stallbench.scenario.validation.issue import ValidationIssue
 
 
 def find_producer_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find a share of a capacity that does not exist."""
+    """Find a share of the workers' capacity in a scenario without workers."""
     if "capacity_share" in content.table("producers") and content.workers and not content.workers.count:
         problem = " is a share of what the workers can do, but workers.count is 0; expected a rate instead"
         yield ValidationIssue(("producers", "capacity_share"), problem)

@@ -1,4 +1,4 @@
-"""What can be wrong with the section ``[queue]``: an unknown kind, one of another engine, an option that it does not take."""
+"""Validates the section ``[queue]``: its kind must exist and run on the engine, and its options must fit the kind."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Finds everything that is wrong with a scenario's content, all at once: each section by itself, then what spans sections.
+"""Finds all issues of a scenario at once: first those of each section, then those that concern several sections.
 
-A section's check depends on the other sections only as far as these are valid: an issue in one phase hides none in an expectation.
+The check of a section uses only the valid parts of other sections, so an issue in a phase does not hide an issue in an expectation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be wrong with the section ``[workers]`` because of other sections."""
+"""Validates the section ``[workers]`` against other sections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CONNECTIONS_BESIDES = 20
 
 
 def find_worker_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find more processes than the server accepts connections."""
+    """Find that the processes need more connections than the server accepts."""
     workers, producers, database = content.workers, content.producers, content.database
     limited_by = ENGINES[database.engine].connection_limit if database else None
     if not workers or not producers or not limited_by:
