@@ -10,8 +10,8 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import unprivileged_user
 from stallbench.scenario.database import Database
 from stallbench.scenario.section import SettingValue
-from stallbench.servers.data_folder import create_data_folder
 from stallbench.servers.postgres import PostgresInstallation, PostgresServer, create_database, keep_tables_on
+from stallbench.servers.postgres_data_folder import create_data_folder
 from stallbench.servers.replica import copy_primary, make_synchronous, replica_settings, standby_names, wait_until_streaming
 from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import ServerControl, StartContext, Starter

@@ -15,7 +15,7 @@ from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.reaper import OWNER_FILE, find_marked
 from stallbench.scenario.database import Database
-from stallbench.servers import data_folder
+from stallbench.servers import postgres_data_folder
 from stallbench.servers.cluster import Cluster
 from stallbench.servers.ports import is_free
 from stallbench.servers.postgres import PostgresInstallation
@@ -143,7 +143,7 @@ def shared_memory_segments() -> set[str]:
 
 
 def test_a_data_folder_is_copied_from_the_first_and_has_its_own_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_folder, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(postgres_data_folder, "CACHE", tmp_path / "cache")
     run, programs = PostgresInstallation.run, []
 
     def run_and_note(installation: PostgresInstallation, program: str, *arguments: str, text: str = "") -> None:
@@ -172,6 +172,6 @@ def test_a_data_folder_is_copied_from_the_first_and_has_its_own_password(tmp_pat
 
 def test_without_a_cache_each_data_folder_is_initialised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cache").write_text("a file")
-    monkeypatch.setattr(data_folder, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(postgres_data_folder, "CACHE", tmp_path / "cache")
     with running_cluster(Database(settings={"fsync": False}), tmp_path) as started:
         assert scalar(started.cluster.server("primary").direct, "SELECT 1") == 1

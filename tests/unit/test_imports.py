@@ -33,7 +33,7 @@ scenario.section scenario.validation.issue scenario.validation.suggestion
 scenario.choices scenario.database scenario.expectation
 scenario.sections
 scenario.model
-scenario.locust_bounds scenario.validation.model_issues scenario.toml
+scenario.locust_bounds scenario.validation.keys_and_values scenario.toml
 servers.record
 run.folder external.addresses
 run.record

@@ -20,7 +20,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 class Content:
     """What the checks of all sections read.
 
-    A section that is invalid by itself is none here: `stallbench.scenario.validation.model_issues` reports what is wrong with it, and the
+    A section that is invalid by itself is none here: `stallbench.scenario.validation.keys_and_values` reports what is wrong with it, and the
     checks that depend on it are left out.
     """
 

@@ -11,7 +11,7 @@ from stallbench.scenario.sections import Phase
 from stallbench.scenario.validation.content import Content, valid
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
-from stallbench.scenario.validation.model_issues import find_model_issues
+from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
 from stallbench.scenario.validation.queue import has_scheduler
 
 
@@ -29,7 +29,7 @@ def find_fault_issues(content: Content) -> Iterator[ValidationIssue]:
                 continue
             kind = kinds[choice.kind]
             keys = choice.list_keys()
-            yield from find_model_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys)
+            yield from find_key_and_value_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys)
             yield from _find_target_issues(path, choice, kind, targets)
             yield from _find_timing_issues(path, choice, phase)
             if kind.needs_of_database and content.table("database").get(kind.needs_of_database[0]) is None:

@@ -18,7 +18,7 @@ from stallbench.scenario.choices import LongrunnerChoice
 from stallbench.scenario.validation.content import Content, as_table
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
-from stallbench.scenario.validation.model_issues import describe_detail
+from stallbench.scenario.validation.keys_and_values import describe_detail
 
 _ANSWER_S = 30.0
 

@@ -9,7 +9,7 @@ from stallbench.scenario.choices import MaintenanceChoice
 from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
 from stallbench.scenario.validation.issue import ValidationIssue
-from stallbench.scenario.validation.model_issues import find_model_issues
+from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
 
 
 def find_maintenance_issues(content: Content) -> Iterator[ValidationIssue]:
@@ -24,7 +24,7 @@ def find_maintenance_issues(content: Content) -> Iterator[ValidationIssue]:
             continue
         kind = kinds[choice.kind]
         keys = choice.list_keys()
-        yield from find_model_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys)
+        yield from find_key_and_value_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys)
         fit = [name for name, role in servers.items() if role in kind.roles]
         if choice.on not in fit:
             yield make_target_issue(path, choice.on, fit)

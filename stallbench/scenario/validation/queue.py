@@ -9,7 +9,7 @@ from stallbench.queues.user_queue import is_user_queue
 from stallbench.scenario.database import Database
 from stallbench.scenario.validation.content import Content, valid
 from stallbench.scenario.validation.issue import ValidationIssue, show_value
-from stallbench.scenario.validation.model_issues import find_model_issues
+from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 
@@ -31,7 +31,7 @@ def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
         engines = ", ".join(sorted(chosen.engines))
         problem = f" is {show_value(queue.kind)}, which runs on {engines}, not on {engine}; expected one of {', '.join(fit)}"
         yield ValidationIssue(("queue", "kind"), problem)
-    issues = find_model_issues(
+    issues = find_key_and_value_issues(
         chosen.options_type, queue.options, under=("queue",), of=queue.kind, also_allowed=queue.list_keys()
     )
     yield from issues

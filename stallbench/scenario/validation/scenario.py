@@ -16,9 +16,9 @@ from stallbench.scenario.validation.database import find_database_issues
 from stallbench.scenario.validation.expectations import find_expectation_issues
 from stallbench.scenario.validation.faults import find_fault_issues
 from stallbench.scenario.validation.issue import ValidationIssue
+from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
 from stallbench.scenario.validation.longrunners import find_longrunner_issues
 from stallbench.scenario.validation.maintenance import find_maintenance_issues
-from stallbench.scenario.validation.model_issues import find_model_issues
 from stallbench.scenario.validation.phases import find_phase_issues
 from stallbench.scenario.validation.producers import find_producer_issues
 from stallbench.scenario.validation.queue import find_queue_issues
@@ -33,7 +33,7 @@ def find_issues(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
     given = Content(raw=content, variants=variants)
     unusable = list(find_unusable_values(content))
     reported = {issue.path for issue in unusable}
-    of_values = [*find_model_issues(ScenarioContent, content), *find_queue_issues(given)]
+    of_values = [*find_key_and_value_issues(ScenarioContent, content), *find_queue_issues(given)]
     return [
         *unusable,
         *(issue for issue in of_values if issue.path not in reported),

@@ -1,4 +1,4 @@
-"""Finds the name that the user probably meant."""
+"""Finds the name that the user probably meant, for the issue of an unknown name or key (`keys_and_values`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns pydantic's errors into validation issues: the path, what was found, what is allowed, the nearest valid name."""
+"""Issues of single keys and values: an unknown key, a wrong type, a value out of range. Turns pydantic's errors into validation issues."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PATTERNS = {
 _QUOTED = re.compile(r"'([^']*)'")
 
 
-def find_model_issues(
+def find_key_and_value_issues(
     model: type[BaseModel], content: Mapping[str, Any], *, under: KeyPath = (), of: str = "", also_allowed: Sequence[str] = ()
 ) -> list[ValidationIssue]:
     """Return an issue for each value of ``content`` that ``model`` does not accept.
