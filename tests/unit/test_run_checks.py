@@ -48,7 +48,7 @@ def test_a_job_whose_enqueue_ended_in_an_error_was_offered_too(tmp_path: Path) -
     run = make_run(tmp_path, record, errors=failed, phases=make_phases({("longtx", "enqueued.rate"): 60.0}))
     finding = load_in_longtx(run)
     assert finding.result == "pass"
-    assert finding.found.startswith("60.0 jobs/s and 40.0 that ended in an error, ")
+    assert finding.found.startswith("60.0 jobs/s, 40.0 ended in an error, ")
 
 
 @pytest.mark.parametrize(("count", "jobs", "result"), [(1, 8, "pass"), (1, 7, "fail"), (2, 6, "pass"), (2, 5, "fail")])
