@@ -28,7 +28,7 @@ longtx: required  ## Run the main scenario: one idle transaction and its effect 
 	@$(BIN)/stallbench run longtx
 
 test: components lint  ## Run lint, type checks and all tests except the long ones
-	@$(BIN)/pytest -n 2 -m "not long"
+	@$(BIN)/pytest -n 3 -m "not long"
 
 test-long: components lint  ## Run the long tests, and again all end-to-end tests, where each run starts its own Spark
 	@$(BIN)/pytest -n 2 -m "long or end_to_end" --own-pipelines

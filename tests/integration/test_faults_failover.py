@@ -94,6 +94,7 @@ def test_the_collectors_sample_the_promoted_replica_and_no_other_is_left_to_prom
     with faulty_run(tmp_path, replicas=1) as run:
         sampling = Sampling(run.cluster, run.queue, interval_s=0.2, processes=run.processes, folder=run.folder)
         sampling.start()
+        sampling.wait_ready()
         fail_over(run, detect_after="0s")
         sampling.follow()
         backlog = run.folder.samples / "backlog.csv"
