@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -186,7 +187,12 @@ def _start(master: str, settings: Mapping[str, str], environment: Mapping[str, s
             builder = builder.config(name, value)
         return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
-        raise PipelineError(f"Spark did not start on {master}: {explain(error)}") from None
+        hint = (
+            ""
+            if master.startswith("local")
+            else f"; is a Spark {pyspark.__version__} master there, and can it reach this machine?"
+        )
+        raise PipelineError(f"Spark did not start on {master}: {explain(error).rstrip('.')}{hint}") from None
     finally:
         for name, earlier in before.items():
             if earlier is None:

@@ -45,8 +45,8 @@ def read_spark_options(master: str, settings: Sequence[str]) -> SparkOptions:
             )
         if _SECRET.search(name) and not _NOT_SECRET.search(name):
             raise SettingError(
-                f"--spark-conf {name}: process lists would show this secret; set it in the environment (AWS_ACCESS_KEY_ID, "
-                "AWS_SECRET_ACCESS_KEY), or in spark-defaults.conf of the folder that SPARK_CONF_DIR names"
+                f"--spark-conf {name}: process lists would show this secret; set it in spark-defaults.conf of the "
+                "folder that SPARK_CONF_DIR names"
             )
         read[name] = value
     return SparkOptions(master, read)

@@ -54,7 +54,7 @@ def test_what_is_no_setting_is_bad_input(setting: str) -> None:
     ],
 )
 def test_a_secret_is_refused_without_repeating_it(name: str) -> None:
-    with pytest.raises(SettingError, match=r"process lists would show this secret; set it in the environment") as error:
+    with pytest.raises(SettingError, match=r"process lists would show this secret; set it in spark-defaults\.conf") as error:
         read_spark_options("yarn", [f"{name}=hunter2"])
     assert "hunter2" not in str(error.value)
 
