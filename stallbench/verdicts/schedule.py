@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from stallbench.faults import find_faults
@@ -12,6 +13,8 @@ from stallbench.verdicts.check import Check, Finding, RunTables
 
 TOLERANCE = 0.005
 """Of the intended rate, in each measured phase."""
+_ROUNDING = 1e-6
+"""Of a number of jobs: what a product of fractions may be off."""
 _BURST_EDGE_S = 0.5
 """How long the producer of a burst may take to start, and to stop."""
 
@@ -40,12 +43,14 @@ class ScheduleKept(Check):
         intended = producers.rate + burst_jobs / length_s
         refused = run.metric("refused", "rate", name) or 0.0
         failed = _count_failed_enqueues(run, name) / length_s
-        tolerance = max(intended * TOLERANCE, (_count_cut_off(producers) + at_edges) / length_s)
+        cut_off = _count_cut_off(producers) + at_edges
+        fewer, more = _count_fractions(producers, length_s)
+        below, above = (max(intended * TOLERANCE, (cut_off + fraction) / length_s) for fraction in (fewer, more))
         # External producers add jobs that this scenario does not know of.
         has_external = any(process.external and process.role == "producer" for process in run.record.processes)
         offered = achieved + refused
         # A job whose enqueue ended in an error was offered too, in this phase or the one before. The check of errors judges the error.
-        kept = offered + failed >= intended - tolerance and (has_external or offered <= intended + tolerance)
+        kept = offered + failed >= intended - below and (has_external or offered <= intended + above)
         parts = ((achieved, "jobs/s"), (refused, "refused"), (failed, "ended in an error"))
         rates = ", ".join(f"{rate:,.1f} {words}" for rate, words in parts if rate >= 0.05 or words == "jobs/s")
         found = f"{rates}, schedule lag p99 {run.metric('lag_ms', 'p99', name) or 0.0:.1f} ms"
@@ -62,11 +67,23 @@ class ScheduleKept(Check):
 def _count_cut_off(producers: Producers) -> int:
     """Return by how many jobs a phase may differ from the intended number because it begins and ends between two enqueues.
 
-    For each producer these are the batch whose enqueue has begun and not ended, and one job, because a schedule of ten jobs a second has nine to
-    eleven of them in a second. With Locust, whose users have a schedule each, it is one job of each user.
+    That is one batch for each producer. With Locust, each of whose users has a schedule, it is one job for each user.
     """
-    each = producers.users if producers.kind == "locust" else producers.max_batch + 1
+    each = producers.users if producers.kind == "locust" else producers.max_batch
     return each * producers.count
+
+
+def _count_fractions(producers: Producers, length_s: float) -> tuple[float, float]:
+    """Return how many jobs fewer and how many more than the intended number a phase of ``length_s`` has because jobs are whole.
+
+    A producer whose schedule has 50.02 jobs in a phase enqueues 50 or 51 of them. Locust has no such schedule of whole jobs.
+    """
+    if producers.kind == "locust":
+        return 0.0, 0.0
+    scheduled = producers.rate / producers.count * length_s
+    fewer = scheduled - math.floor(scheduled + _ROUNDING)
+    more = math.ceil(scheduled - _ROUNDING) - scheduled
+    return max(fewer, 0.0) * producers.count, max(more, 0.0) * producers.count
 
 
 def _count_failed_enqueues(run: RunTables, phase: str) -> int:
