@@ -9,6 +9,7 @@ removed afterwards.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import random
 import resource
@@ -159,6 +160,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--duckdb", action="store_true", help="also measure DuckDB, which must be installed")
     options = parser.parse_args()
+    if options.duckdb and importlib.util.find_spec("duckdb") is None:
+        parser.error("DuckDB is not installed; install it by: .venv/bin/pip install duckdb")
     with tempfile.TemporaryDirectory(prefix="stallbench-benchmark-") as scratch:
         folder = Path(scratch) / "run"
         jobs_per_s = max(1, options.events // _EVENTS_PER_JOB // _DURATION_S)

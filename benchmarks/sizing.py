@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from stallbench.errors import BadInputError
 from stallbench.records.events import Event, read_events
 from stallbench.records.samples import read_samples
 from stallbench.run.record import read_record
@@ -40,15 +41,27 @@ class RunCost:
 
 
 def read_cost(run: Path) -> RunCost:
-    """Return what the measured phases of the run in ``run`` cost for each completed job."""
+    """Return what the measured phases of the run in ``run`` cost for each completed job; raises `BadInputError` for a run that does not show it."""
+    if not (run / "run.json").is_file():
+        raise BadInputError(f"{run}: expected the folder of a run; it has no run.json")
     record = read_record(run / "run.json")
     phases = [phase for phase in record.phases if phase.measured and phase.start_ns and phase.end_ns]
+    if not phases:
+        raise BadInputError(f"{run}: no measured phase has ended")
     start_ns, end_ns = phases[0].start_ns or 0, phases[-1].end_ns or 0
     logs = sorted((run / "events").glob("*.csv"))
-    events = [event for log in logs for event in read_events(log)]
-    jobs = sum(event.event == Event.COMPLETED for event in events)
     duration_s = (end_ns - start_ns) / _NS_PER_S
-    in_phases = Counter(event.event for event in events if start_ns <= event.t_ns < end_ns)
+    in_all: Counter[Event] = Counter()
+    in_phases: Counter[Event] = Counter()
+    for log in logs:
+        for event in read_events(log):
+            in_all[event.event] += 1
+            in_phases[event.event] += start_ns <= event.t_ns < end_ns
+    if not in_phases[Event.COMPLETED] or not in_phases[Event.ENQUEUED]:
+        raise BadInputError(
+            f"{run}: expected a run that enqueues and completes jobs in its measured phases, like `stallbench run baseline`"
+        )
+    jobs = in_all[Event.COMPLETED]
     jobs_per_s = in_phases[Event.COMPLETED] / duration_s
     roles = {process.name: process.role for process in record.processes}
     found: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
@@ -58,7 +71,7 @@ def read_cost(run: Path) -> RunCost:
             found[roles[name]][name][sample.metric].append(float(sample.value))
     return RunCost(
         jobs_per_s,
-        len(events) / jobs,
+        in_all.total() / jobs,
         sum(log.stat().st_size for log in logs) / jobs,
         {
             role: _cost_of(of_role, in_phases[Event.ENQUEUED] / duration_s if role == "producer" else jobs_per_s)
@@ -84,7 +97,10 @@ def main() -> None:
     parser.add_argument("--jobs-per-s", type=int, default=50_000)
     parser.add_argument("--workers", type=int, default=1000)
     options = parser.parse_args()
-    cost = read_cost(options.run)
+    try:
+        cost = read_cost(options.run)
+    except BadInputError as error:
+        parser.error(str(error))
     print(f"measured at {cost.jobs_per_s:,.0f} jobs/s; needed for {options.jobs_per_s:,} jobs/s by {options.workers:,} workers")
     print("| role | processes | CPU ms per job | private MB per process | cores needed |\n|---|---|---|---|---|")
     for role, of_role in cost.roles.items():

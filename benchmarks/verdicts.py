@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,13 +17,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from stallbench.processes.supervisor import die_with_parent
 from stallbench.run.record import read_record
 
 
 @contextmanager
 def busy_core() -> Iterator[None]:
     """Keep one core busy while the block runs."""
-    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    process = subprocess.Popen(
+        [sys.executable, "-c", "while True: pass"],
+        preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - only a system call, before any thread is started
+    )
     try:
         yield
     finally:

@@ -29,7 +29,7 @@ class DeadlockGroup:
 
     @property
     def repeats_job(self) -> bool:
-        """Whether the victim is a DELETE: its job was executed, stays in the queue, and is executed again."""
+        """Whether the victim is a DELETE: its job was executed, stays in the queue, and is re-executed."""
         return self.victim.lower().startswith("delete")
 
 

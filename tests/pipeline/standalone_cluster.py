@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 import pyspark
 
 from stallbench.pipeline.class_archive import use_archive
+from stallbench.processes.supervisor import die_with_parent
 from stallbench.setup.components import require_java
 
 WORKERS = 2
@@ -89,6 +91,7 @@ def _daemon(folder: Path, name: str, arguments: Sequence[str]) -> Iterator[Path]
             stdout=file,
             stderr=subprocess.STDOUT,
             env=environment,
+            preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - only a system call
         )
     try:
         yield log
