@@ -6,7 +6,6 @@ An expectation names a *metric*: ``<measure>.<statistic>``. To add a measure, ad
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from stallbench.records.events import Event
@@ -23,6 +22,8 @@ COUNT_PER_JOB = (*COUNT, "per_job")
 """``per_job``: the count divided by the jobs completed in the phase."""
 SERIES_PER_JOB = (*SERIES, "per_job")
 """``per_job``: (largest in the phase - first in the phase) / jobs completed in the phase."""
+QUOTIENTS = ("share", "mean", "per_call")
+"""Statistics of a measure that is ``divided_by`` another: its count divided by the other's count."""
 
 Better = Literal["higher", "lower"]
 
@@ -81,13 +82,18 @@ class Measure:
     prometheus_name: str = ""
     """Name of its series in base units (seconds, ratios), without the prefix ``stallbench_``; empty if it has none."""
     by_second: tuple[str, ...] = ()
-    """The statistics that the table ``windows`` has for each second: of single values, and ``count``, the growth of a counter."""
+    """The statistics that the table ``windows`` has for each second: of single values; of a counter ``count``, its growth, and `QUOTIENTS`."""
     in_report: tuple[str, ...] = ()
     """The statistics that the report's table of phases shows."""
-    share_of: str = ""
-    """The measure that the statistic ``share`` is a share of."""
+    divided_by: str = ""
+    """The measure that the statistics `QUOTIENTS` divide it by."""
     is_of_run: bool = False
     """Whether it is of the whole run only: an order, for example, has no phases."""
+
+    @property
+    def quotients(self) -> tuple[str, ...]:
+        """The statistics that divide its count by the count of another measure."""
+        return tuple(statistic for statistic in self.statistics if self.divided_by and statistic in QUOTIENTS)
 
     @property
     def is_counted(self) -> bool:
@@ -105,7 +111,13 @@ class Chart:
     hides_zero: bool = False  # it is left out of the page if all its values are 0
 
 
-_HIDDEN_AT_ZERO = ("Dead tuples", "History list length", "Rolled back to break a deadlock", "Re-executions")
+_HIDDEN_AT_ZERO = (
+    "Claim statement: buffers",
+    "Dead tuples",
+    "History list length",
+    "Rolled back to break a deadlock",
+    "Re-executions",
+)
 CHARTS = (
     *(Chart(title) for title in ("Oldest transaction", "Queue depth", "Claim time")),
     *(Chart(title, hides_zero=True) for title in _HIDDEN_AT_ZERO),
@@ -188,6 +200,14 @@ MEASURES: dict[str, Measure] = {
                 "claim time by position",
                 "claim time against the number of jobs claimed before, as a straight line; only for runs with a backlog",
                 is_of_run=True),
+        Measure("claim_statement_calls", "calls", FromSamples("claim_statement", combine="sum", is_counter=True), COUNT,
+                "claim statements", "executions of the queue's claim statement, as the server counts them"),
+        Measure("claim_statement_ms", "ms", FromSamples("claim_statement", combine="sum", is_counter=True), (*COUNT, "mean"),
+                "claim statement, time", "time of one execution of the claim statement on the server, without the network and the client",
+                divided_by="claim_statement_calls", in_report=("mean",)),
+        Measure("claim_statement_buffers", "buffers", FromSamples("claim_statement", combine="sum", is_counter=True), (*COUNT, "per_call"),
+                "claim statement, buffers", "pages (8 kB) that one execution of the claim statement reads, from memory or disk (PostgreSQL)",
+                chart="Claim statement: buffers", by_second=("per_call",), divided_by="claim_statement_calls", in_report=("per_call",)),
         Measure("depth", "jobs", FromSamples("queue"), SERIES, "queue depth", "jobs ready and not claimed", chart="Queue depth",
                 prometheus_name="queue_depth", in_report=("last",)),
         Measure("oldest_job_s", "s", FromSamples("queue"), SERIES, "oldest job", "age of the oldest job that is ready",
@@ -232,7 +252,7 @@ MEASURES: dict[str, Measure] = {
                 "rows of the queue's tables that were updated (PostgreSQL)", prometheus_name="table_updates"),
         Measure("hot_updates", "tuples", FromSamples("table", combine="sum", is_counter=True), (*COUNT, "share"), "HOT updates",
                 "updates that touched no index; `share` of all updates, 0 to 1", better="higher",
-                prometheus_name="table_hot_updates", share_of="updates"),
+                prometheus_name="table_hot_updates", divided_by="updates"),
         Measure("cpu_percent", "%", FromSamples("host"), SERIES, "host CPU", "use of all the host's cores, 0 to 100",
                 prometheus_name="host_cpu_ratio", in_report=("mean",)),
         Measure("notification_queue_percent", "%", FromSamples("server"), SERIES, "notification queue",
@@ -272,28 +292,3 @@ def split_metric(metric: str) -> tuple[str, str]:
 def measure_of(metric: str) -> Measure | None:
     """Return the measure that ``metric`` is of; none if there is no such measure."""
     return MEASURES.get(split_metric(metric)[0])
-
-
-def describe_measures() -> str:
-    """Return the table of docs/measures.md."""
-    return "| measure | unit | meaning | statistics | better | source |\n|---|---|---|---|---|---|\n" + "".join(
-        f"| `{measure.name}` | {measure.unit} | {measure.meaning} | {' '.join(f'`{each}`' for each in measure.statistics)} "
-        f"| {measure.better} | {_describe_source(measure)} |\n"
-        for measure in MEASURES.values()
-    )
-
-
-def _describe_source(measure: Measure) -> str:
-    match measure.source:
-        case FromEvents(events, _, operation):
-            return f"events: {', '.join(events)}" + (f" (a deadlock in {operation})" if operation else "")
-        case FromSamples(subject, metric, combine):
-            kept = "sum" if combine == "sum" else "largest"
-            return f"samples: `{metric or measure.name}` of {f'`{subject}`' if subject else 'any subject'}, {kept}"
-        case FromTable(table):
-            return f"table `{table}`"
-
-
-if __name__ == "__main__":  # replace the table at the end of docs/measures.md
-    page = Path("docs/measures.md")
-    page.write_text(page.read_text().partition("| measure |")[0] + describe_measures())

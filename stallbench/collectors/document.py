@@ -31,6 +31,7 @@ class WatchedQueue(BaseModel):
     options: dict[str, object] = {}
     tables: tuple[str, ...]
     indexes: tuple[str, ...]
+    claim_pattern: str = Field(default="", description="regular expression that finds its claim statement; empty if it has none")
 
 
 class CollectorsDocument(BaseModel):

@@ -110,7 +110,7 @@ def run(
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         try:
             chosen = with_measured_load(chosen, view.say, runs, external_servers)
-            at_most = "at most " if any(phase.until for phase in chosen.phases) else ""
+            at_most = "at most " if any(phase.until != "duration" for phase in chosen.phases) else ""
             view.say(f"{at_most}{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
             with open_run(chosen, runs, view, external_servers, observer_options) as started:
                 folder = started.folder

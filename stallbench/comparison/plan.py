@@ -92,6 +92,7 @@ def make_plan(name_or_path: str, *, variants: str | None, rounds: int, seed: int
     ``seed`` decides the order and the runs' seeds; the scenario's own seed if none. Raises `ScenarioError` or `BadInputError`.
     """
     known = read_variants(find_scenario(name_or_path))
+    overrides = [*_equalize_durations(read_scenario(name_or_path)), *overrides]
     scenario = read_scenario(name_or_path, variant=None, overrides=overrides)
     names = _parse_names(variants, known, scenario.file)
     chosen = {
@@ -108,6 +109,14 @@ def make_plan(name_or_path: str, *, variants: str | None, rounds: int, seed: int
         subjects=choose_subjects([scenario, *(one for name, one in chosen.items() if name != CONTROL)]),
         runs=tuple(interleave(list(chosen), rounds, seed)),
     )
+
+
+def _equalize_durations(scenario: Scenario) -> list[str]:
+    """Return the changes by which no phase ends because its workers have fallen behind.
+
+    Otherwise the phase of a variant that falls behind early would contain fewer of the late jobs than that of a variant that holds out longer.
+    """
+    return [f"phases.{phase.name}.until=duration" for phase in scenario.phases if phase.until == "fallen_behind"]
 
 
 def interleave(variants: Sequence[str], rounds: int, seed: int) -> Iterator[PlannedRun]:

@@ -42,6 +42,7 @@ from stallbench.pipeline.rounds import make_round_metrics, make_rounds
 from stallbench.pipeline.session import estimate_events, fit_to, is_small, open_session
 from stallbench.pipeline.spark_options import LOCAL
 from stallbench.pipeline.stalls import make_stalls
+from stallbench.pipeline.statement_costs import make_statements
 from stallbench.pipeline.statistics import summarize_events, summarize_samples
 from stallbench.pipeline.stuck_clients import make_stuck_clients
 from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
@@ -132,6 +133,7 @@ def _write_tables_of_records(writing: Writing, record: RunRecord, records: Recor
     writing.start_if(has_errors, "errors", lambda: make_errors(records.events, axis))
     writing.start_if(records.has_holders, "holders", lambda: make_holders(samples, record, axis))
     writing.start_if(records.has_stuck_clients, "stuck_clients", lambda: make_stuck_clients(samples, record, axis))
+    writing.start_if(records.has_statements, "statements", lambda: make_statements(samples, axis))
     writing.start_if(records.has_overdue_vacuums, "vacuum_waits", lambda: make_vacuum_waits(samples, axis))
 
 

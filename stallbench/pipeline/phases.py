@@ -31,7 +31,8 @@ def make_phases(figures: DataFrame, axis: TimeAxis) -> DataFrame:
     of_intervals = figures.filter(~axis.is_second(F.col("scope"))).select(
         axis.interval_name(F.col("scope")).alias("phase"), "measure", name.alias("name"), "count", F.inline(rows)
     )
-    is_declared = F.concat_ws(".", "name", "statistic").isin(metric_names())
+    divided = {f"{measure.name}.{statistic}" for measure in MEASURES.values() for statistic in measure.quotients}
+    is_declared = F.concat_ws(".", "name", "statistic").isin([metric for metric in metric_names() if metric not in divided])
     return of_intervals.filter(F.col("value").isNotNull() & is_declared).select(
         "phase", F.col("name").alias("measure"), "statistic", "value", "count"
     )

@@ -1,4 +1,4 @@
-"""Metrics that divide one metric by another of the same phase: ``per_job`` and ``share``."""
+"""Metrics that divide one metric by another of the same phase: ``per_job``, ``share``, ``per_call`` and the mean of a counter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def make_ratios(phases: DataFrame) -> DataFrame:
     """Return the rows of ``phases`` for every ratio that a measure declares; none if the divisor is 0 or missing.
 
     ``per_job``: for a count or a counter, its count; for a series, the difference of its largest and its first value in the phase. Both are
-    divided by the jobs completed in the phase. ``share``: its count divided by the count of the measure that it is a share of. A row's
+    divided by the jobs completed in the phase. The others: its count divided by the count of another measure (`Measure.divided_by`). A row's
     ``count`` is the divisor.
     """
     rows = [
@@ -37,8 +37,8 @@ def _list_ratios(measure: Measure) -> list[tuple[str, Column, Column]]:
         is_series = "first" in measure.statistics
         amount = _value(measure.name, "max") - _value(measure.name, "first") if is_series else _value(measure.name, "count")
         ratios.append(("per_job", amount, _value(*_JOBS)))
-    if "share" in measure.statistics:
-        ratios.append(("share", _value(measure.name, "count"), _value(measure.share_of, "count")))
+    for statistic in measure.quotients:
+        ratios.append((statistic, _value(measure.name, "count"), _value(measure.divided_by, "count")))
     return ratios
 
 

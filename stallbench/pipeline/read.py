@@ -33,7 +33,7 @@ _COLUMNS = {
 }
 _STATED_JOBS = "stated_jobs"
 _PRECONDITIONS = "preconditions"
-_SUBJECTS = {"holder:": "samples of holders", "client_write:": "samples of stuck clients"}
+_SUBJECTS = {"holder:": "samples of holders", "client_write:": "samples of stuck clients", "statement:": "samples of statements"}
 _OVERDUE = "samples of overdue vacuums"
 
 
@@ -91,6 +91,11 @@ class Records:
     def has_stuck_clients(self) -> bool:
         """Whether any sample found a session that waits for its client."""
         return self._count(_SUBJECTS["client_write:"]) > 0
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether any sample has what a server counted of a statement."""
+        return self._count(_SUBJECTS["statement:"]) > 0
 
     @property
     def has_overdue_vacuums(self) -> bool:

@@ -50,6 +50,7 @@ TABLES = {
     "vacuum_waits": (
         "table string, from_s double, to_s double, waited_s double, starved_s double, workers int, busy_with string"
     ),
+    "statements": "phase string, statement string, calls long, total_ms double, row_count long, buffers long",
     "injections": (
         "name string, category string, kind string, target string, phase string, planned_start_s double, start_ns long, "
         "verified_ns long, end_ns long, from_s double, to_s double, active_to_end boolean"
@@ -80,6 +81,7 @@ SORTED_BY = {
     "holders": ["from_ns", "server", "holder"],
     "stuck_clients": ["from_s", "session"],
     "vacuum_waits": ["from_s", "table"],
+    "statements": ["phase", "statement"],
     "injections": ["start_ns", "name"],
     "recoveries": ["end_s", "fault"],
     "errors": ["phase", "process", "kind", "operation"],

@@ -17,14 +17,27 @@ def make_windows(figures: DataFrame, axis: TimeAxis) -> DataFrame:
     A second belongs to the phase that contains its middle. A sampled measure has its last value in the second; null without a sample.
     """
     counts = {name: _key(counted, AMOUNT) for name, counted in counted_measures().items()}
-    values = {f"{name}_{each}": _key(name, each) for name, measure in MEASURES.items() for each in measure.by_second}
+    values = {
+        f"{name}_{each}": _key(name, each)
+        for name, measure in MEASURES.items()
+        for each in measure.by_second
+        if each not in measure.quotients
+    }
     values |= {name: _key(name, "last") for name in sampled_measures()}
-    keys: list[bool | float | int | str] = sorted({*counts.values(), *values.values()})
+    quotients = {
+        f"{name}_{each}": (_key(name, AMOUNT), _key(measure.divided_by, AMOUNT))
+        for name, measure in MEASURES.items()
+        for each in measure.by_second
+        if each in measure.quotients
+    }
+    divided = (key for both in quotients.values() for key in both)
+    keys: list[bool | float | int | str] = sorted({*counts.values(), *values.values(), *divided})
     key = F.col("measure").cast("int") * len(STATISTICS) + F.col("statistic")
     of_seconds = figures.filter(axis.is_second(F.col("scope"))).select(F.col("scope").alias("t_s"), key.alias("key"), "value")
     seconds = of_seconds.groupBy("t_s").pivot("key", keys).agg(F.max("value"))
     columns = [F.coalesce(F.col(str(key)), F.lit(0)).alias(name) for name, key in counts.items()]
     columns += [F.col(str(key)).alias(name) for name, key in values.items()]
+    columns += [F.try_divide(str(above), str(below)).alias(name) for name, (above, below) in quotients.items()]
     begin_ns: Column = F.col("t_s").cast("long") * NS_PER_S + axis.start_ns
     return seconds.select("t_s", begin_ns.alias("t_ns"), axis.phase(begin_ns + NS_PER_S // 2).alias("phase"), *columns)
 

@@ -37,6 +37,7 @@ class Fcfs(StoreQueue[FcfsOptions, FcfsStore]):
     engines = frozenset({"aerospike", "redis", "postgres", "mariadb", "mysql"})
     options_type = FcfsOptions
     tables = ("fcfs_jobs",)
+    claim_pattern = r"^SELECT id, payload FROM fcfs_jobs WHERE state"
 
     def claim(self) -> Sequence[Claim]:
         """Find a job, then reserve it."""

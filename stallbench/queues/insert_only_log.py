@@ -55,6 +55,7 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
     needs_scheduler = True
     tables = ("log_entries", "log_ranges", "log_positions")
     indexes = ("log_entries_pkey", "log_ranges_pkey", "log_positions_pkey")
+    claim_pattern = r"FROM log_claim\("
 
     def __init__(self, connection: Any, options: InsertOnlyLogOptions) -> None:
         """Serve ``connection``, with no range taken."""

@@ -51,6 +51,7 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
     promise = Promise.AT_LEAST_ONCE
     tables = ("jobs",)
     indexes = ("jobs_queue_index", "jobs_queue_reserved_at_index")
+    claim_pattern = r"^SELECT \* FROM jobs .*reserved_at <="
     claims_survive_connection = True
     puts_off_failed = False
     queue_name: ClassVar[str] = "default"

@@ -51,6 +51,7 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
     needs_scheduler = True
     tables = ("running_job", "job", "scheduled_job", "blocked_job", "queued_job", "worker")
     indexes = ("running_job_pkey", "running_job_queue_key", "job_pkey")
+    claim_pattern = r"FROM \(SELECT job_id, attempt FROM running_job WHERE state"
 
     def __init__(self, connection: Any, options: PostgrestueOptions) -> None:
         """Serve ``connection``; a worker is registered at its first claim."""

@@ -73,6 +73,7 @@ class Que(PostgresQueue[QueOptions]):
     ordered = True
     tables = ("que_jobs",)
     indexes = ("que_jobs_pkey",)
+    claim_pattern = r"WITH RECURSIVE job AS"
 
     def __init__(self, connection: Any, options: QueOptions) -> None:
         """Serve ``connection``, with no job seen or locked."""

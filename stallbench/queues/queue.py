@@ -163,6 +163,12 @@ class Queue(ABC, Generic[OptionsT]):
     tables: ClassVar[tuple[str, ...]]
     """Tables that collectors watch; ready jobs are in the first."""
     indexes: ClassVar[tuple[str, ...]]
+    claim_pattern: ClassVar[str] = ""
+    """Regular expression that finds the claim statement among all statements of a server; empty if the queue claims without SQL.
+
+    It is searched in the text as the server reports it: with ``$1`` or ``?`` in place of constants, without quotation marks, with single spaces,
+    and in any case.
+    """
 
     def __init__(self, connection: Any, options: OptionsT) -> None:
         """Serve ``connection`` (the engine's driver connection, in autocommit)."""

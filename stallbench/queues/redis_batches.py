@@ -54,6 +54,7 @@ class RedisBatches(PostgresQueue[RedisBatchesOptions]):
     second_engine = "redis"
     tables = ("redis_batches_jobs",)
     indexes = ("redis_batches_jobs_pkey",)
+    claim_pattern = r"^DELETE FROM redis_batches_jobs .*SKIP LOCKED"
 
     _redis: LaravelRedis
 

@@ -41,6 +41,7 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
     ordered = True
     tables = tuple(f"rotating_jobs_{slot}" for slot in range(_SLOTS))
     indexes = tuple(f"rotating_jobs_{slot}_pkey" for slot in range(_SLOTS))
+    claim_pattern = r"FROM rotating_jobs_\d .*SKIP LOCKED"
 
     def __init__(self, connection: Any, options: RotatingTablesOptions) -> None:
         """Serve ``connection``; the first claim checks whether it is time to rotate."""

@@ -47,6 +47,7 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
     ordered = True
     tables = ("skip_locked_jobs",)
     indexes = ("skip_locked_jobs_pkey",)
+    claim_pattern = r"FROM skip_locked_jobs .*SKIP LOCKED"
 
     def install(self) -> None:
         """Create ``skip_locked_jobs``."""

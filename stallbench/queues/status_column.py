@@ -53,6 +53,7 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
     claims_survive_connection = True
     tables = ("status_column_jobs",)
     indexes = ("status_column_jobs_pkey", "status_column_jobs_ready", "status_column_jobs_claimed")
+    claim_pattern = r"^UPDATE status_column_jobs .*SKIP LOCKED"
 
     def __init__(self, connection: Any, options: StatusColumnOptions) -> None:
         """Serve ``connection``; the first claim checks for expired claims."""

@@ -47,6 +47,7 @@ class TokenStore(StoreQueue[TokenStoreOptions, TokenCounterStore]):
     engines = frozenset({"aerospike", "redis", "postgres", "mariadb", "mysql"})
     options_type = TokenStoreOptions
     tables = ("token_store_jobs", "token_store")
+    claim_pattern = r"^UPDATE token_store SET next_token"
     indexes = ("token_store_jobs_token",)
 
     def claim(self) -> Sequence[Claim]:

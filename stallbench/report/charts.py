@@ -89,7 +89,8 @@ def _list_series(measure: Measure) -> list[dict[str, Any]]:
     quantiles = [name for name in _DRAWN_QUANTILES if name in measure.by_second]
     if quantiles:
         return [{"column": f"{measure.name}_{name}", "label": name, "hue": _DRAWN_QUANTILES[name]} for name in quantiles]
-    return [{"column": measure.name, "label": measure.label}]
+    quotients = [name for name in measure.by_second if name in measure.quotients]
+    return [{"column": f"{measure.name}_{name}" if name else measure.name, "label": measure.label} for name in quotients or [""]]
 
 
 def group_order(run: RunTables) -> list[tuple[str, int]]:

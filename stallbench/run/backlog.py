@@ -16,6 +16,9 @@ BACKLOG_AGE_S = 1.0
 CAUGHT_UP_FOR_S = 5.0
 """How long there must be no backlog. A single poll is not enough: it may fall between two bursts, or into a moment in which no job could be enqueued."""
 
+FALLEN_BEHIND_S = 10.0
+"""How long a ready job must have waited before the workers count as fallen behind; a moment in which the machine stalls is shorter."""
+
 _T = TypeVar("_T")
 
 
@@ -56,6 +59,11 @@ class BacklogPoll:
         if self._caught_up_since_s is None:
             self._caught_up_since_s = now_s
         return now_s - self._caught_up_since_s >= CAUGHT_UP_FOR_S
+
+    def is_fallen_behind(self) -> bool:
+        """Whether a ready job has waited for `FALLEN_BEHIND_S`; False if the queue cannot be reached."""
+        backlog = self._query(lambda queue: queue.backlog())
+        return backlog is not None and (backlog.oldest_job_s or 0.0) >= FALLEN_BEHIND_S
 
     def _query(self, query: Callable[[Queue[Any]], _T]) -> _T | None:
         try:

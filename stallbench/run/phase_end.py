@@ -1,4 +1,4 @@
-"""Waits for the end of a phase: after its duration, or earlier when the queue is drained or the workers have caught up."""
+"""Waits for the end of a phase: after its duration, or earlier when the queue is drained, or the workers have caught up or fallen behind."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from stallbench.queues import Queue
-from stallbench.run.backlog import CAUGHT_UP_FOR_S, BacklogPoll
+from stallbench.run.backlog import CAUGHT_UP_FOR_S, FALLEN_BEHIND_S, BacklogPoll
 from stallbench.scenario.sections import Phase
 
 _POLL_EVERY_S = 0.25
 _POLL_DRAINED_EVERY_S = 0.05
-_POLL_CAUGHT_UP_EVERY_S = 0.5
+_POLL_BACKLOG_EVERY_S = 0.5
 _LAST_RECORD_S = 0.02
 """Time that the worker needs to record the completion of the last job."""
 
@@ -31,7 +31,7 @@ def watch_phase(
     its duration before the event of its ``until``; expectations decide whether that matters.
     """
     end_s = time.monotonic() + phase.duration_s
-    if not phase.until:
+    if phase.until == "duration":
         _poll_until(end_s, poll, every_s=_POLL_EVERY_S)
         return
     with BacklogPoll(opened_queue) as backlog:
@@ -39,8 +39,11 @@ def watch_phase(
             _poll_until(end_s, poll, every_s=_POLL_DRAINED_EVERY_S, is_over=backlog.is_drained)
             time.sleep(_LAST_RECORD_S)
             missed = "the queue was not drained by then"
+        elif phase.until == "fallen_behind":
+            _poll_until(end_s, poll, every_s=_POLL_BACKLOG_EVERY_S, is_over=backlog.is_fallen_behind)
+            missed = f"by then no ready job had waited for {FALLEN_BEHIND_S:.0f} s"
         else:
-            _poll_until(end_s, poll, every_s=_POLL_CAUGHT_UP_EVERY_S, is_over=backlog.is_caught_up)
+            _poll_until(end_s, poll, every_s=_POLL_BACKLOG_EVERY_S, is_over=backlog.is_caught_up)
             missed = f"by then the workers had not been caught up for {CAUGHT_UP_FOR_S:.0f} s"
     if time.monotonic() >= end_s:
         note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; {missed}.")

@@ -61,6 +61,9 @@ class QueueRecord(_Part):
     advisory_locks: int = Field(default=0, description="maximum number of advisory locks that a session holds at once")
     tables: tuple[str, ...]
     indexes: tuple[str, ...]
+    claim_pattern: str = Field(
+        default="", description="regular expression that finds the claim statement; empty if there is none"
+    )
     summary: str
     source: str
 

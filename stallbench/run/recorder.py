@@ -88,6 +88,7 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
         advisory_locks=queue.count_advisory_locks(options),
         tables=queue.tables,
         indexes=queue.indexes,
+        claim_pattern=queue.claim_pattern,
         summary=queue.summary,
         source=queue.source,
     )

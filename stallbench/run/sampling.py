@@ -74,7 +74,7 @@ class Sampling:
                     }
                     for server in self._cluster.running
                 ],
-                "queue": self._queue.model_dump(include={"kind", "options", "tables", "indexes"}),
+                "queue": self._queue.model_dump(include={"kind", "options", "tables", "indexes", "claim_pattern"}),
             },
             log=self._folder.logs / "collectors.log",
             ready=True,

@@ -102,10 +102,11 @@ class Phase(Section):
 
     name: Name = Field(examples=["baseline"])
     duration_s: Duration = Field(alias="duration", gt=0, le=86_400, examples=["20s"])
-    until: Literal["drained", "caught_up"] | None = Field(
-        default=None,
-        description="ends the phase before its duration is over: drained, when the queue holds no job; caught_up, when for five seconds "
-        "no ready job has waited longer than a second",
+    until: Literal["duration", "drained", "caught_up", "fallen_behind"] = Field(
+        default="duration",
+        description="what ends the phase before its duration is over: drained, the queue holds no job; caught_up, for five seconds no ready "
+        "job has waited longer than a second; fallen_behind, a ready job has waited for ten seconds, except in comparisons, whose phases "
+        "have equal durations; duration, nothing",
     )
     jobs: int | None = Field(
         default=None,
@@ -123,6 +124,12 @@ class Phase(Section):
             return self
         duration_s = min(_LONGER_AT_MOST * self.duration_s, math.ceil(self.jobs / rate))
         return self.model_copy(update={"duration_s": duration_s, "jobs": None})
+
+    @field_validator("until", mode="before")
+    @classmethod
+    def _read_null(cls, until: object) -> object:
+        """Read null as the default: so the records of versions before 0.3 have it."""
+        return "duration" if until is None else until
 
     @field_validator("name")
     @classmethod

@@ -45,6 +45,8 @@ BENCH_SETTINGS: Mapping[str, SettingValue] = {
 }
 """Where the server listens and what it logs. None of them changes how a queue behaves: durability, memory and vacuum have
 PostgreSQL's own defaults unless the scenario sets them."""
+_STATEMENTS = "pg_stat_statements"
+_PRELOADED = "shared_preload_libraries"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,8 @@ class PostgresServer:
         self._password = password
         self._processes = processes
         self._logs = logs
-        self._settings = {**BENCH_SETTINGS, **settings}
+        preloaded = {_PRELOADED: _STATEMENTS} if installation.programs.counts_statements else {}
+        self._settings = {**BENCH_SETTINGS, **preloaded, **settings}
         self._fixed_port = port
         self.port = port or 0
         self.process: Process | None = None
@@ -213,6 +216,14 @@ def create_database(endpoint: Endpoint) -> None:
     """Create `DATABASE` on a new server."""
     with connect(endpoint.model_copy(update={"database": "postgres"}), "start") as connection:
         connection.execute(f'CREATE DATABASE "{DATABASE}"')
+
+
+def count_statements(endpoint: Endpoint) -> None:
+    """Let the collector `statements` read how often each statement runs and how long it takes, if the server counts that."""
+    with connect(endpoint, "start") as connection:
+        row = connection.execute(f"SELECT current_setting('{_PRELOADED}')").fetchone()
+        if row and _STATEMENTS in row[0]:
+            connection.execute(f"CREATE EXTENSION {_STATEMENTS}")
 
 
 def keep_tables_on(disk: SmallDisk, endpoint: Endpoint) -> None:

@@ -10,7 +10,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import unprivileged_user
 from stallbench.scenario.database import Database
 from stallbench.scenario.section import SettingValue
-from stallbench.servers.postgres import PostgresInstallation, PostgresServer, create_database, keep_tables_on
+from stallbench.servers.postgres import PostgresInstallation, PostgresServer, count_statements, create_database, keep_tables_on
 from stallbench.servers.postgres_data_folder import create_data_folder
 from stallbench.servers.replica import copy_primary, make_synchronous, replica_settings, standby_names, wait_until_streaming
 from stallbench.servers.small_disk import SmallDisk
@@ -52,6 +52,7 @@ class PostgresStarter(Starter):
         create_data_folder(self._installation, data, self.context.password, *on_disk)
         server = self._serve("primary", data, dict(self.database.settings), self.database.port, first_database="postgres")
         create_database(server.endpoint)
+        count_statements(server.endpoint)
         if disk and self.database.small_disk == "tables":
             keep_tables_on(disk, server.endpoint)
         return server

@@ -46,6 +46,12 @@ class PostgresPrograms:
         """Major version."""
         return int(self.version.split(".")[0])
 
+    @property
+    def counts_statements(self) -> bool:
+        """Whether ``pg_stat_statements`` is installed; Debian's and PostgreSQL's own packages contain it."""
+        libraries = self.bin_dir.parent / "lib"
+        return any((folder / "pg_stat_statements.so").is_file() for folder in (libraries, libraries / "postgresql"))
+
 
 @dataclass(frozen=True, kw_only=True)
 class JavaRuntime:

@@ -53,6 +53,7 @@ def check() -> list[MachineCheck]:
         MachineCheck(name="Python", ok=sys.version_info >= (3, 11), description=f"{platform.python_version()} in {sys.prefix}"),
         _check_packages(),
         _check_component("PostgreSQL", lambda: f"{require_postgres().version} in {require_postgres().bin_dir}"),
+        *_check_statement_counts(),
         _check_component("Java", lambda: f"{require_java().version} in {require_java().home}"),
         _check_component("Toxiproxy", lambda: f"{require_toxiproxy().version}: {require_toxiproxy().path}"),
         *(_check_server(component) for component in SERVER_COMPONENTS.values()),
@@ -78,6 +79,20 @@ def _check_component(name: str, find: Callable[[], str]) -> MachineCheck:
         return MachineCheck(name=name, ok=True, description=find())
     except MissingComponentError as error:
         return MachineCheck(name=name, ok=False, description=str(error))
+
+
+def _check_statement_counts() -> list[MachineCheck]:
+    """Check the extension of PostgreSQL that counts statements, if PostgreSQL is there."""
+    postgres = find_postgres()
+    if postgres is None:
+        return []
+    description = (
+        "counts statements, so that reports can say which one became slow"
+        if postgres.counts_statements
+        else f"is not in {postgres.bin_dir.parent}, so expectations about claim_statement are unknown; "
+        "install the package with PostgreSQL's contrib modules"
+    )
+    return [MachineCheck(name="pg_stat_statements", ok=postgres.counts_statements, description=description, is_needed=False)]
 
 
 def _check_server(component: ServerComponent) -> MachineCheck:

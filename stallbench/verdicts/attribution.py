@@ -16,6 +16,7 @@ from scipy import stats
 from stallbench.engines import ENGINES
 from stallbench.run.record import RunRecord
 from stallbench.verdicts.diagnosis import describe_notify_waits, describe_starved_tables, describe_stuck_clients
+from stallbench.verdicts.slow_statements import describe_slow_statement
 
 if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables
@@ -105,6 +106,7 @@ def attribute(run: RunTables) -> Attribution:
         describe_starved_tables(run),
         describe_notify_waits(run),
         _describe_worst_phase(run),
+        describe_slow_statement(run),
         _describe_trend(trend) if trend else "",
     ]
     return Attribution(sentence=" ".join(part for part in parts if part), holders=holders, trend=trend)

@@ -8,6 +8,7 @@ import pytest
 
 from stallbench import measures
 from stallbench.measures import MEASURES, Measure, metric_names
+from stallbench.report.measures_page import describe_measures
 from stallbench.scenario.expectation import Expectation
 from tests.documented_diff import load_test, read_added_lines
 from tests.pipeline.conftest import MakeTables
@@ -37,7 +38,7 @@ def test_an_expectation_can_name_it(added_measure: Measure) -> None:
 
 
 def test_the_docs_list_it(added_measure: Measure) -> None:
-    assert f"| `{added_measure.name}` | {added_measure.unit} | {added_measure.meaning} |" in measures.describe_measures()
+    assert f"| `{added_measure.name}` | {added_measure.unit} | {added_measure.meaning} |" in describe_measures()
 
 
 def test_the_pipeline_computes_it_as_on_the_page(

@@ -53,6 +53,18 @@ def sample(run: SyntheticRun, at_s: float, t: float) -> None:
         )
     for index in ("que_jobs_pkey", "que_values_pkey"):
         run.sample("tables", f"index:{index}", at_s=at_s, index_bytes=16384)
+    # From second 6 on, a claim statement takes 3 ms and reads 50 buffers instead of 1 ms and 5 buffers.
+    calls, slow_calls = 10 * t, 10 * max(0.0, t - 6)
+    total_ms, buffers = calls + 2 * slow_calls, 5 * calls + 45 * slow_calls
+    run.sample(
+        "statements",
+        "claim_statement",
+        at_s=at_s,
+        claim_statement_calls=calls,
+        claim_statement_ms=total_ms,
+        claim_statement_buffers=buffers,
+    )
+    run.sample("statements", "statement:-4711", at_s=at_s, calls=calls, total_ms=total_ms, rows=calls, buffers=buffers)
     run.sample("transactions", "server", at_s=at_s, oldest_transaction_s=t)
     run.sample("transactions", "server", at_s=at_s, source="replica-1", oldest_transaction_s=2 * t)
     run.sample("horizon", "server", at_s=at_s, horizon_age_s=t, horizon_age_xids=100 * t, holders=0)
@@ -175,6 +187,28 @@ def test_a_phase_has_its_own_distribution_not_one_of_its_windows(phases: dict[tu
     assert phases["baseline", "claim_ms.max"] == 100
     assert phases["baseline", "claim_ms.mean"] == pytest.approx((5050 + 5) / 101)
     assert phases["longtx", "claim_ms.p95"] == 50
+
+
+def test_a_statement_has_its_mean_in_each_phase_and_second(tables: Tables, phases: dict[tuple[str, str], Any]) -> None:
+    """From the last sample before longtx to its last one there are 40 calls, of which 5 are quick."""
+    assert phases["baseline", "claim_statement_ms.mean"] == pytest.approx(1)
+    assert phases["baseline", "claim_statement_buffers.per_call"] == pytest.approx(5)
+    assert phases["longtx", "claim_statement_ms.mean"] == pytest.approx((5 * 1 + 35 * 3) / 40)
+    assert phases["longtx", "claim_statement_buffers.per_call"] == pytest.approx((5 * 5 + 35 * 50) / 40)
+    windows = tables("windows").set_index("t_s")
+    assert windows["claim_statement_buffers_per_call"][3] == pytest.approx(5)
+    assert windows["claim_statement_buffers_per_call"][8] == pytest.approx(50)
+
+
+def test_each_statement_has_its_cost_in_each_phase(tables: Tables) -> None:
+    baseline, longtx = tables("statements").to_dict("records")
+    assert [(row["phase"], row["statement"]) for row in (baseline, longtx)] == [("baseline", "-4711"), ("longtx", "-4711")]
+    assert (longtx["calls"], longtx["row_count"], longtx["total_ms"], longtx["buffers"]) == (
+        40,
+        40,
+        5 * 1 + 35 * 3,
+        5 * 5 + 35 * 50,
+    )
 
 
 def test_ratios_are_of_the_counts_of_the_same_phase(phases: dict[tuple[str, str], Any]) -> None:

@@ -153,6 +153,7 @@ EMPTY = {
     ],
     "stuck_clients": ["server", "session", "pid", "application", "state", "from_s", "to_s", "stuck_s", "longrunner"],
     "vacuum_waits": ["table", "from_s", "to_s", "waited_s", "starved_s", "workers", "busy_with"],
+    "statements": ["phase", "statement", "calls", "total_ms", "row_count", "buffers"],
     "injections": ["name", "category", "kind", "target", "phase", "from_s", "to_s"],
     "recoveries": [
         "fault",

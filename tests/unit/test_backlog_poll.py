@@ -12,7 +12,7 @@ import pytest
 from stallbench.engines import driver_of
 from stallbench.queues import Queue
 from stallbench.queues.queue import Backlog
-from stallbench.run.backlog import CAUGHT_UP_FOR_S, BacklogPoll
+from stallbench.run.backlog import CAUGHT_UP_FOR_S, FALLEN_BEHIND_S, BacklogPoll
 
 driver_of("postgres")  # a poll survives the errors of the engines in use
 
@@ -88,3 +88,13 @@ def test_a_queue_that_does_not_answer_is_neither_drained_nor_caught_up_and_is_op
     assert look.is_drained()
     assert queue.opened == opened + 1
     assert not look.is_caught_up(), "the time without a connection is unknown"
+
+
+def test_the_workers_have_fallen_behind_when_a_ready_job_has_waited_for_long(look: BacklogPoll, queue: ScriptedQueue) -> None:
+    assert not look.is_fallen_behind()
+    queue.oldest_job_s = FALLEN_BEHIND_S - 0.1
+    assert not look.is_fallen_behind()
+    queue.oldest_job_s = FALLEN_BEHIND_S
+    assert look.is_fallen_behind()
+    queue.is_gone = True
+    assert not look.is_fallen_behind(), "a queue that cannot be reached is no backlog"

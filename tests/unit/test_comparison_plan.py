@@ -56,6 +56,15 @@ def test_a_round_has_one_seed_and_the_next_another() -> None:
     assert len(set.union(*seeds.values())) == 5
 
 
+def test_no_phase_of_a_comparison_ends_because_its_workers_fell_behind(tmp_path: Path) -> None:
+    text = VARIED.replace('name = "longtx"', 'name = "longtx"\nuntil = "fallen_behind"')
+    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=1, seed=1)
+    for scenario in plan.chosen.values():
+        (phase,) = [phase for phase in scenario.phases if phase.name == "longtx"]
+        assert phase.until == "duration"
+        assert "phases.longtx.until=duration" in scenario.changes, "the command that repeats a run has it, too"
+
+
 def test_without_names_mitigations_are_compared_if_there_are_any(tmp_path: Path) -> None:
     text = VARIED.replace('summary = "Another queue."', 'summary = "Another queue."\nmitigation = "a book"')
     plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=None)

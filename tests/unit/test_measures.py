@@ -11,18 +11,18 @@ from stallbench.measures import (
     FromSamples,
     FromTable,
     Measure,
-    describe_measures,
     measure_of,
     metric_names,
     split_metric,
 )
 from stallbench.pipeline.tables import TABLES
+from stallbench.report.measures_page import describe_measures
 
 PAGE = PROJECT / "docs" / "measures.md"
 
 
 def test_the_page_of_measures_is_current() -> None:
-    assert PAGE.read_text().endswith(f"\n{describe_measures()}"), "renew it by: python -m stallbench.measures"
+    assert PAGE.read_text().endswith(f"\n{describe_measures()}"), "renew it by: python -m stallbench.report.measures_page"
 
 
 def test_the_page_explains_every_statistic() -> None:
@@ -39,7 +39,7 @@ def test_a_measure_can_be_computed_from_its_source(measure: Measure) -> None:
             assert not (value and operation)
         case FromSamples(_, _, _, is_counter):
             assert ("count" in measure.statistics) == is_counter
-            assert set(measure.by_second) <= ({"count"} if is_counter else set()), (
+            assert set(measure.by_second) <= ({"count", *measure.quotients} if is_counter else set()), (
                 "a second has the last sample, and growth if asked for"
             )
         case FromTable(table):
@@ -49,8 +49,8 @@ def test_a_measure_can_be_computed_from_its_source(measure: Measure) -> None:
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=list(MEASURES))
 def test_what_is_shown_of_a_measure_is_one_of_its_statistics(measure: Measure) -> None:
     assert set(measure.in_report) | set(measure.by_second) <= set(measure.statistics)
-    assert ("share" in measure.statistics) == bool(measure.share_of)
-    assert measure.share_of in {"", *MEASURES}
+    assert bool(measure.quotients) == bool(measure.divided_by)
+    assert measure.divided_by in {"", *MEASURES}
 
 
 def test_a_metric_leads_to_its_measure() -> None:

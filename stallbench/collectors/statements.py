@@ -1,0 +1,115 @@
+"""Which statement takes the server's time, and did it become slower? A claim that reads past dead rows reads more buffers from call to call.
+
+Counts and times are the server's own (``pg_stat_statements``), so they do not depend on the network, on the clients, or on how busy the machine is
+with something else. Buffers are the most stable of them: how many pages a statement reads depends on the data alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
+from stallbench.collectors.document import CollectorsDocument, WatchedServer
+from stallbench.engines.postgres import Connection
+from stallbench.records.samples import Sample
+
+STATEMENTS_FILE = "statements.jsonl"
+"""The file in the run's folder that has the text of each sampled statement."""
+_MOST_STATEMENTS = 20
+_LONGEST_TEXT = 2_000
+_QUOTATION_MARKS = str.maketrans("", "", '"`')
+_WHERE_COUNTED = """
+SELECT quote_ident(nspname)
+FROM pg_extension
+JOIN pg_namespace ON pg_namespace.oid = extnamespace
+WHERE extname = 'pg_stat_statements' AND current_setting('pg_stat_statements.max', true) IS NOT NULL
+"""
+_COUNTS = """
+SELECT queryid, sum(calls)::bigint, sum(total_exec_time), sum(rows)::bigint, sum(shared_blks_hit + shared_blks_read)::bigint
+FROM {schema}.pg_stat_statements(showtext := false)
+WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND queryid IS NOT NULL
+GROUP BY queryid
+"""
+_TEXTS = """
+SELECT queryid, min(query)
+FROM {schema}.pg_stat_statements(showtext := true)
+WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND queryid = ANY(%s)
+GROUP BY queryid
+"""
+
+
+class _Counts(NamedTuple):
+    """What a server has counted of a statement since it was started."""
+
+    statement: int
+    calls: int
+    total_ms: float
+    rows: int
+    buffers: int
+
+
+class StatementsCollector(ServerCollector):
+    """Reads the counts of the statements that took the most time, and of all claim statements together."""
+
+    name = "statements"
+    engines = POSTGRES
+    roles = ("primary", "replica")
+    shortest_interval_s = 1.0
+
+    def __init__(self, document: CollectorsDocument) -> None:
+        """Know no statement yet."""
+        super().__init__(document)
+        self._claim = re.compile(document.queue.claim_pattern, re.IGNORECASE) if document.queue.claim_pattern else None
+        self._is_claim: defaultdict[str, dict[int, bool]] = defaultdict(dict)
+
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield the counts since the server's start; only that nothing is counted if the server does not count statements."""
+        found = connection.execute(_WHERE_COUNTED).fetchone()
+        yield Sample(server.name, "server", "statements_counted", int(found is not None))
+        if found is None:
+            return
+        counted = [_Counts(*row) for row in connection.execute(_COUNTS.format(schema=found[0])).fetchall()]
+        self._read_texts(server, connection, found[0], [counts.statement for counts in counted])
+        is_claim = self._is_claim[server.name]
+        claims = [counts for counts in counted if is_claim.get(counts.statement)]
+        longest = sorted(counted, key=lambda counts: counts.total_ms, reverse=True)[:_MOST_STATEMENTS]
+        for counts in {each.statement: each for each in (*claims, *longest)}.values():
+            values = {
+                "calls": counts.calls,
+                "total_ms": round(counts.total_ms, 3),
+                "rows": counts.rows,
+                "buffers": counts.buffers,
+            }
+            yield from samples_of(server.name, f"statement:{counts.statement}", values)
+        if claims:
+            values = {
+                "claim_statement_calls": sum(counts.calls for counts in claims),
+                "claim_statement_ms": round(sum(counts.total_ms for counts in claims), 3),
+                "claim_statement_rows": sum(counts.rows for counts in claims),
+                "claim_statement_buffers": sum(counts.buffers for counts in claims),
+            }
+            yield from samples_of(server.name, "claim_statement", values)
+
+    def _read_texts(self, server: WatchedServer, connection: Connection, schema: str, statements: Sequence[int]) -> None:
+        """Recognise claims among statements that are new, and write their texts down."""
+        known = self._is_claim[server.name]
+        new = [statement for statement in statements if statement not in known]
+        if not new:
+            return
+        lines = []
+        for statement, text in connection.execute(_TEXTS.format(schema=schema), (new,)).fetchall():
+            plain = " ".join((text or "").translate(_QUOTATION_MARKS).split())
+            known[statement] = bool(self._claim and self._claim.search(plain))
+            written = {
+                "server": server.name,
+                "statement": str(statement),
+                "is_claim": known[statement],
+                "text": plain[:_LONGEST_TEXT],
+            }
+            lines.append(json.dumps(written) + "\n")
+        with (self.document.run_folder / STATEMENTS_FILE).open("a") as file:
+            file.write("".join(lines))

@@ -1,0 +1,32 @@
+"""Makes the list of all measures in docs/measures.md: ``python -m stallbench.report.measures_page`` replaces it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stallbench.measures import MEASURES, FromEvents, FromSamples, FromTable, Measure
+
+
+def describe_measures() -> str:
+    """Return the table of docs/measures.md."""
+    return "| measure | unit | meaning | statistics | better | source |\n|---|---|---|---|---|---|\n" + "".join(
+        f"| `{measure.name}` | {measure.unit} | {measure.meaning} | {' '.join(f'`{each}`' for each in measure.statistics)} "
+        f"| {measure.better} | {_describe_source(measure)} |\n"
+        for measure in MEASURES.values()
+    )
+
+
+def _describe_source(measure: Measure) -> str:
+    match measure.source:
+        case FromEvents(events, _, operation):
+            return f"events: {', '.join(events)}" + (f" (a deadlock in {operation})" if operation else "")
+        case FromSamples(subject, metric, combine):
+            kept = "sum" if combine == "sum" else "largest"
+            return f"samples: `{metric or measure.name}` of {f'`{subject}`' if subject else 'any subject'}, {kept}"
+        case FromTable(table):
+            return f"table `{table}`"
+
+
+if __name__ == "__main__":
+    page = Path("docs/measures.md")
+    page.write_text(page.read_text().partition("| measure |")[0] + describe_measures())

@@ -1,0 +1,69 @@
+"""Which SQL statement became slow?"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from stallbench.verdicts.check import RunTables
+
+_FILE = "statements.jsonl"
+_FEWEST_CALLS = 20
+_SLOWER_BY = 1.5
+"""A mean that is up to so many times another one is no difference worth a sentence."""
+_SHOWN_CHARACTERS = 120
+
+
+def describe_slow_statement(run: RunTables) -> str:
+    """Name the statement that took the most additional time in a later phase than it would have at the first measured phase's mean.
+
+    Empty if the server counted no statements, or if none became slower.
+    """
+    slowest = _find_slowest(run)
+    if slowest is None:
+        return ""
+    texts = _read_texts(run)
+    statement = texts.get(str(slowest["statement"]), {"text": f"statement {slowest['statement']}", "is_claim": False})
+    text = statement["text"]
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS].rstrip()} …"
+    subject = "The claim statement" if statement["is_claim"] else "A statement"
+    return (
+        f"{subject} became slower on the server: {slowest['mean_ms_before']:.2f} ms and {slowest['buffers_before']:,.0f} buffers a call in "
+        f"{slowest['phase_before']}, {slowest['mean_ms']:.2f} ms and {slowest['buffers_per_call']:,.0f} buffers a call in {slowest['phase']} "
+        f"({shown})."
+    )
+
+
+def _find_slowest(run: RunTables) -> dict[Any, Any] | None:
+    measured = [phase.name for phase in run.record.phases if phase.measured]
+    table = run["statements"]
+    table = table[table["phase"].isin(measured) & (table["calls"] >= _FEWEST_CALLS)]
+    if table.empty:
+        return None
+    costs = table.assign(
+        mean_ms=table["total_ms"].astype(float) / table["calls"].astype(float),
+        buffers_per_call=table["buffers"].astype(float) / table["calls"].astype(float),
+    )
+    first = costs[costs["phase"] == measured[0]][["statement", "phase", "mean_ms", "buffers_per_call"]].rename(
+        columns={"phase": "phase_before", "mean_ms": "mean_ms_before", "buffers_per_call": "buffers_before"}
+    )
+    both: pd.DataFrame = costs[costs["phase"] != measured[0]].merge(first, on="statement")
+    slower = both[both["mean_ms"] > _SLOWER_BY * both["mean_ms_before"]].to_dict("records")
+    return max(slower, key=lambda row: float((row["mean_ms"] - row["mean_ms_before"]) * row["calls"]), default=None)
+
+
+def _read_texts(run: RunTables) -> dict[str, dict[str, Any]]:
+    path = run.folder / _FILE
+    if not path.exists():
+        return {}
+    texts = {}
+    for line in path.read_text().splitlines():
+        try:
+            statement = json.loads(line)
+        except ValueError:  # the last line of collectors that were killed
+            continue
+        texts[statement["statement"]] = statement
+    return texts
