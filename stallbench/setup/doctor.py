@@ -23,6 +23,7 @@ from stallbench.setup.components import (
     require_postgres,
     require_toxiproxy,
 )
+from stallbench.setup.jars import S3A, find_jars, read_jars
 from stallbench.setup.python_packages import is_environment_complete
 from stallbench.setup.server_programs import SERVER_COMPONENTS, ServerComponent, describe_missing, find_server
 
@@ -57,6 +58,7 @@ def check() -> list[MachineCheck]:
         _check_component("Java", lambda: f"{require_java().version} in {require_java().home}"),
         _check_component("Toxiproxy", lambda: f"{require_toxiproxy().version}: {require_toxiproxy().path}"),
         *(_check_server(component) for component in SERVER_COMPONENTS.values()),
+        _check_s3a(),
         _check_user(),
         _check_disk(),
         _check_shared_memory(),
@@ -103,6 +105,17 @@ def _check_server(component: ServerComponent) -> MachineCheck:
         description = f"{describe_missing(component)}; only {component.purpose}{when}"
         return MachineCheck(name=component.title, ok=False, description=description, is_needed=False)
     return MachineCheck(name=component.title, ok=True, description=f"{found.version}: {found.path}")
+
+
+def _check_s3a() -> MachineCheck:
+    found = find_jars(S3A)
+    if found is None:
+        description = (
+            f"{len(read_jars(S3A))} Java libraries were not found; only `report s3a://...` needs them, and downloads them when they are "
+            "first needed"
+        )
+        return MachineCheck(name="S3 for Spark", ok=False, description=description, is_needed=False)
+    return MachineCheck(name="S3 for Spark", ok=True, description=f"{len(found)} Java libraries in {found[0].parent}")
 
 
 def _check_packages() -> MachineCheck:

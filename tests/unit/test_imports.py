@@ -14,6 +14,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 LAYERS = """
 errors
+storage
 atomic_file waiting discovery injection.record
 records
 measures
@@ -22,6 +23,7 @@ queues setup.components deadlocks
 setup.packages
 setup.steps
 setup.server_programs
+setup.jars
 exposition
 processes
 external.registration
