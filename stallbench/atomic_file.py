@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from stallbench.storage.address import AnyPath
 
-def replace_file(path: Path, text: str) -> None:
+
+def replace_file(path: AnyPath, text: str) -> None:
     """Replace the content of ``path`` by ``text``: write a temporary file beside it, flush it to disk, and rename it.
 
-    Raises `OSError` when that fails (disk full, read-only). ``path`` is then unchanged, and the temporary file is removed.
+    Raises `OSError` when that fails (disk full, read-only). ``path`` is then unchanged, and the temporary file is removed. An object store
+    replaces an object as a whole, so there it is written at once.
     """
+    if not isinstance(path, Path):
+        path.write_text(text)
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("w") as file:

@@ -18,6 +18,7 @@ from stallbench.commands.report import report
 from stallbench.commands.run import run
 from stallbench.commands.scenarios import list_, show
 from stallbench.commands.soak import soak
+from stallbench.commands.upload import upload
 from stallbench.errors import EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, StallbenchError
 
 app = typer.Typer(
@@ -32,6 +33,7 @@ app.command()(run)
 app.command()(compare)
 app.command()(soak)
 app.command()(report)
+app.command()(upload)
 app.command()(forecast)
 dashboards = typer.Typer(help="Manage Grafana dashboards that show runs.", no_args_is_help=True)
 dashboards.command()(push)

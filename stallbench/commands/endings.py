@@ -6,32 +6,63 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from stallbench.errors import (
     EXIT_FAIL,
     EXIT_INTERRUPTED,
     EXIT_PASS,
     NotCarriedOutError,
+    StallbenchError,
 )
 from stallbench.pipeline.spark_options import SparkOptions
-from stallbench.run.folder import RunFolder
+from stallbench.run.folder import RunFolder, remove_run_folder
+from stallbench.storage.address import AnyPath
+
+if TYPE_CHECKING:
+    from upath import UPath
 
 
-def conclude_and_exit(folder: Path, spark: SparkOptions | None = None) -> NoReturn:
+def conclude_and_exit(folder: AnyPath, spark: SparkOptions | None = None, *, move_to: UPath | None = None) -> NoReturn:
     """Make the tables, verdict and report of a run, print the verdict, and exit with its code.
 
-    ``spark``: which Spark makes the tables; if None, one on this machine.
+    ``spark``: which Spark makes the tables; if None, one on this machine. ``move_to``: the address of the folder to which the run is moved
+    then. If that fails, the run stays where it is, and a run that passed exits with `NotCarriedOutError`'s code.
     """
     from stallbench.pipeline.process import make_tables
-    from stallbench.run.conclusion import conclude
+    from stallbench.run.conclusion import conclude, conclude_at
     from stallbench.run.view import print_verdict
 
-    verdict = conclude(RunFolder(folder), partial(make_tables, spark=spark or SparkOptions()))
+    spark = spark or SparkOptions()
+    is_where_it_should_be = True
+    if isinstance(folder, Path):
+        verdict = conclude(RunFolder(folder), partial(make_tables, spark=spark))
+        if move_to is not None:
+            is_where_it_should_be = move_run(folder, move_to)
+            folder = move_to / folder.name if is_where_it_should_be else folder
+    else:
+        verdict = conclude_at(folder, spark)
     print_verdict(verdict, shorten(folder / "report.html"))
     if verdict.status != "completed":
         sys.exit(EXIT_INTERRUPTED if verdict.status == "aborted" else NotCarriedOutError.exit_code)
-    sys.exit(EXIT_PASS if verdict.verdict == "pass" else EXIT_FAIL)
+    if verdict.verdict != "pass":
+        sys.exit(EXIT_FAIL)
+    sys.exit(EXIT_PASS if is_where_it_should_be else NotCarriedOutError.exit_code)
+
+
+def move_run(folder: Path, runs: UPath) -> bool:
+    """Upload a run to the folder ``runs`` and remove it here; returns whether that succeeded, and prints why not."""
+    from stallbench.storage.upload import upload
+
+    print(f"uploading the run to {runs / folder.name}", file=sys.stderr, flush=True)
+    try:
+        upload(folder, runs / folder.name)
+    except StallbenchError as error:
+        again = f"stallbench upload {shorten(folder)} {runs}"
+        print(f"the upload failed: {error}; the run is kept in {shorten(folder)}; repeat by: {again}", file=sys.stderr)
+        return False
+    remove_run_folder(folder)
+    return True
 
 
 def conclude_comparison_and_exit(path: Path) -> NoReturn:
@@ -56,7 +87,9 @@ def conclude_soak_and_exit(path: Path) -> NoReturn:
     sys.exit(record.exit_code)
 
 
-def shorten(path: Path) -> str:
-    """Return ``path`` relative to the current folder, if that is shorter."""
+def shorten(path: AnyPath) -> str:
+    """Return ``path`` relative to the current folder, if that is shorter; an address as it is."""
+    if not isinstance(path, Path):
+        return str(path)
     relative = os.path.relpath(path)
     return relative if len(relative) < len(str(path)) else str(path)

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from stallbench.errors import BadInputError
+from stallbench.storage.address import is_address
+
 ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path.")]
 VariantOption = Annotated[
     str | None, typer.Option("--variant", "-v", help="A variant of the scenario; `stallbench list` shows all variants.")
@@ -15,8 +18,32 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one value of the scenario, by its key path. Can be repeated."),
 ]
+
+
+def _read_folder(text: str | Path) -> Path:
+    """Return the folder on this machine; raises `BadInputError` for an address, of which a path would make a folder with a strange name."""
+    if is_address(str(text)):
+        raise BadInputError(
+            f"--runs {text}: expected a folder on this machine; an address is allowed for: stallbench run --runs ADDRESS, "
+            "stallbench report ADDRESS/RUN"
+        )
+    return Path(text)
+
+
 RunsOption = Annotated[
-    Path, typer.Option("--runs", metavar="DIR", help="The folder in which runs are kept.", show_default="reports/runs")
+    Path,
+    typer.Option(
+        "--runs", metavar="DIR", help="The folder in which runs are kept.", show_default="reports/runs", parser=_read_folder
+    ),
+]
+RunsOrAddressOption = Annotated[
+    str,
+    typer.Option(
+        "--runs",
+        metavar="DIR",
+        help="The folder in which runs are kept, or an address like s3://BUCKET/RUNS, to which the run is moved when it is over.",
+        show_default="reports/runs",
+    ),
 ]
 DsnOption = Annotated[
     list[str] | None,

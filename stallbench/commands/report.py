@@ -9,13 +9,17 @@ import typer
 from stallbench.commands.endings import conclude_and_exit, conclude_comparison_and_exit, conclude_soak_and_exit
 from stallbench.commands.options import MasterOption, RunsOption, SparkConfOption
 from stallbench.pipeline.spark_options import LOCAL, read_spark_options
-from stallbench.run.folder import RUNS, find_comparison_folder, find_run_folder, find_soak_folder
+from stallbench.run.folder import RUNS, find_comparison_folder, find_run_at, find_run_folder, find_soak_folder
+from stallbench.storage.address import is_address
 
 
 def report(
     run: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="The folder or the name of a run, comparison or soak; `latest` is the newest run."),
+        typer.Argument(
+            metavar="RUN",
+            help="The folder or the name of a run, comparison or soak; `latest` is the newest run. Or the address of a run, like s3://BUCKET/RUNS/RUN.",
+        ),
     ],
     master: MasterOption = LOCAL,
     spark_conf: SparkConfOption = None,
@@ -23,15 +27,19 @@ def report(
 ) -> None:
     """Make the report of a run, a comparison or a soak again, from its folder.
 
-    The tables and the verdict of a run are computed again, too. The report of a comparison is made from the tables of its runs.
+    The tables and the verdict of a run are computed again, too. The report of a comparison is made from the tables of its runs. All files of a
+    run at an address are read and written there.
 
     For example:
 
         stallbench report latest
         stallbench report reports/runs/20261120T101500Z-longtx
+        stallbench report s3a://bucket/runs/20261120T101500Z-longtx --master spark://spark.test:7077
         stallbench report latest --master spark://spark.test:7077 --spark-conf spark.executor.memory=4g
     """
     spark = read_spark_options(master, spark_conf or [])
+    if is_address(run):
+        conclude_and_exit(find_run_at(run), spark)
     if (soaked := find_soak_folder(run, runs)) is not None:
         conclude_soak_and_exit(soaked)
     comparison = find_comparison_folder(run, runs)

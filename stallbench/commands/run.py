@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +14,7 @@ from stallbench.commands.options import (
     AllowServerChangesOption,
     DatabaseOption,
     DsnOption,
-    RunsOption,
+    RunsOrAddressOption,
     ScenarioArgument,
     SetOption,
     ToxiproxyOption,
@@ -24,6 +25,7 @@ from stallbench.errors import (
     BadInputError,
 )
 from stallbench.run.folder import RUNS, RunFolder
+from stallbench.storage.address import is_address
 
 
 def run(
@@ -67,12 +69,12 @@ def run(
             help="Write an annotation to this Grafana for each phase, longrunner and fault. The token is read from STALLBENCH_GRAFANA_TOKEN.",
         ),
     ] = None,
-    runs: RunsOption = RUNS,
+    runs: RunsOrAddressOption = str(RUNS),
 ) -> None:
     """Run a scenario and judge it, on servers that the bench starts or on external servers (--dsn).
 
-    Exit codes: 0 every expectation and check passes, 1 one fails or is unknown, 2 bad input, 3 the run could not be carried out,
-    130 interrupted.
+    Exit codes: 0 every expectation and check passes, 1 one fails or is unknown, 2 bad input, 3 the run could not be carried out, or it
+    passed and could not be uploaded, 130 interrupted.
 
     For example:
 
@@ -80,6 +82,7 @@ def run(
         stallbench run longtx --variant skip_locked
         stallbench run longtx --set workers.count=4 --set phases.longtx.duration=30s
         stallbench run longtx --watch
+        stallbench run longtx --runs s3://bucket/runs
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
     from stallbench.external.addresses import read_external_servers
@@ -89,6 +92,7 @@ def run(
     from stallbench.run.view import RunView
     from stallbench.scenario.file import read_scenario
     from stallbench.scenario.validation.external import require_fit_for_external
+    from stallbench.storage.upload import open_for_upload
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
     external_servers = read_external_servers(
@@ -105,14 +109,16 @@ def run(
                 "--keep-servers is only for servers that the bench starts; leave it out: external servers (--dsn) keep running anyway"
             )
     observer_options = read_observer_options(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
+    store = open_for_upload(runs) if is_address(runs) else None
+    own_runs = RUNS if store else Path(runs)
     folder: RunFolder | None = None
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
         try:
-            chosen = with_measured_load(chosen, view.say, runs, external_servers)
+            chosen = with_measured_load(chosen, view.say, own_runs, external_servers)
             at_most = "at most " if any(phase.until != "duration" for phase in chosen.phases) else ""
             view.say(f"{at_most}{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
-            with open_run(chosen, runs, view, external_servers, observer_options) as started:
+            with open_run(chosen, own_runs, view, external_servers, observer_options) as started:
                 folder = started.folder
                 view.say(f"the records are in {shorten(folder.path)}")
                 started.carry_out()
@@ -120,12 +126,13 @@ def run(
                     _keep_servers(started.cluster.describe_access())
         except KeyboardInterrupt:
             kept = f"; the records are kept: stallbench report {shorten(folder.path)}" if folder else ""
+            kept += f"; they are not uploaded: stallbench upload {shorten(folder.path)} {runs}" if folder and store else ""
             print(f"interrupted{kept}", file=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
         view.say(
             f"{'the external servers keep running' if external_servers else 'the servers are stopped'}; making the tables, verdict and report"
         )
-    conclude_and_exit(folder.path)
+    conclude_and_exit(folder.path, move_to=store)
 
 
 def _keep_servers(lines: list[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from stallbench.pipeline.tables import SORTED_BY, TABLES, open_table, to_pandas
+from stallbench.storage.address import AnyPath
 
 LARGE = frozenset({"jobs", "order", "duplicates", "rounds"})
 """Tables whose rows grow with the jobs of a run. A queue that keeps its promises has few rows in all of them but ``jobs``."""
@@ -26,7 +26,7 @@ _TYPES = {
 
 
 def read_batches(
-    run_folder: Path, name: str, columns: list[str], *, where: pc.Expression | None = None
+    run_folder: AnyPath, name: str, columns: list[str], *, where: pc.Expression | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the ``columns`` of the rows ``where`` that holds (all rows if none), some ten thousand rows at a time, in any order.
 
@@ -36,7 +36,7 @@ def read_batches(
     yield from table.to_batches(columns=columns, filter=where, fragment_readahead=1, batch_readahead=1)
 
 
-def read_first(run_folder: Path, name: str, count: int, *, where: pc.Expression | None = None) -> pd.DataFrame:
+def read_first(run_folder: AnyPath, name: str, count: int, *, where: pc.Expression | None = None) -> pd.DataFrame:
     """Return the first ``count`` rows, in the order in which `stallbench.pipeline.tables.read_table` has them.
 
     ``where`` and errors are those of `read_batches`.

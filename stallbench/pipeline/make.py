@@ -39,6 +39,7 @@ from stallbench.pipeline.ratios import make_ratios
 from stallbench.pipeline.read import Records, make_torn, read_records
 from stallbench.pipeline.recoveries import list_ended_faults, make_recoveries, make_recovery_metrics
 from stallbench.pipeline.rounds import make_round_metrics, make_rounds
+from stallbench.pipeline.s3a import add_s3a, find_credentials, is_s3a
 from stallbench.pipeline.session import estimate_events, fit_to, is_small, open_session
 from stallbench.pipeline.spark_options import LOCAL
 from stallbench.pipeline.stalls import make_stalls
@@ -61,7 +62,10 @@ def make_tables(run_folder: str | Path, *, master: str = LOCAL, settings: Mappin
     user. Raises `RunFolderError` if the folder is not a run's, `PipelineError` if Spark cannot do it,
     `stallbench.setup.components.MissingComponentError` without Java.
     """
-    with open_session(master, small=is_small(run_folder), settings=settings) as spark:
+    environment: Mapping[str, str] = {}
+    if is_s3a(str(run_folder)):
+        settings, environment = add_s3a(settings), find_credentials()
+    with open_session(master, small=is_small(run_folder), settings=settings, environment=environment) as spark:
         try:
             write_tables(spark, run_folder)
         except (PySparkException, Py4JError) as error:

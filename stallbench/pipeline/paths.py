@@ -14,8 +14,13 @@ _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 
 def name_folder(run_folder: str | Path) -> str:
-    """Return a run's folder as Spark names it: with a scheme (``s3a://..``, ``hdfs://..``) as it is, else as a local folder."""
+    """Return a run's folder as Spark names it: an address (``s3a://..``, ``hdfs://..``) as it is, else a local folder.
+
+    Spark has a file system for ``s3a``, but not for ``s3``, the other name of an S3 bucket.
+    """
     text = str(run_folder)
+    if text.lower().startswith("s3://"):
+        text = f"s3a{text[2:]}"
     return text.rstrip("/") if _SCHEME.match(text) else f"{_LOCAL}{Path(text).resolve()}"
 
 

@@ -10,15 +10,19 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from stallbench.atomic_file import replace_file
 from stallbench.errors import NotCarriedOutError
+from stallbench.pipeline.s3a import add_s3a, is_s3a
 from stallbench.pipeline.service import ask_service
 from stallbench.pipeline.spark_options import SparkOptions
 from stallbench.processes.supervisor import die_with_parent
 from stallbench.run.folder import RunFolder
+from stallbench.storage.address import AnyPath
 
 _ON_THIS_MACHINE = SparkOptions()
 _TIMEOUT_S = 1800.0
@@ -38,11 +42,31 @@ def make_tables(folder: RunFolder, spark: SparkOptions = _ON_THIS_MACHINE) -> No
         return
     log = folder.path / "logs" / "pipeline.log"
     log.parent.mkdir(exist_ok=True)
+    _run(folder.path, spark, log, f"; see {log}")
+
+
+def make_tables_at(folder: AnyPath, spark: SparkOptions = _ON_THIS_MACHINE) -> None:
+    """Make the tables of a run at an address, as `make_tables` does. Spark reads the records and writes the tables there.
+
+    If Spark lacks the libraries for the address, they are downloaded first.
+    """
+    if is_s3a(str(folder)):
+        add_s3a(spark.settings)
+    with tempfile.TemporaryDirectory(prefix="stallbench-") as scratch:
+        log = Path(scratch) / "pipeline.log"
+        try:
+            _run(folder, spark, log, "")
+        finally:
+            replace_file(folder / "logs" / log.name, log.read_text(errors="replace"))
+
+
+def _run(folder: AnyPath, spark: SparkOptions, log: Path, hint: str) -> None:
+    """Run the pipeline on ``folder`` with its output in ``log``; ``hint`` is added to the first line of an error."""
     timeout_s = _TIMEOUT_S if spark.is_local else None
     try:
         with log.open("w") as file:
             ended = subprocess.run(
-                [sys.executable, "-m", "stallbench.pipeline", str(folder.path), *spark.as_arguments()],
+                [sys.executable, "-m", "stallbench.pipeline", str(folder), *spark.as_arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -52,12 +76,10 @@ def make_tables(folder: RunFolder, spark: SparkOptions = _ON_THIS_MACHINE) -> No
                 preexec_fn=die_with_parent(signal.SIGTERM),  # Java ends with its input
             )
     except subprocess.TimeoutExpired as error:
-        raise NotCarriedOutError(
-            f"{folder.path}: the tables were not made within {error.timeout / 60:.0f} min; see {log}"
-        ) from None
+        raise NotCarriedOutError(f"{folder}: the tables were not made within {error.timeout / 60:.0f} min{hint}") from None
     if ended.returncode != 0:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
-        raise NotCarriedOutError(f"{folder.path}: the pipeline ended with code {ended.returncode}; see {log}:\n{tail}")
+        raise NotCarriedOutError(f"{folder}: the pipeline ended with code {ended.returncode}{hint}:\n{tail}")
 
 
 class KeptPipeline:

@@ -20,10 +20,12 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from stallbench.errors import BadInputError
 from stallbench.pipeline.class_archive import use_archive
 from stallbench.pipeline.failures import PipelineError, explain
 from stallbench.pipeline.spark_options import LOCAL, require_master
 from stallbench.setup.components import JavaRuntime, require_java
+from stallbench.storage.address import address_errors, is_address, open_address
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _EXIT_S = 120.0
@@ -82,11 +84,12 @@ def open_session(
     small: bool = True,
     java_options: Sequence[str] = (),
     settings: Mapping[str, str] = MappingProxyType({}),
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[SparkSession]:
     """Start Spark on ``master``; afterwards its Java process has ended and its temporary files are gone.
 
     ``small``: whether to set a local Spark for runs whose cost is its start (see `is_small`).
-    ``java_options`` are added to the driver's. ``settings``: Spark's, from the user.
+    ``java_options`` are added to the driver's. ``settings``: Spark's, from the user. ``environment``: added to that of the Java process.
 
     Raises `stallbench.pipeline.failures.MasterError` if ``master`` is none, `stallbench.setup.components.MissingComponentError` without
     Java, `PipelineError` if Spark does not start.
@@ -105,7 +108,7 @@ def open_session(
         at_start |= {} if small else {"spark.driver.memory": _MEMORY_FOR_LARGE_RUNS}
         at_run_time |= _ON_ONE_MACHINE
     try:
-        spark = _start(master, {**at_start, **settings}, _environment(java, options, is_local=is_local))
+        spark = _start(master, {**at_start, **settings}, {**_environment(java, options, is_local=is_local), **environment})
         try:
             for name, value in at_run_time.items():
                 _set_unless_given(spark, name, value)
@@ -121,20 +124,25 @@ def open_session(
 
 
 def is_small(run_folder: str | Path) -> bool:
-    """Whether a run is on this machine and has up to about a million events."""
+    """Whether a run has up to about a million events; one whose size is unknown is taken for large."""
     size_bytes = _measure_events(run_folder)
     return size_bytes is not None and size_bytes <= _SMALL_RUN_BYTES
 
 
 def estimate_events(run_folder: str | Path) -> int:
-    """Return about how many events a run has, from the size of its logs; a run that is not on this machine is taken for large."""
+    """Return about how many events a run has, from the size of its logs; a run whose size is unknown is taken for large."""
     size_bytes = _measure_events(run_folder)
     return _EVENTS_PER_PARTITION if size_bytes is None else size_bytes // _BYTES_PER_EVENT
 
 
 def _measure_events(run_folder: str | Path) -> int | None:
-    if "://" in str(run_folder):
-        return None
+    if is_address(str(run_folder)):
+        try:
+            events = open_address(str(run_folder)) / "events"
+        except BadInputError:  # Spark reads more file systems
+            return None
+        with address_errors(str(run_folder)):
+            return sum(int(found["size"]) for found in events.fs.find(events.path, detail=True).values())
     return sum(path.stat().st_size for path in Path(run_folder).glob("events/*.csv"))
 
 

@@ -46,7 +46,7 @@ def read_spark_options(master: str, settings: Sequence[str]) -> SparkOptions:
         if _SECRET.search(name) and not _NOT_SECRET.search(name):
             raise SettingError(
                 f"--spark-conf {name}: process lists would show this secret; set it in spark-defaults.conf of the "
-                "folder that SPARK_CONF_DIR names"
+                "folder that SPARK_CONF_DIR names, or AWS credentials in the environment"
             )
         read[name] = value
     return SparkOptions(master, read)

@@ -15,6 +15,7 @@ import pyarrow.dataset as ds
 
 from stallbench.measures import MEASURES, FromSamples
 from stallbench.pipeline.failures import NoTableError
+from stallbench.storage.address import AnyPath
 
 
 def _list_window_columns() -> str:
@@ -90,7 +91,7 @@ SORTED_BY = {
 """What the rows of a table are sorted by when it is read; Spark writes them in any order."""
 
 
-def read_table(run_folder: Path, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+def read_table(run_folder: AnyPath, name: str, columns: list[str] | None = None) -> pd.DataFrame:
     """Return table ``name`` of a run, or only its ``columns``, in an order that is always the same.
 
     Whole numbers that may be missing come as ``Int64``, so that a time in nanoseconds is never rounded by a NaN beside it. Raises
@@ -99,14 +100,16 @@ def read_table(run_folder: Path, name: str, columns: list[str] | None = None) ->
     return to_pandas(name, open_table(run_folder, name).to_table(columns=columns))
 
 
-def open_table(run_folder: Path, name: str, schema: pa.Schema | None = None) -> ds.Dataset:
+def open_table(run_folder: AnyPath, name: str, schema: pa.Schema | None = None) -> ds.Dataset:
     """Return table ``name`` of a run, with the columns of ``schema`` or those of its files, without reading rows; raises as `read_table` does."""
     if name not in TABLES:
         raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
     folder = run_folder / "tables" / name
     if not (folder / MADE_WHOLE).is_file():
         raise NoTableError(f"{folder}: the table is not there or not whole; make it by: stallbench report {run_folder}")
-    return ds.dataset(folder, schema, format="parquet")
+    if isinstance(folder, Path):
+        return ds.dataset(folder, schema, format="parquet")
+    return ds.dataset(folder.path, schema, format="parquet", filesystem=folder.fs)
 
 
 def to_pandas(name: str, table: pa.Table) -> pd.DataFrame:

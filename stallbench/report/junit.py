@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from stallbench.atomic_file import replace_file
+from stallbench.storage.address import AnyPath
 from stallbench.verdicts import RunTables, Verdict
 
 _MARKS = {"fail": Failure, "unknown": Error, "info": Skipped}
 
 
-def write_junit(path: Path, run: RunTables, verdict: Verdict) -> None:
+def write_junit(path: AnyPath, run: RunTables, verdict: Verdict) -> None:
     """Write a run's verdict to ``path``: one case per finding, and one more, an error, for a run that did not complete."""
     suite = TestSuite(f"stallbench.{run.record.scenario.name}")
     for finding in verdict.findings:
@@ -31,7 +31,7 @@ def make_case(name: str, classname: str, result: str, reason: str) -> TestCase:
     return case
 
 
-def write_suites(path: Path, suites: Iterable[TestSuite]) -> None:
+def write_suites(path: AnyPath, suites: Iterable[TestSuite]) -> None:
     """Replace ``path`` by the XML of ``suites``."""
     xml = JUnitXml()
     for suite in suites:

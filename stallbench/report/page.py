@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import jinja2
 
@@ -14,6 +13,7 @@ from stallbench.report.junit import write_junit
 from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
 from stallbench.report.samples import read_deadlocks, read_plans, read_vacuum
 from stallbench.run.record import RunRecord
+from stallbench.storage.address import AnyPath
 from stallbench.verdicts import RunTables, Verdict
 from stallbench.verdicts.duplicates import count_repeated
 from stallbench.verdicts.expectations import format_value
@@ -21,7 +21,7 @@ from stallbench.verdicts.expectations import format_value
 TEMPLATES = PROJECT / "reports" / "templates"
 
 
-def make_report(run: RunTables, verdict: Verdict) -> Path:
+def make_report(run: RunTables, verdict: Verdict) -> AnyPath:
     """Write ``report.html``, ``junit.xml`` and ``summary.md`` into the run's folder; returns the first."""
     replace_file(run.folder / "summary.md", _render("summary.md.j2", run, verdict, autoescape=False))
     write_junit(run.folder / "junit.xml", run, verdict)

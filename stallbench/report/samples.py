@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from stallbench.deadlocks.deadlock import Deadlock
 from stallbench.deadlocks.groups import DeadlockGroup, group_deadlocks
+from stallbench.storage.address import AnyPath
 
 
-def read_vacuum(path: Path) -> list[dict[str, Any]]:
+def read_vacuum(path: AnyPath) -> list[dict[str, Any]]:
     """Return for each table how often autovacuum ran, and the most dead tuples that one vacuum removed and could not remove."""
     rows = []
     for subject, of_table in _read_samples(path).groupby("subject"):
@@ -29,7 +29,7 @@ def read_vacuum(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def read_deadlocks(path: Path) -> Sequence[DeadlockGroup]:
+def read_deadlocks(path: AnyPath) -> Sequence[DeadlockGroup]:
     """Return the deadlocks whose listings were read, by kind; one that is torn is left out."""
     deadlocks = []
     for value in _read_samples(path)["value"]:
@@ -42,16 +42,17 @@ def read_deadlocks(path: Path) -> Sequence[DeadlockGroup]:
     return group_deadlocks(deadlocks, names)
 
 
-def read_plans(path: Path) -> list[dict[str, Any]]:
+def read_plans(path: AnyPath) -> list[dict[str, Any]]:
     """Return each plan by which a claim found its job, without estimates of rows and times, and how often it was seen."""
     plans = _read_samples(path)["value"].astype(str).str.replace(r"[;,] \d+ rows", "", regex=True)
     plans = plans.str.replace(r"\b\d{10}\b", "?", regex=True)
     return [{"plan": plan, "times": times} for plan, times in plans.value_counts().items()]
 
 
-def _read_samples(path: Path) -> pd.DataFrame:
+def _read_samples(path: AnyPath) -> pd.DataFrame:
     """Return a collector's samples, those of a torn last line left out; empty if there are none."""
     names = ["t_ns", "source", "subject", "metric", "value"]
     if not path.exists() or path.stat().st_size == 0:
         return pd.DataFrame(columns=names)
-    return pd.read_csv(path, names=names, on_bad_lines="skip")
+    with path.open() as file:
+        return pd.read_csv(file, names=names, on_bad_lines="skip")

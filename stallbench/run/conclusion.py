@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from stallbench.errors import BadInputError
-from stallbench.pipeline.process import make_tables
+from stallbench.pipeline.process import make_tables, make_tables_at
+from stallbench.pipeline.spark_options import SparkOptions
 from stallbench.report import make_report
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import read_record
+from stallbench.storage.address import AnyPath, address_errors
 from stallbench.verdicts import RunTables, Verdict, judge
 
 
@@ -17,13 +20,26 @@ def conclude(folder: RunFolder, make_tables: Callable[[RunFolder], None] = make_
 
     Raises `NotCarriedOutError` when the pipeline fails, `BadInputError` if the records were removed or the folder has another format.
     """
-    if (folder.path / "tables").is_dir() and not folder.events.is_dir():
+    return _conclude(folder.path, partial(make_tables, folder))
+
+
+def conclude_at(folder: AnyPath, spark: SparkOptions) -> Verdict:
+    """Make the tables by ``spark``, the verdict and the report of a run at an address, all of them there; returns the verdict.
+
+    Raises as `conclude` and `stallbench.storage.address.address_errors` do.
+    """
+    with address_errors(str(folder)):
+        return _conclude(folder, partial(make_tables_at, folder, spark))
+
+
+def _conclude(folder: AnyPath, make_tables: Callable[[], None]) -> Verdict:
+    if (folder / "tables").is_dir() and not (folder / "events").is_dir():
         raise BadInputError(
-            f"{folder.path}: its records were removed after its tables had been made; its report is {folder.path}/report.html"
+            f"{folder}: its records were removed after its tables had been made; its report is {folder}/report.html"
         )
-    read_record(folder.record)  # a folder in another format is refused before the pipeline starts
-    make_tables(folder)
-    tables = RunTables(folder.path)
+    read_record(folder / "run.json")  # a folder in another format is refused before the pipeline starts
+    make_tables()
+    tables = RunTables(folder)
     verdict = judge(tables)
     make_report(tables, verdict)
     return verdict

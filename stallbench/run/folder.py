@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +13,12 @@ from pathlib import Path
 from stallbench import PROJECT
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.scenario.model import Scenario
+from stallbench.storage.address import AnyPath, address_errors, open_address
 
 RUNS = PROJECT / "reports" / "runs"
 _LATEST = "latest"
+LOCUST = "locust"
+"""The folder of Locust's own results."""
 COMPARISON = "comparison.json"
 """The file that identifies the folder of a comparison, as ``run.json`` identifies that of a run."""
 SOAK = "soak.json"
@@ -55,7 +59,7 @@ class RunFolder:
     @property
     def locust(self) -> Path:
         """Folder of Locust's own results; it exists only if Locust may take part."""
-        return self.path / "locust"
+        return self.path / LOCUST
 
     @property
     def final_snapshot(self) -> Path:
@@ -115,6 +119,30 @@ def find_run_folder(run: str, runs: Path) -> RunFolder:
         f"{run}: no such run; expected a folder, or a name below {runs}"
         + (f", like {', '.join(newest[:3])}" if newest else " (there is none yet)")
     )
+
+
+def find_run_at(address: str) -> AnyPath:
+    """Return the folder of the run at ``address``, like ``s3://bucket/runs/a-run``; raises `BadInputError` if there is none.
+
+    Raises `NotCarriedOutError` if the address cannot be reached.
+    """
+    with address_errors(address):
+        folder = open_address(address)
+        try:
+            folder.fs.info((folder / "run.json").path)
+        except FileNotFoundError as error:
+            if error.__cause__ is not None:  # there is not even a bucket
+                raise
+            raise BadInputError(f"{address}: not a run's folder: it has no run.json") from None
+    return folder
+
+
+def remove_run_folder(path: Path) -> None:
+    """Remove a run's folder, and the link ``latest`` if it leads there."""
+    link = path.parent / _LATEST
+    if link.is_symlink() and link.resolve() == path.resolve():
+        link.unlink()
+    shutil.rmtree(path)
 
 
 def find_comparison_folder(name: str, runs: Path) -> Path | None:

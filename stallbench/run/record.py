@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import psutil
@@ -21,6 +20,7 @@ from stallbench.queues import Promise
 from stallbench.scenario.duration import ON_RECORD
 from stallbench.scenario.model import Scenario
 from stallbench.servers.record import ServerRecord
+from stallbench.storage.address import AnyPath
 
 FORMAT = 2
 RunStatus = Literal["running", "completed", "aborted", "failed"]
@@ -174,7 +174,7 @@ def describe_bench() -> BenchRecord:
     return BenchRecord(version=stallbench.__version__, pid=os.getpid(), process_started_s=psutil.Process().create_time())
 
 
-def read_record(path: Path) -> RunRecord:
+def read_record(path: AnyPath) -> RunRecord:
     """Read a ``run.json``; raises `OSError` if it cannot be read, `BadInputError` as `parse_record` does."""
     return parse_record(path.read_text(), str(path))
 

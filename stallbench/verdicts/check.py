@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pandas as pd
@@ -18,6 +17,7 @@ from stallbench.measures import WHOLE_RUN
 from stallbench.pipeline.large_tables import LARGE, read_batches, read_first
 from stallbench.pipeline.tables import read_table
 from stallbench.run.record import RunRecord, read_record
+from stallbench.storage.address import AnyPath
 
 Result = Literal["pass", "fail", "unknown", "info"]
 """``unknown``: the data to decide are missing. ``info``: the check does not apply to this run; it neither passes nor fails."""
@@ -61,7 +61,7 @@ class Finding:
 class RunTables:
     """A run's record and tables, read when they are first asked for."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         """Remember the folder."""
         self.folder = folder
         self._tables: dict[str, pd.DataFrame] = {}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from stallbench.run.folder import RunFolder
+from stallbench.run.folder import LOCUST
 from stallbench.scenario.locust_bounds import LOCUST_FAILS
+from stallbench.storage.address import AnyPath
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "Locust's own test"
@@ -19,7 +20,9 @@ class LocustAgrees(Check):
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each Locust process that was asked to stop, and for each external one; info without Locust."""
-        results = {path.stem: json.loads(path.read_text()) for path in sorted(RunFolder(run.folder).locust.glob("*.json"))}
+        folder: AnyPath = run.folder / LOCUST
+        paths: list[AnyPath] = sorted(folder.glob("*.json"), key=str)
+        results = {path.stem: json.loads(path.read_text()) for path in paths}
         own = [process for process in run.record.processes if LOCUST_FAILS in process.orderly_exit_codes]
         silent = [process.name for process in own if process.intended == "stopped" and process.name not in results]
         return [

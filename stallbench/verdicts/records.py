@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import pandas as pd
@@ -12,6 +12,7 @@ from stallbench.collectors import find_collectors
 from stallbench.collectors.own_cost import NAME as OWN_COST
 from stallbench.records.samples import SAMPLE_COLUMNS
 from stallbench.run.record import RunRecord
+from stallbench.storage.address import AnyPath
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "records are complete"
@@ -84,11 +85,12 @@ def _find_unsampled(run: RunTables) -> list[str]:
     ]
 
 
-def _list_measured(own_cost: Path) -> Iterable[str]:
+def _list_measured(own_cost: AnyPath) -> Iterable[str]:
     """Return the collectors of which at least one sample did not fail. A collector may have measured that there is nothing to record."""
     if not own_cost.exists() or own_cost.stat().st_size == 0:
         return
-    table = pd.read_csv(own_cost, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
+    with own_cost.open() as file:
+        table = pd.read_csv(file, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
     failures = table[table["metric"] == "failures"]
     for subject, counts in failures.groupby("subject")["value"]:
         total = pd.to_numeric(counts, errors="coerce")
