@@ -55,12 +55,15 @@ def move_run(folder: Path, runs: UPath) -> bool:
     from stallbench.storage.upload import upload
 
     print(f"uploading the run to {runs / folder.name}", file=sys.stderr, flush=True)
+    kept = f"the run is kept in {shorten(folder)}; repeat by: stallbench upload {shorten(folder)} {runs}"
     try:
         upload(folder, runs / folder.name)
     except StallbenchError as error:
-        again = f"stallbench upload {shorten(folder)} {runs}"
-        print(f"the upload failed: {error}; the run is kept in {shorten(folder)}; repeat by: {again}", file=sys.stderr)
+        print(f"the upload failed: {error}; {kept}", file=sys.stderr)
         return False
+    except KeyboardInterrupt:
+        print(f"the upload was interrupted; {kept}", file=sys.stderr)
+        sys.exit(EXIT_INTERRUPTED)
     remove_run_folder(folder)
     return True
 

@@ -8,12 +8,20 @@ import pytest
 
 from stallbench.setup import jars, steps
 from stallbench.setup.components import MissingComponentError
-from stallbench.setup.jars import read_jars, require_jars
+from stallbench.setup.jars import find_spark_jars, read_jars, require_jars
 
 SMALL = "org.reactivestreams:reactive-streams:1.0.4"
 (SHA256,) = (jar.sha256 for jar in read_jars("s3a") if jar.artifact == "reactive-streams")
 
 pytestmark = pytest.mark.integration
+
+
+def test_the_libraries_for_s3_are_those_of_sparks_hadoop() -> None:
+    (hadoop,) = find_spark_jars().glob("hadoop-client-api-*.jar")
+    (version,) = (jar.version for jar in read_jars("s3a") if jar.artifact == "hadoop-aws")
+    assert hadoop.name == f"hadoop-client-api-{version}.jar", (
+        "requirements/s3a.jars says how its libraries follow from this version"
+    )
 
 
 @pytest.fixture
