@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from s3fs import S3FileSystem
+
 from stallbench.processes.supervisor import die_with_parent
 from stallbench.setup.components import require_java
 from stallbench.setup.jars import require_jars
@@ -44,7 +46,11 @@ class S3Server:
 
 @contextmanager
 def start_s3_server(folder: Path) -> Iterator[S3Server]:
-    """Start a server with its files in ``folder`` on a free loopback port, and end it after the block."""
+    """Start a server with its files in ``folder`` on a free loopback port, and end it after the block.
+
+    What `s3fs` keeps of a server that this process used before is forgotten.
+    """
+    S3FileSystem.clear_instance_cache()
     objects, scratch = folder / "objects", folder / "tmp"
     (objects / BUCKET).mkdir(parents=True)
     scratch.mkdir()
