@@ -14,6 +14,7 @@ from stallbench.commands.compare import compare
 from stallbench.commands.dashboards import push
 from stallbench.commands.doctor import doctor
 from stallbench.commands.forecast import forecast
+from stallbench.commands.libraries import libraries
 from stallbench.commands.report import report
 from stallbench.commands.run import run
 from stallbench.commands.scenarios import list_, show
@@ -38,6 +39,7 @@ app.command()(forecast)
 dashboards = typer.Typer(help="Manage Grafana dashboards that show runs.", no_args_is_help=True)
 dashboards.command()(push)
 app.add_typer(dashboards, name="dashboards")
+app.add_typer(libraries, name="libraries")
 app.command("list")(list_)
 app.command()(show)
 app.command()(doctor)

@@ -62,6 +62,10 @@ class Driver(ABC):
         """Return the error's code: an SQLSTATE, an error number, or else the name of its class."""
         return type(error).__name__
 
+    def make_error(self, code: str, message: str) -> Exception:
+        """Return one of `errors` with an error's ``code`` and ``message``, as a process in another language reported it."""
+        return self.errors[0](f"{code}: {message}" if code else message)
+
     def describe(self, error: Exception) -> str:
         """Return the error in one line."""
         return " ".join(str(error).split()) or type(error).__name__

@@ -66,6 +66,12 @@ class MySQLDriver(Driver):
         number = error.args[0] if error.args else None
         return str(number) if isinstance(number, int) and number else type(error).__name__
 
+    def make_error(self, code: str, message: str) -> Exception:
+        """Return an error with a server's number; without one if the code is none."""
+        return pymysql.OperationalError(
+            int(code) if code.isdecimal() else 0, message if code.isdecimal() else f"{code}: {message}"
+        )
+
     def describe(self, error: Exception) -> str:
         """Return the message without the error number."""
         return " ".join(str(error.args[1]).split()) if len(error.args) > 1 else super().describe(error)

@@ -102,6 +102,13 @@ class PostgresDriver(Driver):
         """Return the SQLSTATE, if the server sent one."""
         return getattr(error, "sqlstate", None) or type(error).__name__
 
+    def make_error(self, code: str, message: str) -> Exception:
+        """Return the error of an SQLSTATE; `psycopg.OperationalError` for any other code."""
+        try:
+            return psycopg.errors.lookup(code)(message)
+        except KeyError:
+            return psycopg.OperationalError(f"{code}: {message}" if code else message)
+
     def describe(self, error: Exception) -> str:
         """Return the server's own message, if it sent one."""
         words = error.diag.message_primary if isinstance(error, psycopg.Error) else None

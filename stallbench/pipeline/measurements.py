@@ -58,7 +58,7 @@ def measure_events(
 
     ``executions`` and ``again`` (second completions) are none if there is no duplicate, ``preconditions`` if no job had to wait.
     """
-    parts = [_measure_each_event(records), _measure_latency(jobs)]
+    parts = [_measure_each_event(records), _measure_latency(jobs), _measure_pickup(jobs)]
     if records.count_events(Event.ERROR, Event.RETRIED):
         parts.append(_measure_deadlocks(records.events))
     if again is not None:
@@ -119,6 +119,13 @@ def _measure_latency(jobs: DataFrame) -> DataFrame:
     """Measure the latency of each job at its first completion."""
     completed_ns = F.col("first_completed_ns")
     return _of_measure("latency_ms", jobs.filter(completed_ns.isNotNull()), completed_ns, completed_ns - F.col("intended_ns"))
+
+
+def _measure_pickup(jobs: DataFrame) -> DataFrame:
+    """Measure the pickup time of each job at its first claim."""
+    claimed_ns = F.col("first_claimed_ns")
+    picked_up = jobs.filter(claimed_ns.isNotNull() & F.col("intended_ns").isNotNull())
+    return _of_measure("pickup_ms", picked_up, claimed_ns, claimed_ns - F.col("intended_ns"))
 
 
 def _measure_start_delays(preconditions: DataFrame, jobs: DataFrame) -> DataFrame:

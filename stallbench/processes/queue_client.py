@@ -112,6 +112,7 @@ def open_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, nam
     queue_type = find_queue(kind)
     driver = driver_of(endpoint.engine)
     queue = queue_type(driver.connect(endpoint, name), queue_type.options_type.model_validate(options))
+    queue.introduce(endpoint, name)
     if queue.second_engine is not None:
         assert endpoint.second is not None, f"{kind} needs another server, {queue.second_engine}, beside {endpoint.engine}"
         try:

@@ -95,6 +95,16 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCommand:
+    """How to start a worker that is not the bench's."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    orderly_exit_codes: tuple[int, ...] = (0,)
+    """Those with which it ends when it is asked to stop; negative: a signal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
     """The ready jobs of a queue."""
 
@@ -187,6 +197,9 @@ class Queue(ABC, Generic[OptionsT]):
         """Accept the connection to the server of `second_engine`, before any operation."""
         self.second = second
 
+    def introduce(self, endpoint: Any, name: str) -> None:
+        """Accept the address of the server (`stallbench.records.endpoint.Endpoint`) and the process's name, for a queue that starts processes."""
+
     @classmethod
     def resolve_options(cls, options: OptionsT, *, workers: int) -> OptionsT:
         """Return ``options`` with values that depend on the scenario resolved to numbers. ``workers``: number of workers."""
@@ -200,6 +213,18 @@ class Queue(ABC, Generic[OptionsT]):
     @classmethod
     def find_option_issue(cls, options: OptionsT, engine: str) -> tuple[str, str] | None:
         """Find an option that does not fit the engine or another option: its name, and the rest of the sentence after the name."""
+        return None
+
+    @classmethod
+    def require_programs(cls, say: Callable[[str], None]) -> None:
+        """Install the programs that it needs beside its server, if any is missing; ``say`` takes a progress line.
+
+        Raises `stallbench.errors.NotCarriedOutError`.
+        """
+
+    @classmethod
+    def worker_command(cls) -> WorkerCommand | None:
+        """Return the command of its own worker; none if the bench's worker calls `claim` and `complete`."""
         return None
 
     @abstractmethod

@@ -262,11 +262,15 @@ class Load:
             self._folder.locust.mkdir(exist_ok=True)
             common["result"] = str(self._folder.locust / f"{name}.json")
             command, orderly_exit_codes = LOCUST, (0, LOCUST_FAILS)
+        environment: Mapping[str, str] | None = None
+        if role == "worker" and (own := find_queue(self._queue.kind).worker_command()):
+            command, environment, orderly_exit_codes = own.argv, own.environment, own.orderly_exit_codes
         return self._processes.start(
             name,
             role,
             command,
             document={**common, **document},
+            environment=environment,
             log=self._folder.logs / f"{name}.log",
             ready=True,
             orderly_exit_codes=orderly_exit_codes,

@@ -13,6 +13,7 @@ from stallbench.external.addresses import ExternalServers
 from stallbench.observers import ObserverOptions
 from stallbench.processes.reaper import start_reaper
 from stallbench.processes.supervisor import Supervisor
+from stallbench.queues import find_queue
 from stallbench.run.ending import ending_recorded
 from stallbench.run.folder import create_run_folder
 from stallbench.run.recorder import RunRecorder
@@ -36,6 +37,7 @@ def open_run(
     An error of the bench or the database is raised as `NotCarriedOutError`, and the run is recorded as ``failed``. An interrupt is recorded as
     ``aborted`` and raised unchanged. ``is_latest``: whether the name ``latest`` refers to this run.
     """
+    find_queue(scenario.queue.kind).require_programs(view.say)
     folder = create_run_folder(scenario, runs, is_latest=is_latest)
     recorder = RunRecorder(folder.record, scenario)
     token = secrets.token_hex(8)

@@ -40,6 +40,16 @@ class BenchRecord(_Part):
     process_started_s: float = Field(description="seconds since 1970; with the pid it identifies the process")
 
 
+class LibraryRecord(_Part):
+    """The published library under test."""
+
+    title: str
+    version: str
+    language: str
+    completion: str = Field(description="what the bench takes for the completion of a job")
+    rescue: str = Field(description="what gives the job of a dead worker to another one")
+
+
 class QueueRecord(_Part):
     """The queue under test."""
 
@@ -63,6 +73,9 @@ class QueueRecord(_Part):
     indexes: tuple[str, ...]
     claim_pattern: str = Field(
         default="", description="regular expression that finds the claim statement; empty if there is none"
+    )
+    library: LibraryRecord | None = Field(
+        default=None, description="the published library that it is; none for an algorithm of the bench"
     )
     summary: str
     source: str
@@ -161,7 +174,8 @@ class RunRecord(_Part):
         return frozenset(
             process.name
             for process in self.processes
-            if process.exit_code not in (None, 0) or (process.end_ns is None and self.status != "completed")
+            if process.exit_code not in (None, 0, *process.orderly_exit_codes)
+            or (process.end_ns is None and self.status != "completed")
         )
 
     def processes_of(self, role: str) -> tuple[ProcessRecord, ...]:

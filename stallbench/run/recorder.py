@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.atomic_file import replace_file
+from stallbench.libraries import Library
 from stallbench.queues import find_queue
+from stallbench.queues.library_queue import LibraryQueue
 from stallbench.queues.queue import OptionRole
 from stallbench.run.host_facts import read_host_facts, read_library_versions
-from stallbench.run.record import PhaseRecord, QueueRecord, RunRecord, RunStatus, describe_bench
+from stallbench.run.record import LibraryRecord, PhaseRecord, QueueRecord, RunRecord, RunStatus, describe_bench
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
 
@@ -75,6 +77,8 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
     """Return the record of a scenario's queue, with its effective options."""
     queue = find_queue(scenario.queue.kind)
     options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
+    library = queue.library if issubclass(queue, LibraryQueue) else None
+    expiry_s = options.value_of(OptionRole.EXPIRY)
     return QueueRecord(
         kind=scenario.queue.kind,
         options=options.model_dump(mode="json"),
@@ -82,15 +86,26 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
         ordered=queue.ordered,
         rescues_jobs=queue.rescues_jobs,
         claims_survive_connection=queue.claims_survive_connection,
-        expiry_s=options.value_of(OptionRole.EXPIRY),
+        expiry_s=library.rescue.after_s if library else expiry_s,
         attempt_limit=options.value_of(OptionRole.ATTEMPT_LIMIT),
         window=options.value_of(OptionRole.WINDOW),
         advisory_locks=queue.count_advisory_locks(options),
         tables=queue.tables,
         indexes=queue.indexes,
         claim_pattern=queue.claim_pattern,
+        library=_describe_library(library) if library else None,
         summary=queue.summary,
         source=queue.source,
+    )
+
+
+def _describe_library(library: Library) -> LibraryRecord:
+    return LibraryRecord(
+        title=library.title,
+        version=library.version,
+        language=library.language,
+        completion=library.completion.what,
+        rescue=library.rescue.what,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from stallbench.errors import BadInputError
 from stallbench.faults import find_faults
+from stallbench.queues import find_queue
 from stallbench.scenario.duration import format_duration, parse_duration_s
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
@@ -40,6 +41,11 @@ def _find_issues(scenario: Scenario) -> Iterator[str]:
                 )
     if scenario.producers.kind != "open_loop":
         yield f"producers.kind is {scenario.producers.kind}, which cannot be suspended between cycles; leave it out: --set producers.kind=open_loop"
+    if find_queue(scenario.queue.kind).worker_command() is not None:
+        yield (
+            f"queue.kind is {scenario.queue.kind}, whose workers cannot be suspended between cycles; choose one of the bench's own queues, "
+            f"or repeat single runs: stallbench compare {scenario.name}"
+        )
     if scenario.external_processes:
         yield "external_processes is true, but external processes cannot be suspended between cycles; leave it out: --set external_processes=false"
 

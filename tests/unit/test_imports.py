@@ -19,11 +19,11 @@ atomic_file waiting discovery injection.record
 records
 measures
 engines
-queues setup.components deadlocks
+setup.components deadlocks
 setup.packages
-setup.steps
-setup.server_programs
-setup.jars
+setup.steps setup.uv_settings
+libraries setup.server_programs
+queues setup.jars
 exposition
 processes
 external.registration

@@ -8,7 +8,7 @@ import pytest
 
 from stallbench.setup import packages, python_packages
 from stallbench.setup.packages import InstallError
-from stallbench.setup.python_packages import settings_for_uv
+from stallbench.setup.uv_settings import settings_for_uv
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stallbench.libraries import PREFIX
 from stallbench.queues import NoQueueError, find_queue, find_queues
 from stallbench.queues.user_queue import is_user_queue
 from stallbench.scenario.database import Database
@@ -24,7 +25,12 @@ def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
         chosen = find_queue(queue.kind)
     except NoQueueError as error:
         allowed = f"one of {', '.join(fit or queues)}{did_you_mean(queue.kind, fit or queues)}"
-        problem = f", which {error}" if is_user_queue(queue.kind) else f"; expected {allowed}"
+        if queue.kind.startswith(PREFIX):
+            problem = f": {error}"
+        elif is_user_queue(queue.kind):
+            problem = f", which {error}"
+        else:
+            problem = f"; expected {allowed}"
         yield ValidationIssue(("queue", "kind"), f" is {show_value(queue.kind)}{problem}")
         return
     if fit and engine not in chosen.engines:

@@ -1,0 +1,77 @@
+// graphile-worker, as its documentation recommends: jobs are added in batches, and a runner with a pool of connections listens and polls.
+
+import { Recorder, dsn, load, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
+
+const { makeWorkerUtils, run, runMigrations } = load("graphile-worker");
+const pg = load("pg");
+
+/**
+ * Returns a pool that records each completion when the server has confirmed the DELETE of the job.
+ * The library's event job:complete does not confirm it: it is emitted before the DELETE has ended.
+ */
+function makeObservedPool(connectionString, max, recorder, numbers) {
+  const pool = new pg.Pool({ connectionString, max });
+  pool.on("error", (error) => console.error(error.message));
+  pool.on("connect", (client) => {
+    const query = client.query.bind(client);
+    client.query = (...given) => {
+      const answer = query(...given);
+      if (/^complete_job/.test(given[0]?.name ?? "")) {
+        answer.then(
+          () => [given[0].values[0]].flat().forEach((id) => complete(recorder, numbers, String(id))),
+          () => {},
+        );
+      }
+      return answer;
+    };
+  });
+  return pool;
+}
+
+function complete(recorder, numbers, id) {
+  if (!numbers.has(id)) return;
+  recorder.write("completed", ...numbers.get(id));
+  numbers.delete(id);
+}
+
+async function work(document) {
+  const { concurrency, poll_interval } = document.queue_options;
+  const recorder = new Recorder(document);
+  const numbers = new Map(); // by the library's id: the bench's number, and the attempt
+  const pgPool = makeObservedPool(dsn(document.endpoint), concurrency + 2, recorder, numbers);
+  await pgPool.query("SELECT 1");
+  await recorder.ready();
+  const runner = await run({
+    pgPool,
+    concurrency,
+    pollInterval: 1000 * poll_interval,
+    taskList: {
+      job: async (payload, { job }) => {
+        numbers.set(String(job.id), [payload.n, job.attempts]);
+        await recorder.work(payload, job.attempts);
+      },
+    },
+  });
+  runner.events.on("job:error", ({ job, error }) => recorder.write("failed", job.payload.n, job.attempts, error.message));
+  await runner.promise;
+  await pgPool.end();
+}
+
+async function produce(document) {
+  const utils = await makeWorkerUtils({ connectionString: dsn(document.endpoint) });
+  await serveBatches((jobs) => utils.addJobs(jobs.map((payload) => ({ identifier: "job", payload }))));
+  await utils.release();
+}
+
+const document = await readDocument();
+switch (process.argv[2]) {
+  case "install":
+    await runMigrations({ connectionString: dsn(document.endpoint) });
+    break;
+  case "produce":
+    await produce(document);
+    break;
+  case "work":
+    await work(document);
+}
+process.exit(0);

@@ -1,0 +1,79 @@
+"""PgQueuer, as its documentation recommends: one asyncpg connection for each process, an entrypoint, and `PgQueuer.run`."""
+
+import asyncio
+import json
+import signal
+import sys
+from datetime import timedelta
+
+import asyncpg
+from pgqueuer import PgQueuer
+from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
+from pgqueuer.queries import Queries
+from stallbench_contract import Recorder, dsn, read_document, serve_batches
+
+ENTRYPOINT = "job"
+
+
+class RecordingQueries(Queries):
+    """Records the end of each job when the server has confirmed the statement that writes a batch of ends."""
+
+    recorder = None
+
+    async def log_jobs(self, job_status):
+        """Write the batch, then record it."""
+        await super().log_jobs(job_status)
+        for job, status, _ in job_status:
+            event = "completed" if status == "successful" else "failed"
+            self.recorder.write(event, json.loads(job.payload)["n"], "", "" if status == "successful" else status)
+
+
+async def connect(document):
+    """Connect as the process that the document names."""
+    settings = {"application_name": f"stallbench:{document['name']}"}
+    return await asyncpg.connect(dsn(document["endpoint"]), server_settings=settings)
+
+
+async def work(document):
+    """Run a worker until SIGTERM."""
+    recorder, options = Recorder(document), document["queue_options"]
+    driver = AsyncpgDriver(await connect(document))
+    queries = RecordingQueries(driver)
+    queries.recorder = recorder
+    queuer = PgQueuer(driver, queries=queries)
+
+    @queuer.entrypoint(ENTRYPOINT)
+    async def execute(job):
+        await recorder.work_async(json.loads(job.payload))
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, queuer.shutdown.set)
+    recorder.ready()
+    await queuer.run(dequeue_timeout=timedelta(seconds=options["dequeue_timeout"]), batch_size=options["batch_size"])
+
+
+def produce(document):
+    """Enqueue each batch in one statement."""
+    with asyncio.Runner() as runner:
+        queries = Queries(AsyncpgDriver(runner.run(connect(document))))
+
+        def enqueue(jobs):
+            payloads = [json.dumps(job).encode() for job in jobs]
+            runner.run(queries.enqueue([ENTRYPOINT] * len(jobs), payloads, [0] * len(jobs)))
+
+        serve_batches(enqueue)
+
+
+async def install(document):
+    """Create the schema."""
+    await Queries(AsyncpgDriver(await connect(document))).install()
+
+
+if __name__ == "__main__":
+    document = read_document()
+    match sys.argv[1]:
+        case "install":
+            asyncio.run(install(document))
+        case "produce":
+            produce(document)
+        case "work":
+            asyncio.run(work(document))

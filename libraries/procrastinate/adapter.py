@@ -1,0 +1,80 @@
+"""Procrastinate, as its documentation recommends: deferred in batches, and a worker that listens and polls (`procrastinate worker`)."""
+
+import asyncio
+import logging
+import sys
+
+import procrastinate
+from stallbench_contract import JobFailedError, Recorder, dsn, read_document, serve_batches
+
+QUEUE = "stallbench"
+
+
+def make_app(document):
+    """Return the application; its connector keeps a pool of connections."""
+    arguments = {"conninfo": dsn(document["endpoint"]), "kwargs": {"application_name": f"stallbench:{document['name']}"}}
+    return procrastinate.App(connector=procrastinate.PsycopgConnector(**arguments))
+
+
+class Completions(logging.Handler):
+    """Records a completion when Procrastinate logs that it has stored the job's new status."""
+
+    def __init__(self, recorder):
+        """Record with the worker's ``recorder``."""
+        super().__init__(logging.DEBUG)
+        self.recorder = recorder
+
+    def emit(self, record):
+        """Record the end of a job, if ``record`` is about that."""
+        if getattr(record, "action", "") == "finish_task":
+            job = record.job
+            event = "completed" if record.status == procrastinate.jobs.Status.SUCCEEDED else "failed"
+            self.recorder.write(event, job["task_kwargs"]["job"]["n"], job["attempts"] + 1)
+
+
+async def work(document):
+    """Run a worker until SIGTERM."""
+    recorder, app, options = Recorder(document), make_app(document), document["queue_options"]
+
+    @app.task(name="job", queue=QUEUE, pass_context=True)
+    async def execute(context, job):
+        await recorder.work_async(job, context.job.attempts + 1)
+
+    logger = logging.getLogger("procrastinate")
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(Completions(recorder))
+    logger.propagate = False
+    async with app.open_async():
+        recorder.ready()
+        await app.run_worker_async(
+            name=document["name"], concurrency=options["concurrency"], fetch_job_polling_interval=options["polling_interval"]
+        )
+
+
+def produce(document):
+    """Defer each batch in one statement."""
+    app = make_app(document)
+
+    @app.task(name="job", queue=QUEUE)
+    def execute(job):
+        raise JobFailedError("the producer executes no job")
+
+    with app.open():
+        serve_batches(lambda jobs: execute.configure().batch_defer(*({"job": job} for job in jobs)))
+
+
+def install(document):
+    """Create the schema."""
+    with make_app(document).open() as app:
+        app.schema_manager.apply_schema()
+
+
+if __name__ == "__main__":
+    document = read_document()
+    match sys.argv[1]:
+        case "install":
+            install(document)
+        case "produce":
+            produce(document)
+        case "work":
+            asyncio.run(work(document))

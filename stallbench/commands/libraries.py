@@ -1,0 +1,58 @@
+"""`stallbench libraries`: list the published queue libraries that can be tested, and install one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+libraries = typer.Typer(
+    help="List the published queue libraries that can be tested, and install them.", invoke_without_command=True
+)
+
+
+@libraries.callback()
+def list_libraries(context: typer.Context) -> None:
+    """List the published queue libraries that can be tested: version, language, engines, and whether it is installed.
+
+    A library is installed when it is first used. For example:
+
+        stallbench libraries
+        stallbench run longtx --set queue.kind=library:procrastinate
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from stallbench.libraries import PREFIX, find_libraries
+    from stallbench.libraries.installation import is_installed
+
+    console = Console(highlight=False, soft_wrap=True)
+    for name, library in find_libraries().items():
+        state = "installed" if is_installed(library) else "not installed"
+        engines = ", ".join(library.engines)
+        console.print(
+            f"[bold]{PREFIX}{name}[/bold]  {escape(library.title)} {library.version}, {library.language}, on {engines}; {state}"
+        )
+        console.print(f"    [dim]{escape(library.summary)}[/dim]")
+
+
+@libraries.command()
+def setup(
+    names: Annotated[list[str], typer.Argument(help="Names as `stallbench libraries` lists them.", show_default=False)],
+) -> None:
+    """Install libraries now, so that they can be used offline.
+
+    Exit codes: 0 all are installed, 2 there is no such library, 3 one could not be installed.
+
+    For example:
+
+        stallbench libraries setup procrastinate graphile_worker
+    """
+    from stallbench.libraries import PREFIX, find_library
+    from stallbench.libraries.installation import require_installed
+
+    chosen = [find_library(name.removeprefix(PREFIX)) for name in names]
+    for library in chosen:
+        require_installed(library, print)
+        print(f"{library.title} {library.version} is installed")

@@ -1,0 +1,109 @@
+"""What a library says about itself: ``libraries/<name>/library.toml``."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from stallbench.errors import BadInputError
+
+Language = Literal["python", "javascript"]
+
+
+class LibraryError(BadInputError):
+    """A library is not there, or its definition is invalid; the message says what was found and what is expected."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Completion(_Part):
+    """How the bench sees that a job is completed."""
+
+    seen_by: Literal["hook", "database"] = Field(description="hook: the library tells the worker; database: a statement reads it")
+    what: str = Field(description="the library's confirmation, to follow the words 'a completion is'")
+
+
+class Rescue(_Part):
+    """What gives the job of a dead worker to another one."""
+
+    by_default: bool = Field(description="whether that happens without anything that the user sets up")
+    what: str = Field(description="what rescues the job, or what the user would have to set up")
+    after_s: float | None = Field(default=None, ge=0, description="after how long, by default; none if never, or at once")
+
+
+class Statements(_Part):
+    """SQL by which the bench reads the library's tables."""
+
+    backlog: str = Field(description="returns one row: the ready jobs, and the age of the oldest in seconds or null")
+    snapshot: str = Field(description="returns the number of each job that is not over, and whether a worker has it")
+
+
+class Option(_Part):
+    """An option that a scenario may set, as ``queue.<name>``."""
+
+    default: int | float | bool | str
+    at_least: float | None = None
+    description: str
+
+
+class Library(_Part):
+    """A published queue library."""
+
+    name: str = Field(description="the folder's name")
+    folder: Path
+    title: str
+    package: str = Field(description="its name in the registry of its language")
+    version: str
+    language: Language
+    licence: str
+    home: str = Field(description="address of its documentation")
+    summary: str = Field(description="one sentence on how it claims a job")
+    engines: tuple[str, ...] = Field(min_length=1, strict=False)
+    promise: Literal["at_least_once", "at_most_once"]
+    ordered: bool
+    tables: tuple[str, ...] = Field(min_length=1, strict=False)
+    indexes: tuple[str, ...] = Field(strict=False)
+    claim_pattern: str = Field(description="regular expression that finds its claim statement, see `Queue.claim_pattern`")
+    command: tuple[str, ...] = Field(
+        min_length=1, strict=False, description="starts the adapter; a verb follows: install, produce, work"
+    )
+    orderly_exit_codes: tuple[int, ...] = Field(
+        default=(0,), strict=False, description="those of a worker that was asked to stop by SIGTERM; negative: a signal"
+    )
+    completion: Completion
+    rescue: Rescue
+    sql: Statements
+    options: dict[str, Option] = {}
+
+    @field_validator("claim_pattern")
+    @classmethod
+    def _require_a_pattern(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"is no regular expression: {error}") from None
+        return pattern
+
+
+def read_library(path: Path) -> Library:
+    """Read a ``library.toml``; raises `LibraryError` with a line for each issue."""
+    try:
+        content = tomllib.loads(path.read_text())
+        return Library.model_validate({**content, "name": path.parent.name, "folder": path.parent})
+    except OSError as error:
+        raise LibraryError(f"{path}: cannot be read: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise LibraryError(f"{path}: not TOML: {error}") from None
+    except ValidationError as error:
+        issues = error.errors(include_input=False, include_url=False)
+        lines = [
+            f"{path}: {'.'.join(str(part) for part in issue['loc'])}: {issue['msg'].removeprefix('Value error, ')}"
+            for issue in issues
+        ]
+        raise LibraryError("\n".join(lines)) from None

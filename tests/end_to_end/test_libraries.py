@@ -1,0 +1,59 @@
+"""Runs of published libraries: set up at first use, loaded by the bench's schedule, and judged like every queue."""
+
+from __future__ import annotations
+
+import pytest
+
+from stallbench.libraries import find_libraries, find_library
+from stallbench.libraries.installation import require_installed
+from stallbench.pipeline.tables import read_table
+from stallbench.records.events import read_events
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
+
+pytestmark = pytest.mark.end_to_end
+
+LOAD = ("producers.rate=50", "workers.count=2")
+
+
+@pytest.fixture(params=sorted(find_libraries()))
+def name(request: pytest.FixtureRequest) -> str:
+    require_installed(find_library(request.param), print)
+    return str(request.param)
+
+
+def test_a_library_completes_all_jobs_and_its_claim_statement_is_measured(bench: Bench, name: str) -> None:
+    ended = bench.run("run", "longtx", *short(*LOAD, f"queue.kind=library:{name}"))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    record, folder = bench.record(), bench.folder()
+    assert record["queue"]["library"]["version"] == find_library(name).version
+    conservation = read_table(folder, "conservation").set_index("state")["jobs"]
+    assert conservation["completed"] == conservation["enqueued"] >= 300
+    phases = read_table(folder, "phases")
+    of_longtx = phases[phases["phase"] == "longtx"]
+    metrics = {f"{row['measure']}.{row['statistic']}": row["value"] for row in of_longtx.to_dict("records")}
+    assert metrics["claim_statement_calls.count"] >= 100
+    assert metrics["claim_statement_buffers.per_call"] > 1
+    assert 0 < metrics["pickup_ms.p50"] <= metrics["latency_ms.p50"]
+    assert "claim_ms.p50" not in metrics, "the time of a library's claim cannot be measured in the worker"
+    assert_nothing_is_left(bench, record["bench"]["pid"])
+
+
+def test_the_job_of_a_killed_worker_is_found_wherever_the_library_left_it(bench: Bench, name: str) -> None:
+    """No library gives it to another worker within this run: the quickest does so after half a minute."""
+    kill = 'phases.longtx.faults=[{kind="kill", on="worker-1", after="2s"}]'
+    changes = short(
+        *LOAD, f"queue.kind=library:{name}", "workers.work=500ms", "producers.rate=30", "phases.longtx.longrunners=[]", kill
+    )
+    ended = bench.run("run", "longtx", *changes)
+    assert ended.returncode in (0, 1), ended.stdout + ended.stderr
+    snapshot = [line.split(",") for line in (bench.folder() / "final_snapshot.csv").read_text().splitlines()]
+    left = [int(number) for number, state in snapshot if state == "claimed"]
+    jobs = read_table(bench.folder(), "jobs").set_index("job_id")
+    started = [job for job in left if jobs["claims"][job] > 0]  # a library may have claimed more than it had started
+    assert started, (left, ended.stdout)
+    of_the_dead = {event.job_id for event in read_events(bench.folder() / "events" / "worker-1.csv")}
+    assert set(started) <= of_the_dead, "the other worker finishes its jobs before it ends"
+    assert all(jobs["claims"][job] == 1 for job in started)
+    if not find_library(name).rescue.by_default:
+        assert ended.returncode == 1
+        assert f"{len(started)} lost" in ended.stdout

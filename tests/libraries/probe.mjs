@@ -1,0 +1,8 @@
+// An adapter whose library executes each job that it is handed at once: it shows the contract module alone.
+import { Recorder, readDocument, serveBatches } from "../../libraries/contract/javascript/stallbench_contract.mjs";
+
+const recorder = new Recorder(await readDocument());
+await recorder.ready();
+await serveBatches(async (jobs) => {
+  for (const job of jobs) await recorder.work(job, 1);
+});

@@ -1,0 +1,167 @@
+"""What the contract module of every language must do, seen through an adapter that executes each job at once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced_kill, start_job_fault
+from stallbench.libraries import find_library
+from stallbench.libraries.installation import command_of, environment_of, require_installed
+from stallbench.records.events import EventRecord, read_events
+
+HERE = Path(__file__).parent
+CONTRACT = HERE.parents[1] / "libraries" / "contract"
+LANGUAGES = sorted(folder.name for folder in CONTRACT.iterdir())
+OF_JAVASCRIPT = find_library("graphile_worker")
+PATIENCE_S = 60.0
+
+
+def make_job(number: int, payload: str = '{"n":1}') -> dict[str, Any]:
+    return {"n": number, "sum": zlib.crc32(f"{number}:{payload}".encode()), "payload": payload}
+
+
+class Probe:
+    """The adapter in one language, while it runs."""
+
+    def __init__(self, process: subprocess.Popen[str], events: Path, job_faults: Path) -> None:
+        self.process = process
+        self.job_faults = job_faults
+        self.messages: list[dict[str, Any]] = []
+        """What it has sent beside answers."""
+        self._events = events
+
+    def execute(self, *jobs: dict[str, Any]) -> dict[str, Any]:
+        """Hand over jobs; returns the answer, empty if the adapter has ended."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"jobs": jobs}) + "\n")
+        self.process.stdin.flush()
+        return self.read_message("ok", "error")
+
+    def read_message(self, *keys: str) -> dict[str, Any]:
+        """Return the next message with one of ``keys``; empty if the adapter ends before."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            message: dict[str, Any] = json.loads(line)
+            if set(keys) & set(message):
+                return message
+            self.messages.append(message)
+        return {}
+
+    def events(self) -> list[EventRecord]:
+        return list(read_events(self._events))
+
+
+@contextmanager
+def started(language: str, folder: Path, **document: object) -> Iterator[Probe]:
+    events, job_faults = folder / "worker-1.csv", folder / "job_faults"
+    if language == "python":
+        command, environment = [sys.executable, str(HERE / "probe.py")], {"PYTHONPATH": str(CONTRACT / "python")}
+    else:
+        require_installed(OF_JAVASCRIPT, print)
+        command, environment = [command_of(OF_JAVASCRIPT, "work")[0], str(HERE / "probe.mjs")], environment_of(OF_JAVASCRIPT)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    probe = Probe(process, events, job_faults)
+    try:
+        assert process.stdin is not None
+        content = {"name": "worker-1", "events": str(events), "work_s": 0.01, "job_faults": str(job_faults), **document}
+        process.stdin.write(json.dumps(content) + "\n")
+        process.stdin.flush()
+        yield probe
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(params=LANGUAGES)
+def language(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def probe(language: str, tmp_path: Path) -> Iterator[Probe]:
+    with started(language, tmp_path) as probe:
+        assert "ready" in probe.read_message("ready")
+        yield probe
+
+
+def test_a_job_is_recorded_at_its_start_and_at_its_end_with_the_bench_s_number(probe: Probe) -> None:
+    before_ns = time.time_ns()
+    number = 2**52 + 1  # a language that reads it as a float must not round it
+    assert probe.execute(make_job(number)) == {"ok": True}
+    claimed, worked = probe.events()
+    assert [(event.event, event.job_id, event.attempt, event.process) for event in (claimed, worked)] == [
+        ("claimed", number, 1, "worker-1"),
+        ("worked", number, 1, "worker-1"),
+    ]
+    assert before_ns <= claimed.t_ns <= worked.t_ns <= time.time_ns()
+    assert worked.mono_ns - claimed.mono_ns >= 0.009e9, "the work takes work_s"
+    assert claimed.duration_ns is None, "the claim of a library cannot be measured"
+
+
+def test_arguments_that_are_damaged_or_another_job_s_are_found(probe: Probe) -> None:
+    for damaged in ({**make_job(1), "n": 2}, {**make_job(1), "payload": '{"n":3}'}):
+        assert "damaged" in probe.execute(damaged)["message"]
+    assert [(event.event, event.error_code, event.operation) for event in probe.events()] == [
+        ("error", "DamagedArguments", "claim")
+    ] * 2
+
+
+def test_a_text_of_several_lines_with_commas_stays_one_record(probe: Probe) -> None:
+    payload = json.dumps({"text": "a, b\nc", "umlaut": "ü"}, ensure_ascii=False)
+    assert probe.execute(make_job(1, payload)) == {"ok": True}
+    assert len(probe.events()) == 2
+
+
+def test_job_faults_make_jobs_fail_or_take_longer_until_they_end(probe: Probe) -> None:
+    start_job_fault(probe.job_faults, "slow-1", JobFault(on="workers", takes_s=0.2))
+    began_s = time.monotonic()
+    assert probe.execute(make_job(1)) == {"ok": True}
+    assert time.monotonic() - began_s >= 0.2
+    end_job_fault(probe.job_faults, "slow-1")
+    start_job_fault(probe.job_faults, "failing-1", JobFault(on="worker-1", fails=True))
+    assert "failing-1" in probe.execute(make_job(2))["message"]
+    end_job_fault(probe.job_faults, "failing-1")
+    start_job_fault(probe.job_faults, "failing-2", JobFault(on="worker-2", fails=True))
+    assert probe.execute(make_job(3)) == {"ok": True}
+    assert probe.messages == [{"ready": {}}, {"met": "slow-1"}, {"met": "failing-1"}]
+    assert [event.job_id for event in probe.events() if event.event == "worked"] == [1, 3]
+
+
+def test_a_job_fault_that_kills_does_so_only_for_jobs_with_its_mark_and_announces_it(probe: Probe) -> None:
+    start_job_fault(probe.job_faults, "poison-1", JobFault(on="workers", kills=True, mark="poison"))
+    assert probe.execute(make_job(1)) == {"ok": True}
+    assert probe.execute(make_job(2, '{"mark":"poison"}')) == {}
+    assert probe.process.wait(PATIENCE_S) == -signal.SIGKILL
+    assert has_announced_kill(probe.job_faults, "poison-1", "worker-1")
+    assert [(event.job_id, event.event) for event in probe.events()] == [(1, "claimed"), (1, "worked"), (2, "claimed")]
+
+
+def test_workers_that_wait_for_the_first_phase_begin_at_sigusr1(language: str, tmp_path: Path) -> None:
+    with started(language, tmp_path, wait_for_go=True) as probe:
+        probe.read_message("ready")
+        assert probe.process.stdin is not None
+        probe.process.stdin.write(json.dumps({"jobs": [make_job(1)]}) + "\n")
+        probe.process.stdin.flush()
+        time.sleep(0.3)
+        assert not probe.events()
+        probe.process.send_signal(signal.SIGUSR1)
+        assert probe.read_message("ok") == {"ok": True}
+
+
+def test_a_contract_module_is_short() -> None:
+    for path in CONTRACT.glob("*/*.*"):
+        assert len(path.read_text().splitlines()) <= 120, path
+    for folder in CONTRACT.parent.iterdir():
+        for path in folder.glob("adapter.*"):
+            assert len(path.read_text().splitlines()) <= 150, path

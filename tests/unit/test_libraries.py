@@ -1,0 +1,94 @@
+"""What a library's definition must say, and what a user is told when it is not there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from stallbench.errors import BadInputError
+from stallbench.libraries import LIBRARIES, LibraryError, find_libraries, find_library
+from stallbench.libraries.definition import read_library
+from stallbench.queues import find_queue
+from stallbench.queues.queue import Promise
+from stallbench.run.recorder import describe_queue
+from stallbench.scenario.file import ScenarioError, read_scenario
+from stallbench.soak.plan import require_fit_for_soak
+
+
+def read_changed(tmp_path: Path, before: str, after: str) -> None:
+    """Read Procrastinate's definition with a change."""
+    folder = tmp_path / "changed"
+    shutil.copytree(LIBRARIES / "procrastinate", folder)
+    path = folder / "library.toml"
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+    read_library(path)
+
+
+@pytest.mark.parametrize("name", sorted(find_libraries()))
+def test_a_definition_agrees_with_its_lock(name: str) -> None:
+    library = find_library(name)
+    locks = "".join(path.read_text() for path in library.folder.glob("*.lock")) + "".join(
+        path.read_text() for path in library.folder.glob("package*.json")
+    )
+    assert f"{library.package}=={library.version}" in locks or f'"{library.package}": "{library.version}"' in locks
+    assert "resolved" not in locks, "a lock has hashes, and no addresses"
+    assert " --index-url" not in locks
+    assert "--hash=sha256:" in locks
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('language = "python"', 'language = "cobol"', "language: Input should be 'python' or 'javascript'"),
+        ('title = "Procrastinate"', "", "title: Field required"),
+        ("procrastinate_fetch_job", "(", "claim_pattern: is no regular expression"),
+        ('title = "Procrastinate"', 'title = "Procrastinate', "not TOML"),
+        ("[rescue]", "[rescues]", "rescue: Field required"),
+    ],
+)
+def test_an_invalid_definition_is_one_line_for_each_issue(tmp_path: Path, before: str, after: str, message: str) -> None:
+    with pytest.raises(LibraryError, match=r"library\.toml: ") as raised:
+        read_changed(tmp_path, before, after)
+    assert message in str(raised.value)
+
+
+def test_a_library_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(
+        ScenarioError,
+        match=r"there is no library 'rivr'; there are library:graphile_worker, library:pgqueuer, library:procrastinate",
+    ):
+        read_scenario("longtx", overrides=["queue.kind=library:rivr"])
+
+
+def test_an_option_that_the_library_does_not_declare_is_refused() -> None:
+    with pytest.raises(ScenarioError, match='did you mean "concurrency"'):
+        read_scenario("longtx", overrides=["queue.kind=library:procrastinate", "queue.concurency=3"])
+
+
+def test_a_library_is_recorded_with_its_version_and_its_options_in_force() -> None:
+    scenario = read_scenario(
+        "longtx", overrides=["queue.kind=library:graphile_worker", "queue.concurrency=4", "producers.rate=1"]
+    )
+    record = describe_queue(scenario)
+    assert record.options == {"concurrency": 4, "poll_interval": 2.0}
+    assert record.library is not None
+    assert (record.library.title, record.library.version, record.library.language) == ("graphile-worker", "0.18.0", "javascript")
+    assert (record.expiry_s, record.rescues_jobs, record.promise) == (14_400, True, Promise.AT_LEAST_ONCE)
+    assert record.source == "graphile-worker 0.18.0 (javascript), https://worker.graphile.org"
+
+
+def test_the_bench_does_not_claim_in_place_of_a_library() -> None:
+    queue_type = find_queue("library:procrastinate")
+    queue = queue_type(None, queue_type.options_type())
+    with pytest.raises(NotImplementedError, match="Procrastinate claims in its own worker"):
+        queue.claim()
+
+
+def test_a_soak_refuses_a_library() -> None:
+    scenario = read_scenario("longtx-again", overrides=['queue={kind="library:procrastinate"}'])
+    with pytest.raises(BadInputError, match=r"queue\.kind is library:procrastinate, whose workers cannot be suspended"):
+        require_fit_for_soak(scenario)
