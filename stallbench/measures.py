@@ -112,7 +112,7 @@ class Chart:
 
 
 _HIDDEN_AT_ZERO = (
-    "Claim statement: buffers",
+    "Pages that a claim reads",
     "Dead tuples",
     "History list length",
     "Rolled back to break a deadlock",
@@ -210,7 +210,7 @@ MEASURES: dict[str, Measure] = {
                 divided_by="claim_statement_calls", in_report=("mean",)),
         Measure("claim_statement_buffers", "buffers", FromSamples("claim_statement", combine="sum", is_counter=True), (*COUNT, "per_call"),
                 "claim statement, buffers", "pages (8 kB) that one execution of the claim statement reads, from memory or disk (PostgreSQL)",
-                chart="Claim statement: buffers", by_second=("per_call",), divided_by="claim_statement_calls", in_report=("per_call",)),
+                chart="Pages that a claim reads", by_second=("per_call",), divided_by="claim_statement_calls", in_report=("per_call",)),
         Measure("depth", "jobs", FromSamples("queue"), SERIES, "queue depth", "jobs ready and not claimed", chart="Queue depth",
                 prometheus_name="queue_depth", in_report=("last",)),
         Measure("oldest_job_s", "s", FromSamples("queue"), SERIES, "oldest job", "age of the oldest job that is ready",

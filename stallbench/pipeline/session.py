@@ -139,7 +139,7 @@ def _measure_events(run_folder: str | Path) -> int | None:
     if is_address(str(run_folder)):
         try:
             events = open_address(str(run_folder)) / "events"
-        except BadInputError:  # Spark reads more file systems
+        except (BadInputError, OSError):  # Spark reads more file systems; that of Hadoop needs its libraries here
             return None
         with address_errors(str(run_folder)):
             return sum(int(found["size"]) for found in events.fs.find(events.path, detail=True).values())

@@ -58,7 +58,7 @@ def test_what_is_measured_is_what_the_workers_can_do_and_nothing_is_left_of_it(
     """
     for attempt in range(1, ATTEMPTS + 1):
         bench = Bench(tmp_path / f"runs-{attempt}", pipeline_service)
-        ended = bench.run("run", "longtx", *measured("workers.work=50ms", "producers.capacity_share=0.5"))
+        ended = bench.run("run", "longtx", *measured("workers.count=3", "workers.work=50ms", "producers.capacity_share=0.5"))
         assert ended.returncode == 0, ended.stdout + ended.stderr
         rate = bench.record()["scenario"]["producers"]["rate"]
         assert rate <= 30

@@ -83,7 +83,7 @@ def ask_every_process(bench: Bench) -> None:
     while "idle_writer-1" not in (found := targets(bench)) or found["collectors"]["labels"]["phase"] != "longtx":
         assert time.monotonic() < until_s, f"targets are {sorted(found)}"
         time.sleep(0.1)
-    assert {"bench", "collectors", "producer-1", "worker-1", "worker-2", "worker-3", "idle_writer-1"} == set(found)
+    assert {"bench", "collectors", "producer-1", "worker-1", "worker-2", "worker-3", "worker-4", "idle_writer-1"} == set(found)
     assert found["worker-1"]["labels"] == {
         "scenario": "longtx",
         "variant": "control",

@@ -38,6 +38,7 @@ def test_a_library_completes_all_jobs_and_its_claim_statement_is_measured(bench:
     assert_nothing_is_left(bench, record["bench"]["pid"])
 
 
+@pytest.mark.long
 def test_the_job_of_a_killed_worker_is_found_wherever_the_library_left_it(bench: Bench, name: str) -> None:
     """No library gives it to another worker within this run: the quickest does so after half a minute."""
     kill = 'phases.longtx.faults=[{kind="kill", on="worker-1", after="2s"}]'
@@ -49,11 +50,10 @@ def test_the_job_of_a_killed_worker_is_found_wherever_the_library_left_it(bench:
     snapshot = [line.split(",") for line in (bench.folder() / "final_snapshot.csv").read_text().splitlines()]
     left = [int(number) for number, state in snapshot if state == "claimed"]
     jobs = read_table(bench.folder(), "jobs").set_index("job_id")
-    started = [job for job in left if jobs["claims"][job] > 0]  # a library may have claimed more than it had started
-    assert started, (left, ended.stdout)
-    of_the_dead = {event.job_id for event in read_events(bench.folder() / "events" / "worker-1.csv")}
-    assert set(started) <= of_the_dead, "the other worker finishes its jobs before it ends"
-    assert all(jobs["claims"][job] == 1 for job in started)
+    executed = {event.job_id for event in read_events(bench.folder() / "events" / "worker-1.csv")}
+    of_the_dead = [job for job in left if job in executed]  # a library may have claimed more than it had started
+    assert of_the_dead, (left, ended.stdout)
+    assert all(jobs["claims"][job] == 1 for job in of_the_dead)
     if not find_library(name).rescue.by_default:
         assert ended.returncode == 1
-        assert f"{len(started)} lost" in ended.stdout
+        assert f"{len(of_the_dead)} lost" in ended.stdout

@@ -78,4 +78,4 @@ def test_runs_are_small_by_their_bytes_and_never_on_other_file_systems(monkeypat
     assert is_small(tmp_path)
     (tmp_path / "events" / "worker-1.csv").write_text("more than that\n")
     assert not is_small(tmp_path)
-    assert not is_small("s3a://bucket/run")
+    assert not is_small("hdfs://host/run")
