@@ -25,7 +25,7 @@ class _Part(BaseModel):
 class Completion(_Part):
     """How the bench sees that a job is completed."""
 
-    seen_by: Literal["hook", "database"] = Field(description="hook: the library tells the worker; database: a statement reads it")
+    seen_by: Literal["hook"] = Field(description="hook: the worker process sees the confirmation, and records it")
     what: str = Field(description="the library's confirmation, to follow the words 'a completion is'")
 
 

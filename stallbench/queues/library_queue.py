@@ -148,6 +148,7 @@ class LibraryQueue(Queue[QueueOptions]):
         return self._read_answer()
 
     def _start_producer(self) -> None:
+        self._received = b""  # what an earlier process has left
         self._producer = subprocess.Popen(
             command_of(self.library, "produce"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment()
         )
