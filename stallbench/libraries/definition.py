@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from stallbench.errors import BadInputError
 
-Language = Literal["python", "javascript"]
+Language = Literal["python", "javascript", "go", "java", "php", "ruby"]
 
 
 class LibraryError(BadInputError):

@@ -15,7 +15,15 @@ pytestmark = pytest.mark.end_to_end
 LOAD = ("producers.rate=50", "workers.count=2")
 
 
-@pytest.fixture(params=sorted(find_libraries()))
+QUICK = ("graphile_worker", "pgqueuer", "procrastinate")
+"""Those that `make test` runs; `make test-libraries` runs all."""
+
+
+def marked(name: str) -> object:
+    return name if name in QUICK else pytest.param(name, marks=pytest.mark.libraries)
+
+
+@pytest.fixture(params=[marked(name) for name in sorted(find_libraries())])
 def name(request: pytest.FixtureRequest) -> str:
     require_installed(find_library(request.param), print)
     return str(request.param)

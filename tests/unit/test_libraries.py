@@ -43,7 +43,11 @@ def test_a_definition_agrees_with_its_lock(name: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('language = "python"', 'language = "cobol"', "language: Input should be 'python' or 'javascript'"),
+        (
+            'language = "python"',
+            'language = "cobol"',
+            "language: Input should be 'python', 'javascript', 'go', 'java', 'php' or 'ruby'",
+        ),
         ('title = "Procrastinate"', "", "title: Field required"),
         ("procrastinate_fetch_job", "(", "claim_pattern: is no regular expression"),
         ('title = "Procrastinate"', 'title = "Procrastinate', "not TOML"),
