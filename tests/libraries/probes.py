@@ -32,8 +32,15 @@ def _of_javascript(scratch: Path) -> ProbeCommand:
     return ProbeCommand([command_of(library, "work")[0], str(HERE / "probe.mjs")], environment_of(library))
 
 
+def _of_php(scratch: Path) -> ProbeCommand:
+    library = find_library("laravel")
+    require_installed(library, print)
+    return ProbeCommand([command_of(library, "work")[0], str(HERE / "probe.php")], environment_of(library))
+
+
 PROBES: dict[str, Callable[[Path], ProbeCommand]] = {
     "javascript": _of_javascript,
+    "php": _of_php,
     "python": _of_python,
 }
 """By language; the argument is a folder in which a probe can be compiled."""
