@@ -39,7 +39,7 @@ def test_a_library_completes_all_jobs_and_its_claim_statement_is_measured(bench:
     phases = read_table(folder, "phases")
     of_longtx = phases[phases["phase"] == "longtx"]
     metrics = {f"{row['measure']}.{row['statistic']}": row["value"] for row in of_longtx.to_dict("records")}
-    assert metrics["claim_statement_calls.count"] >= 100
+    assert metrics["claim_statement_calls.count"] >= 20, "a statement may claim several jobs"
     assert metrics["claim_statement_buffers.per_call"] > 1
     assert 0 < metrics["pickup_ms.p50"] <= metrics["latency_ms.p50"]
     assert "claim_ms.p50" not in metrics, "the time of a library's claim cannot be measured in the worker"

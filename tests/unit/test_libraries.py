@@ -10,6 +10,7 @@ import pytest
 from stallbench.errors import BadInputError
 from stallbench.libraries import LIBRARIES, LibraryError, find_libraries, find_library
 from stallbench.libraries.definition import read_library
+from stallbench.libraries.installation import kinds_of
 from stallbench.queues import find_queue
 from stallbench.queues.queue import Promise
 from stallbench.run.recorder import describe_queue
@@ -31,13 +32,13 @@ def read_changed(tmp_path: Path, before: str, after: str) -> None:
 @pytest.mark.parametrize("name", sorted(find_libraries()))
 def test_a_definition_agrees_with_its_lock(name: str) -> None:
     library = find_library(name)
-    locks = "".join(path.read_text() for path in library.folder.glob("*.lock")) + "".join(
-        path.read_text() for path in library.folder.glob("package*.json")
-    )
-    assert f"{library.package}=={library.version}" in locks or f'"{library.package}": "{library.version}"' in locks
-    assert "resolved" not in locks, "a lock has hashes, and no addresses"
+    package, version = library.package, library.version
+    locks = "".join(path.read_text() for kind in kinds_of(library) for path in kind.files(library.folder))
+    pins = (f"{package}=={version} ", f'"{package}": "{version}"', f"{package} v{version} h1:")
+    assert any(pin in locks for pin in pins)
+    assert '"resolved"' not in locks, "a lock has hashes, and no addresses"
     assert " --index-url" not in locks
-    assert "--hash=sha256:" in locks
+    assert "--hash=sha256:" in locks or " h1:" in locks
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_an_invalid_definition_is_one_line_for_each_issue(tmp_path: Path, before
 def test_a_library_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(
         ScenarioError,
-        match=r"there is no library 'rivr'; there are library:graphile_worker, library:pgqueuer, library:procrastinate",
+        match=r"there is no library 'rivr'; there are library:graphile_worker, library:pgqueuer, library:procrastinate, library:river",
     ):
         read_scenario("longtx", overrides=["queue.kind=library:rivr"])
 
