@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from stallbench.libraries import find_library
 from stallbench.libraries.installation import command_of, environment_of, require_installed
+from stallbench.setup.go_toolchain import build_module
+from stallbench.setup.steps import one_at_a_time
 
 HERE = Path(__file__).parent
 CONTRACT = HERE.parents[1] / "libraries" / "contract"
@@ -38,7 +41,18 @@ def _of_php(scratch: Path) -> ProbeCommand:
     return ProbeCommand([command_of(library, "work")[0], str(HERE / "probe.php")], environment_of(library))
 
 
+def _of_go(scratch: Path) -> ProbeCommand:
+    (scratch / "go.mod").write_text(
+        f"module probe\n\ngo 1.22.0\n\nrequire stallbench/contract v0.0.0\n\nreplace stallbench/contract => {CONTRACT / 'go'}\n"
+    )
+    shutil.copy(HERE / "probe.go", scratch / "main.go")
+    with one_at_a_time():
+        build_module(scratch, scratch / "probe")
+    return ProbeCommand([str(scratch / "probe")])
+
+
 PROBES: dict[str, Callable[[Path], ProbeCommand]] = {
+    "go": _of_go,
     "javascript": _of_javascript,
     "php": _of_php,
     "python": _of_python,
