@@ -4,10 +4,10 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup required components doctor longtx test test-long test-compose lint format bench lock clean
+.PHONY: help setup required components doctor longtx test test-long test-libraries test-compose lint format bench lock clean
 
 help:  ## List the targets
-	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-12s %s\n' "$$name" "$$text"; done
+	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
 
 setup:  ## Install everything that is missing; the other targets install what they need
 	@$(PYTHON) -m stallbench.setup.install
@@ -28,10 +28,13 @@ longtx: required  ## Run the main scenario: one idle transaction and its effect 
 	@$(BIN)/stallbench run longtx
 
 test: components lint  ## Run lint, type checks and all tests except the long ones
-	@$(BIN)/pytest -n 3 -m "not long"
+	@$(BIN)/pytest -n 3 -m "not long and not libraries"
 
 test-long: components lint  ## Run the long tests, and again all end-to-end tests, where each run starts its own Spark
-	@$(BIN)/pytest -n 2 -m "long or end_to_end" --own-pipelines
+	@$(BIN)/pytest -n 2 -m "(long or end_to_end) and not libraries" --own-pipelines
+
+test-libraries: components  ## Test every published library under test; installs each when it is first used
+	@$(BIN)/pytest -n 2 tests/libraries tests/end_to_end/test_libraries.py
 
 test-compose: required  ## Test the containers; needs a running Docker engine
 	@STALLBENCH_TEST_COMPOSE=1 $(BIN)/pytest -m compose tests/compose

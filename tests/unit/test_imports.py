@@ -21,7 +21,7 @@ measures
 engines
 setup.components deadlocks
 setup.packages
-setup.steps setup.uv_settings
+setup.go_toolchain setup.steps setup.uv_settings
 libraries setup.server_programs
 queues setup.jars
 exposition

@@ -1,0 +1,3 @@
+module stallbench/contract
+
+go 1.22.0

@@ -1,0 +1,84 @@
+// Package contract is stallbench's contract with an adapter in Go: reads the document, records jobs, carries out job faults, answers batches.
+// Standard library only. docs/add-a-library.md describes the contract.
+package contract
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+var input = json.NewDecoder(os.Stdin)
+
+// Document is the first line of standard input. QueueOptions are the library's own.
+type Document struct {
+	Name     string
+	Endpoint struct {
+		Engine, Host, User, Password, Database string
+		Port                                   int
+	}
+	QueueOptions json.RawMessage `json:"queue_options"`
+	Events       string
+	WorkS        float64 `json:"work_s"`
+	JobFaults    string  `json:"job_faults"`
+	WaitForGo    bool    `json:"wait_for_go"`
+	Seed         uint64
+}
+
+// Job has the arguments of a job, which the bench makes.
+type Job struct {
+	N       int64  `json:"n"`
+	Sum     uint32 `json:"sum"`
+	Payload string `json:"payload"`
+}
+
+// ReadDocument reads the document, and the library's options into options.
+func ReadDocument(options any) (document Document) {
+	Must(0, input.Decode(&document))
+	if options != nil {
+		Must(0, json.Unmarshal(document.QueueOptions, options))
+	}
+	return document
+}
+
+// DSN returns the address of the database as a URL.
+func (d Document) DSN() string {
+	e := d.Endpoint
+	return fmt.Sprintf("postgresql://%s:%s@%s:%d/%s", e.User, e.Password, e.Host, e.Port, e.Database)
+}
+
+// Must returns value; if there is an error, it prints its message and ends the process.
+func Must[T any](value T, err error) T {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return value
+}
+
+// Tell sends the bench a message: one JSON object on one line of standard output.
+func Tell(message map[string]any) {
+	Must(0, json.NewEncoder(os.Stdout).Encode(message))
+}
+
+// ServeBatches calls enqueue with the arguments of each batch that the bench sends, and answers ok, or the error's code and message.
+func ServeBatches(enqueue func([]Job) error) {
+	Tell(map[string]any{"ready": struct{}{}})
+	for input.More() {
+		var batch struct{ Jobs []Job }
+		Must(0, input.Decode(&batch))
+		err := enqueue(batch.Jobs)
+		if err == nil {
+			Tell(map[string]any{"ok": true})
+			continue
+		}
+		code := fmt.Sprintf("%T", err)
+		var ofServer interface{ SQLState() string }
+		if errors.As(err, &ofServer) {
+			code = ofServer.SQLState()
+		}
+		Tell(map[string]any{"error": code, "message": strings.Join(strings.Fields(err.Error()), " ")})
+	}
+}

@@ -1,0 +1,76 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+const clockMonotonic = 1
+
+// Recorder records what the worker does, one line for each event; each line is one write, which reaches the kernel before it returns.
+type Recorder struct {
+	Document
+	log    *os.File
+	goes   chan os.Signal
+	told   sync.Map
+	draw   sync.Mutex
+	random *rand.Rand
+}
+
+// NewRecorder opens the event log that the document names.
+func NewRecorder(document Document) *Recorder {
+	log := Must(os.OpenFile(document.Events, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644))
+	random := rand.New(rand.NewPCG(document.Seed, 0))
+	recorder := &Recorder{Document: document, log: log, goes: make(chan os.Signal, 1), random: random}
+	if document.WaitForGo {
+		signal.Notify(recorder.goes, syscall.SIGUSR1, syscall.SIGTERM)
+	}
+	return recorder
+}
+
+// Ready says that the worker is connected; waits for SIGUSR1 if the bench wants all workers to begin together.
+func (r *Recorder) Ready() {
+	Tell(map[string]any{"ready": struct{}{}})
+	if r.WaitForGo && <-r.goes == syscall.SIGTERM {
+		os.Exit(0)
+	}
+	signal.Stop(r.goes)
+}
+
+// Write appends an event of stallbench.records.events.
+func (r *Recorder) Write(event string, job int64, attempt int, detail string) {
+	var now syscall.Timespec
+	syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&now)), 0)
+	text := strings.Join(strings.Fields(strings.ReplaceAll(detail, ",", ";")), " ")
+	const line = "%d,%d,%s,%s,%d,%d,,,%s\n"
+	Must(fmt.Fprintf(r.log, line, time.Now().UnixNano(), now.Nano(), r.Name, event, job, attempt, text))
+}
+
+// Work executes a job: records that its handler starts, does its work, records the end.
+func (r *Recorder) Work(ctx context.Context, job Job, attempt int) error {
+	if crc32.ChecksumIEEE(fmt.Appendf(nil, "%d:%s", job.N, job.Payload)) != job.Sum {
+		r.Write("error", job.N, attempt, "DamagedArguments in claim: they do not match their checksum")
+		return fmt.Errorf("the arguments of job %d are damaged", job.N)
+	}
+	r.Write("claimed", job.N, attempt, "")
+	takesS, err := r.meetFaults(job.Payload)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(takesS * float64(time.Second))):
+		r.Write("worked", job.N, attempt, "")
+		return nil
+	}
+}

