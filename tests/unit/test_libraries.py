@@ -34,11 +34,11 @@ def test_a_definition_agrees_with_its_lock(name: str) -> None:
     library = find_library(name)
     package, version = library.package, library.version
     locks = "".join(path.read_text() for kind in kinds_of(library) for path in kind.files(library.folder))
-    pins = (f"{package}=={version} ", f'"{package}": "{version}"', f"{package} v{version} h1:")
+    pins = (f"{package}=={version} ", f'"{package}": "{version}"', f"{package} v{version} h1:", f"{package}:{version} sha256:")
     assert any(pin in locks for pin in pins)
     assert '"resolved"' not in locks, "a lock has hashes, and no addresses"
     assert " --index-url" not in locks
-    assert "--hash=sha256:" in locks or " h1:" in locks
+    assert "--hash=sha256:" in locks or " h1:" in locks or " sha256:" in locks
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_an_invalid_definition_is_one_line_for_each_issue(tmp_path: Path, before
 def test_a_library_that_is_not_there_is_named_with_those_that_are() -> None:
     with pytest.raises(
         ScenarioError,
-        match=r"there is no library 'rivr'; there are library:graphile_worker, library:pgqueuer, library:procrastinate, library:river",
+        match=r"there is no library 'rivr'; there are library:db_scheduler, library:graphile_worker, library:pgqueuer, library:procrastinate, library:river",
     ):
         read_scenario("longtx", overrides=["queue.kind=library:rivr"])
 
