@@ -24,6 +24,7 @@ class QueueOnConnection:
         if self._queue is None or self._queue.connection is not connection:
             queue_type = find_queue(self._watched.kind)
             self._queue = queue_type(connection, queue_type.options_type.model_validate(self._watched.options))
+            self._queue.introduce(endpoint, "collector")
             if queue_type.second_engine is not None and endpoint.second is not None:
                 self._second = self._second or driver_of(queue_type.second_engine).connect_for_sampling(
                     endpoint.second, "collector"

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from stallbench.errors import BadInputError
 
@@ -38,10 +38,19 @@ class Rescue(_Part):
 
 
 class Statements(_Part):
-    """SQL by which the bench reads the library's tables."""
+    """SQL by which the bench reads the library's tables; a table by engine if the engines need different statements."""
 
-    backlog: str = Field(description="returns one row: the ready jobs, and the age of the oldest in seconds or null")
-    snapshot: str = Field(description="returns the number of each job that is not over, and whether a worker has it")
+    backlog: str | dict[str, str] = Field(
+        description="returns one row: the ready jobs, and the age of the oldest in seconds or null"
+    )
+    snapshot: str | dict[str, str] = Field(
+        description="returns the number of each job that is not over, and whether a worker has it"
+    )
+
+    def of(self, purpose: Literal["backlog", "snapshot"], engine: str) -> str:
+        """Return the statement for a purpose on ``engine``."""
+        statement: str | dict[str, str] = getattr(self, purpose)
+        return statement if isinstance(statement, str) else statement[engine]
 
 
 class Option(_Part):
@@ -50,6 +59,7 @@ class Option(_Part):
     default: int | float | bool | str
     at_least: float | None = None
     description: str
+    role: Literal["attempt_limit", "expiry"] | None = Field(default=None, description="see `stallbench.queues.queue.OptionRole`")
 
 
 class Library(_Part):
@@ -80,6 +90,13 @@ class Library(_Part):
     rescue: Rescue
     sql: Statements
     options: dict[str, Option] = {}
+
+    @model_validator(mode="after")
+    def _require_statements_of_every_engine(self) -> Library:
+        for statement in (self.sql.backlog, self.sql.snapshot):
+            if isinstance(statement, dict) and set(statement) != set(self.engines):
+                raise ValueError(f"sql: has statements of {', '.join(statement)}; the engines are {', '.join(self.engines)}")
+        return self
 
     @field_validator("claim_pattern")
     @classmethod

@@ -13,15 +13,16 @@ import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, create_model
 
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import PREFIX, Library, find_library
+from stallbench.libraries.definition import Option
 from stallbench.libraries.installation import command_of, environment_of, require_installed
-from stallbench.queues.queue import Backlog, Claim, NewJob, Promise, Queue, QueueOptions, WorkerCommand
+from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Promise, Queue, QueueOptions, WorkerCommand
 from stallbench.records.endpoint import Endpoint
 
 _INSTALL_S = 60.0
@@ -84,6 +85,10 @@ class LibraryQueue(Queue[QueueOptions]):
         if ended.returncode != 0:
             raise NotCarriedOutError(f"{self.library.title} could not create its tables; it printed last:\n{_tail(ended.stdout)}")
 
+    def prepare_to_enqueue(self) -> None:
+        """Start the library's producer: the runtime of its language may need seconds to start."""
+        self._start_producer()
+
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Hand the jobs to the library's producer in one batch, and wait for its answer; raises an error of the engine's driver."""
         numbers = list(range(self._next_number, self._next_number + len(jobs)))
@@ -115,12 +120,12 @@ class LibraryQueue(Queue[QueueOptions]):
 
     def backlog(self) -> Backlog:
         """Count by the definition's statement."""
-        ((depth, oldest_s),) = self._query(self.library.sql.backlog)
+        ((depth, oldest_s),) = self._query("backlog")
         return Backlog(depth=int(depth), oldest_job_s=None if oldest_s is None else float(oldest_s))
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
         """Read the numbers of the jobs that are not over by the definition's statement."""
-        for number, is_claimed in self._query(self.library.sql.snapshot):
+        for number, is_claimed in self._query("snapshot"):
             yield int(number), bool(is_claimed)
 
     @property
@@ -128,10 +133,11 @@ class LibraryQueue(Queue[QueueOptions]):
         assert self._endpoint is not None, "the queue was introduced to its server"
         return driver_of(self._endpoint.engine)
 
-    def _query(self, statement: str) -> list[tuple[Any, ...]]:
+    def _query(self, purpose: Literal["backlog", "snapshot"]) -> list[tuple[Any, ...]]:
+        assert self._endpoint is not None, "the queue was introduced to its server"
         cursor = self.connection.cursor()
         with cursor:
-            cursor.execute(statement)
+            cursor.execute(self.library.sql.of(purpose, self._endpoint.engine))
             return list(cursor.fetchall())
 
     def _ask(self, request: dict[str, object]) -> dict[str, Any]:
@@ -205,10 +211,7 @@ class LibraryQueue(Queue[QueueOptions]):
 def load_library_queue(kind: str) -> type[LibraryQueue]:
     """Return the queue ``library:<name>``; raises `stallbench.libraries.LibraryError`."""
     library = find_library(kind.removeprefix(PREFIX))
-    fields: dict[str, Any] = {
-        name: (type(option.default), Field(default=option.default, ge=option.at_least, description=option.description))
-        for name, option in library.options.items()
-    }
+    fields: dict[str, Any] = {name: _field(option) for name, option in library.options.items()}
     return type(
         f"Library_{library.name}",
         (LibraryQueue,),
@@ -227,6 +230,14 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "claim_pattern": library.claim_pattern,
         },
     )
+
+
+def _field(option: Option) -> tuple[Any, Any]:
+    """Return an option as a field of the queue's options."""
+    value_type: Any = type(option.default)
+    if option.role is not None:
+        value_type = Annotated[value_type, OptionRole(option.role)]
+    return value_type, Field(default=option.default, ge=option.at_least, description=option.description)
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

@@ -86,7 +86,7 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
         ordered=queue.ordered,
         rescues_jobs=queue.rescues_jobs,
         claims_survive_connection=queue.claims_survive_connection,
-        expiry_s=library.rescue.after_s if library else expiry_s,
+        expiry_s=library.rescue.after_s if library and expiry_s is None else expiry_s,
         attempt_limit=options.value_of(OptionRole.ATTEMPT_LIMIT),
         window=options.value_of(OptionRole.WINDOW),
         advisory_locks=queue.count_advisory_locks(options),

@@ -13,8 +13,8 @@ from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 pytestmark = pytest.mark.end_to_end
 
 LOAD = ("producers.rate=50", "workers.count=2")
-
-
+POLLING = {"db_scheduler": ("queue.polling_interval=0.2",), "laravel": ("queue.sleep=0.1",)}
+"""How often those poll that have no notifications, and would otherwise leave the last jobs in the queue."""
 QUICK = ("graphile_worker", "pgqueuer", "procrastinate")
 """Those that `make test` runs; `make test-libraries` runs all."""
 
@@ -30,7 +30,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def test_a_library_completes_all_jobs_and_its_claim_statement_is_measured(bench: Bench, name: str) -> None:
-    ended = bench.run("run", "longtx", *short(*LOAD, f"queue.kind=library:{name}"))
+    ended = bench.run("run", "longtx", *short(*LOAD, f"queue.kind=library:{name}", *POLLING.get(name, ())))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     record, folder = bench.record(), bench.folder()
     assert record["queue"]["library"]["version"] == find_library(name).version
@@ -45,6 +45,20 @@ def test_a_library_completes_all_jobs_and_its_claim_statement_is_measured(bench:
     assert 0 < metrics["pickup_ms.p50"] <= metrics["latency_ms.p50"]
     assert "claim_ms.p50" not in metrics, "the time of a library's claim cannot be measured in the worker"
     assert_nothing_is_left(bench, record["bench"]["pid"])
+
+
+ON_MARIADB = [marked(name) for name, library in sorted(find_libraries().items()) if "mariadb" in library.engines]
+
+
+@pytest.mark.parametrize("name", ON_MARIADB, indirect=True)
+def test_a_library_on_mariadb_completes_a_backlog(bench: Bench, name: str) -> None:
+    polling = ", ".join(setting.removeprefix("queue.") for setting in POLLING.get(name, ()))
+    queue = f'queue={{kind="library:{name}", {polling}}}' if polling else f'queue={{kind="library:{name}"}}'
+    changes = ["--set", queue, "--set", "producers.backlog=300", "--set", "workers.count=2", "--set", "expect=[]"]
+    ended = bench.run("run", "laravel-deadlock", *changes)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "300 completed" in ended.stdout
+    assert_nothing_is_left(bench, bench.record()["bench"]["pid"])
 
 
 @pytest.mark.long

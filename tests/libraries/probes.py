@@ -37,6 +37,12 @@ def _of_javascript(scratch: Path) -> ProbeCommand:
     return ProbeCommand([command_of(library, "work")[0], str(HERE / "probe.mjs")], environment_of(library))
 
 
+def _of_php(scratch: Path) -> ProbeCommand:
+    library = find_library("laravel")
+    require_installed(library, print)
+    return ProbeCommand([command_of(library, "work")[0], str(HERE / "probe.php")], environment_of(library))
+
+
 def _of_go(scratch: Path) -> ProbeCommand:
     (scratch / "go.mod").write_text(
         f"module probe\n\ngo 1.22.0\n\nrequire stallbench/contract v0.0.0\n\nreplace stallbench/contract => {CONTRACT / 'go'}\n"
@@ -57,6 +63,7 @@ PROBES: dict[str, Callable[[Path], ProbeCommand]] = {
     "go": _of_go,
     "java": _of_java,
     "javascript": _of_javascript,
+    "php": _of_php,
     "python": _of_python,
 }
 """By language; the argument is a folder in which a probe can be compiled."""

@@ -5,6 +5,7 @@ To add a kind, add its file and put its class into `KINDS`.
 
 from __future__ import annotations
 
+from stallbench.libraries.packages.debian import DebianPackages
 from stallbench.libraries.packages.go import GoModules
 from stallbench.libraries.packages.java import JavaLibraries
 from stallbench.libraries.packages.kind import PackageKind
@@ -13,5 +14,11 @@ from stallbench.libraries.packages.python import PythonPackages
 
 __all__ = ["KINDS", "PackageKind"]
 
-KINDS: tuple[PackageKind, ...] = (PythonPackages(), NpmPackages(), GoModules(), JavaLibraries())
+KINDS: tuple[PackageKind, ...] = (
+    PythonPackages(),
+    NpmPackages(),
+    GoModules(),
+    JavaLibraries(),
+    DebianPackages(),
+)
 """In the order in which they are installed: Python packages also contain programs that later kinds need, like Node.js."""

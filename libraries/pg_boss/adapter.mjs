@@ -1,0 +1,88 @@
+// pg-boss, as its documentation recommends for low latency and backlogs: notifications wake the workers, and a full batch is followed by the next.
+
+import { Recorder, dsn, load, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
+
+const { PgBoss } = load("pg-boss");
+const QUEUE = "stallbench";
+
+function makeBoss(document) {
+  const { endpoint, queue_options } = document;
+  const boss = new PgBoss({ connectionString: dsn(endpoint), max: queue_options.concurrency + 3, useListenNotify: queue_options.notify });
+  boss.on("error", (error) => console.error(error.message));
+  return boss;
+}
+
+/**
+ * Calls `onSettled` with the ids of jobs when the server has confirmed the statement that completes or fails them.
+ * The statement answers with the ids that it has changed: it leaves out a job whose claim has expired meanwhile.
+ */
+function observeSettling(boss, onSettled) {
+  const db = boss.getDb();
+  const executeSql = db.executeSql.bind(db);
+  db.executeSql = async (...given) => {
+    const result = await executeSql(...given);
+    (result?.rows?.[0]?.ids ?? []).forEach(onSettled);
+    return result;
+  };
+}
+
+async function work(document) {
+  const { concurrency, batch_size, polling_interval } = document.queue_options;
+  const recorder = new Recorder(document);
+  const ends = new Map(); // by the library's id: the event that follows, with the bench's number, the attempt and the error
+  const boss = makeBoss(document);
+  observeSettling(boss, (id) => {
+    if (ends.has(id)) recorder.write(...ends.get(id));
+    ends.delete(id);
+  });
+
+  async function execute({ id, data, retryCount }) {
+    const attempt = retryCount + 1;
+    try {
+      await recorder.work(data, attempt);
+      ends.set(id, ["completed", data.n, attempt]);
+      return { id, status: "completed" };
+    } catch (error) {
+      ends.set(id, ["failed", data.n, attempt, error.message]);
+      return { id, status: "failed", output: error };
+    }
+  }
+
+  await boss.start();
+  await recorder.ready();
+  await boss.work(
+    QUEUE,
+    {
+      batchSize: batch_size,
+      localConcurrency: concurrency,
+      pollingIntervalSeconds: polling_interval,
+      burstWhenBatchFull: true,
+      perJobResults: true,
+    },
+    async (jobs) => {
+      const results = [];
+      for (const job of jobs) results.push(await execute(job));
+      return results;
+    },
+  );
+  await new Promise((resolve) => process.once("SIGTERM", resolve));
+  await boss.stop();
+}
+
+async function install(document) {
+  const boss = makeBoss(document);
+  await boss.start();
+  await boss.createQueue(QUEUE, { notify: document.queue_options.notify });
+  await boss.stop();
+}
+
+async function produce(document) {
+  const boss = makeBoss(document);
+  await boss.start();
+  await serveBatches((jobs) => boss.insert(QUEUE, jobs.map((data) => ({ data }))));
+  await boss.stop();
+}
+
+const document = await readDocument();
+await { install, produce, work }[process.argv[2]](document);
+process.exit(0);

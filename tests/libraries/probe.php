@@ -1,0 +1,12 @@
+<?php
+
+// An adapter whose library executes each job that it is handed at once: it shows the contract module alone.
+require __DIR__ . '/../../libraries/contract/php/stallbench_contract.php';
+
+$recorder = new Stallbench\Recorder(Stallbench\readDocument());
+$recorder->ready();
+Stallbench\serveBatches(function (array $jobs) use ($recorder) {
+    foreach ($jobs as $job) {
+        $recorder->work($job, 1);
+    }
+});
