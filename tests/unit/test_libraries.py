@@ -76,6 +76,13 @@ def test_an_option_that_the_library_does_not_declare_is_refused() -> None:
         read_scenario("longtx", overrides=["queue.kind=library:procrastinate", "queue.concurency=3"])
 
 
+def test_an_option_that_the_library_does_not_have_on_the_engine_is_refused() -> None:
+    queue = 'queue={kind="library:db_scheduler", lock_and_fetch=true}'
+    with pytest.raises(ScenarioError, match=r"lock_and_fetch is true, which db-scheduler has only on postgres"):
+        read_scenario("laravel-deadlock", overrides=[queue])
+    read_scenario("longtx", overrides=[queue])
+
+
 def test_a_library_is_recorded_with_its_version_and_its_options_in_force() -> None:
     scenario = read_scenario(
         "longtx", overrides=["queue.kind=library:graphile_worker", "queue.concurrency=4", "producers.rate=1"]
