@@ -10,7 +10,7 @@ import pytest
 from stallbench.errors import BadInputError
 from stallbench.libraries import LIBRARIES, LibraryError, find_libraries, find_library
 from stallbench.libraries.definition import read_library
-from stallbench.libraries.installation import kinds_of
+from stallbench.libraries.installation import installation_of, kinds_of
 from stallbench.queues import find_queue
 from stallbench.queues.queue import Promise
 from stallbench.run.recorder import describe_queue
@@ -43,6 +43,19 @@ def test_a_definition_agrees_with_its_lock(name: str) -> None:
     assert " --index-url" not in locks
     if library.language not in ("php", "ruby"):  # packages of Debian, which apt verifies by their signatures
         assert "--hash=sha256:" in locks or " h1:" in locks or " sha256:" in locks
+
+
+@pytest.mark.parametrize("name", ["river", "db_scheduler"])
+def test_a_compiled_adapter_is_compiled_anew_when_it_or_the_contract_changes(name: str, tmp_path: Path) -> None:
+    library = find_library(name)
+    (kind,) = kinds_of(library)
+    sources = {path.parent.name for path in kind.files(library.folder)}
+    assert sources == {name, library.language}, "the adapter's, and the contract's"
+    folder = tmp_path / name
+    shutil.copytree(library.folder, folder)
+    (adapter,) = folder.glob("[Aa]dapter.*")
+    adapter.write_text(adapter.read_text() + "\n// changed\n")
+    assert installation_of(library) != installation_of(read_library(folder / "library.toml"))
 
 
 @pytest.mark.parametrize(
