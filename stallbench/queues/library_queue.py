@@ -55,6 +55,15 @@ class LibraryQueue(Queue[QueueOptions]):
         self._endpoint, self._name = endpoint, name
 
     @classmethod
+    def find_option_issue(cls, options: QueueOptions, engine: str) -> tuple[str, str] | None:
+        """Find an option that the library does not have on the engine."""
+        for name, option in cls.library.options.items():
+            value = getattr(options, name)
+            if option.engines and engine not in option.engines and value != option.default:
+                return name, f" is {json.dumps(value)}, which {cls.library.title} has only on {', '.join(option.engines)}"
+        return None
+
+    @classmethod
     def require_programs(cls, say: Callable[[str], None]) -> None:
         """Install the library, once."""
         require_installed(cls.library, say)
@@ -84,6 +93,10 @@ class LibraryQueue(Queue[QueueOptions]):
             raise NotCarriedOutError(f"{self.library.title} did not create its tables within {_INSTALL_S:.0f} s") from None
         if ended.returncode != 0:
             raise NotCarriedOutError(f"{self.library.title} could not create its tables; it printed last:\n{_tail(ended.stdout)}")
+
+    def prepare_to_enqueue(self) -> None:
+        """Start the library's producer: the runtime of its language may need seconds to start."""
+        self._start_producer()
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Hand the jobs to the library's producer in one batch, and wait for its answer; raises an error of the engine's driver."""
