@@ -84,3 +84,4 @@ class Enqueuer:
 
     def _prepare(self, queue: Queue[Any]) -> None:
         queue.random = self._random
+        queue.prepare_to_enqueue()

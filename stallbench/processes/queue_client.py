@@ -103,7 +103,11 @@ class QueueClient:
     def _open(self) -> Queue[Any]:
         document = self._document
         queue = open_queue(document.queue, document.queue_options, document.endpoint, document.name)
-        self._prepare(queue)
+        try:
+            self._prepare(queue)
+        except BaseException:
+            close_queue(queue, document.endpoint.engine)
+            raise
         return queue
 
 

@@ -85,6 +85,10 @@ class LibraryQueue(Queue[QueueOptions]):
         if ended.returncode != 0:
             raise NotCarriedOutError(f"{self.library.title} could not create its tables; it printed last:\n{_tail(ended.stdout)}")
 
+    def prepare_to_enqueue(self) -> None:
+        """Start the library's producer: the runtime of its language may need seconds to start."""
+        self._start_producer()
+
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Hand the jobs to the library's producer in one batch, and wait for its answer; raises an error of the engine's driver."""
         numbers = list(range(self._next_number, self._next_number + len(jobs)))

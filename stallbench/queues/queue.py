@@ -231,6 +231,9 @@ class Queue(ABC, Generic[OptionsT]):
     def install(self) -> None:
         """Create the tables and indexes; on an empty database, once."""
 
+    def prepare_to_enqueue(self) -> None:
+        """Prepare what `enqueue` needs, if that takes time which would delay the first jobs."""
+
     @abstractmethod
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Add ``jobs`` in one transaction and return their ids, in the same order. Raises `RefusedError` if the queue is full."""

@@ -1,6 +1,6 @@
 """Downloads Java libraries into the cache when they are first needed, by the versions and checksums in ``requirements/<name>.jars``.
 
-Ivy downloads them, which is a part of Spark. ``python -m stallbench.setup.jars NAME`` renews the checksums of the listed versions.
+Ivy downloads them, which is a part of Spark. ``python -m stallbench.setup.jars FILE`` renews the checksums of the versions that a file lists.
 """
 
 from __future__ import annotations
@@ -54,7 +54,11 @@ class Jar:
 
 def read_jars(name: str) -> list[Jar]:
     """Return what ``requirements/<name>.jars`` lists."""
-    lines = (LOCKS / f"{name}.jars").read_text().splitlines()
+    return _read(LOCKS / f"{name}.jars")
+
+
+def _read(lock: Path) -> list[Jar]:
+    lines = lock.read_text().splitlines()
     found = [_LINE.fullmatch(line) for line in lines if line and not line.startswith("#")]
     return [Jar(**match.groupdict()) for match in found if match]
 
@@ -73,7 +77,7 @@ def require_jars(name: str) -> list[Path]:
     step = Step(
         name=f"{len(read_jars(name))} Java libraries of requirements/{name}.jars",
         is_installed=lambda: find_jars(name) is not None,
-        install=lambda: _install(name),
+        install=lambda: download_jars(LOCKS / f"{name}.jars", _folder(name)),
         command="make setup",
         is_needed=False,
     )
@@ -104,15 +108,18 @@ def _folder(name: str) -> Path:
     return CACHE / f"{name}-{digest[:16]}"
 
 
-def _install(name: str) -> None:
-    """Download the libraries; they are moved to their folder when all are there and have the listed checksums."""
-    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=CACHE) as scratch:
-        jars, fresh = read_jars(name), Path(scratch) / "jars"
+def download_jars(lock: Path, target: Path) -> None:
+    """Download the libraries that the file ``lock`` lists into the folder ``target``, which is made; raises `InstallError`.
+
+    They are moved to it when all are there and have the listed checksums.
+    """
+    with tempfile.TemporaryDirectory(prefix=f"{lock.stem}-", dir=CACHE) as scratch:
+        jars, fresh = _read(lock), Path(scratch) / "jars"
         _download(jars, Path(scratch), fresh)
         for jar in jars:
             if (found := _sha256(fresh / jar.file)) != jar.sha256:
                 raise InstallError(f"{jar.file} has the SHA-256 {found}, not {jar.sha256}")
-        fresh.rename(_folder(name))
+        fresh.rename(target)
 
 
 def _download(jars: Sequence[Jar], scratch: Path, target: Path) -> None:
@@ -145,17 +152,16 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _lock(name: str) -> None:
-    """Write the checksums of the versions that ``requirements/<name>.jars`` lists."""
-    path = LOCKS / f"{name}.jars"
+def _lock(path: Path) -> None:
+    """Write the checksums of the versions that the file lists."""
     with tempfile.TemporaryDirectory(prefix="stallbench-jars-") as scratch:
         fresh = Path(scratch) / "jars"
-        _download(read_jars(name), Path(scratch), fresh)
+        _download(_read(path), Path(scratch), fresh)
         comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
-        locked = [str(replace(jar, sha256=_sha256(fresh / jar.file))) for jar in read_jars(name)]
+        locked = [str(replace(jar, sha256=_sha256(fresh / jar.file))) for jar in _read(path)]
         path.write_text("\n".join([*comments, *locked, ""]))
 
 
 if __name__ == "__main__":
     for each in sys.argv[1:]:
-        _lock(each)
+        _lock(Path(each))

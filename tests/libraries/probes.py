@@ -10,7 +10,9 @@ from pathlib import Path
 
 from stallbench.libraries import find_library
 from stallbench.libraries.installation import command_of, environment_of, require_installed
+from stallbench.setup.components import require_java
 from stallbench.setup.go_toolchain import build_module
+from stallbench.setup.java_compiler import compile_java
 from stallbench.setup.steps import one_at_a_time
 
 HERE = Path(__file__).parent
@@ -57,8 +59,15 @@ def _of_ruby(scratch: Path) -> ProbeCommand:
     return ProbeCommand([command_of(library, "work")[0], str(HERE / "probe.rb")], environment_of(library))
 
 
+def _of_java(scratch: Path) -> ProbeCommand:
+    with one_at_a_time():
+        compile_java([HERE / "Probe.java", *(CONTRACT / "java").iterdir()], [], scratch)
+    return ProbeCommand([str(require_java().home / "bin" / "java"), "Probe"], {"CLASSPATH": str(scratch)})
+
+
 PROBES: dict[str, Callable[[Path], ProbeCommand]] = {
     "go": _of_go,
+    "java": _of_java,
     "javascript": _of_javascript,
     "php": _of_php,
     "python": _of_python,

@@ -22,8 +22,10 @@ engines
 setup.components deadlocks
 setup.packages
 setup.go_toolchain setup.steps setup.uv_settings
+setup.jars
+setup.java_compiler
 libraries setup.server_programs
-queues setup.jars
+queues
 exposition
 processes
 external.registration

@@ -36,12 +36,13 @@ def test_a_definition_agrees_with_its_lock(name: str) -> None:
     library = find_library(name)
     package, version = library.package, library.version
     locks = "".join(path.read_text() for kind in kinds_of(library) for path in kind.files(library.folder))
-    pins = (f"{package}=={version} ", f'"{package}": "{version}"', f"{package} v{version} h1:", f"{package}={version}*")
-    assert any(pin in locks for pin in pins)
+    of_python, of_npm = f"{package}=={version} ", f'"{package}": "{version}"'
+    of_go, of_java, of_debian = f"{package} v{version} h1:", f"{package}:{version} sha256:", f"{package}={version}*"
+    assert any(pin in locks for pin in (of_python, of_npm, of_go, of_java, of_debian))
     assert '"resolved"' not in locks, "a lock has hashes, and no addresses"
     assert " --index-url" not in locks
     if library.language not in ("php", "ruby"):  # packages of Debian, which apt verifies by their signatures
-        assert "--hash=sha256:" in locks or " h1:" in locks
+        assert "--hash=sha256:" in locks or " h1:" in locks or " sha256:" in locks
 
 
 @pytest.mark.parametrize(

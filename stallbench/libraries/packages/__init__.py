@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from stallbench.libraries.packages.debian import DebianPackages
 from stallbench.libraries.packages.go import GoModules
+from stallbench.libraries.packages.java import JavaLibraries
 from stallbench.libraries.packages.kind import PackageKind
 from stallbench.libraries.packages.npm import NpmPackages
 from stallbench.libraries.packages.python import PythonPackages
 
 __all__ = ["KINDS", "PackageKind"]
 
-KINDS: tuple[PackageKind, ...] = (PythonPackages(), NpmPackages(), GoModules(), DebianPackages())
+KINDS: tuple[PackageKind, ...] = (
+    PythonPackages(),
+    NpmPackages(),
+    GoModules(),
+    JavaLibraries(),
+    DebianPackages(),
+)
 """In the order in which they are installed: Python packages also contain programs that later kinds need, like Node.js."""

@@ -1,0 +1,114 @@
+package stallbench;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.sql.SQLException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * stallbench's contract with an adapter in Java: reads the document, answers batches. {@link Recorder} records jobs, and carries out
+ * job faults. Java's own library only. docs/add-a-library.md describes the contract.
+ */
+public final class Messages {
+  private static final BufferedReader INPUT = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+
+  private Messages() {}
+
+  /** The arguments of a job, which the bench makes. */
+  public record Job(long n, long sum, String payload) implements Serializable {}
+
+  /** The job fails, as after an error in the application's code. */
+  public static final class JobFailed extends RuntimeException {
+    JobFailed(String message) {
+      super(message);
+    }
+  }
+
+  /** The document, which is the first line of standard input, or another object of JSON. */
+  public record Document(Map<String, Object> content) {
+    @SuppressWarnings("unchecked")
+    static Document parse(String text) {
+      return new Document((Map<String, Object>) Json.parse(text));
+    }
+
+    public String text(String key) {
+      return (String) content.get(key);
+    }
+
+    public double number(String key, double otherwise) {
+      return content.get(key) instanceof Number number ? number.doubleValue() : otherwise;
+    }
+
+    public boolean is(String key) {
+      return Boolean.TRUE.equals(content.get(key));
+    }
+
+    /** Returns a part that is itself an object: endpoint, queue_options. */
+    @SuppressWarnings("unchecked")
+    public Document part(String key) {
+      return new Document((Map<String, Object>) content.get(key));
+    }
+
+    /** Returns the address of the database as a URL of JDBC. */
+    public String url(String protocol) {
+      Document endpoint = part("endpoint");
+      String address = "%s:%.0f/%s".formatted(endpoint.text("host"), endpoint.number("port", 0), endpoint.text("database"));
+      return "jdbc:%s://%s".formatted(protocol, address);
+    }
+  }
+
+  /** Enqueues a batch; an exception becomes an answer. */
+  public interface Enqueue {
+    void enqueue(List<Job> jobs) throws Exception;
+  }
+
+  public static Document readDocument() throws IOException {
+    return Document.parse(INPUT.readLine());
+  }
+
+  /** Sends the bench a message: one JSON object on one line of standard output. */
+  public static synchronized void tell(Map<String, ?> message) {
+    System.out.println(Json.format(message));
+    System.out.flush();
+  }
+
+  /** Enqueues the jobs of each batch that the bench sends, and answers ok, or the error's code and message. */
+  public static void serveBatches(Enqueue adapter) throws IOException {
+    tell(Map.of("ready", Map.of()));
+    for (String line = INPUT.readLine(); line != null; line = INPUT.readLine()) {
+      try {
+        adapter.enqueue(readJobs(line));
+        tell(Map.of("ok", true));
+      } catch (Exception error) {
+        tell(Map.of("error", code(error), "message", String.valueOf(error.getMessage()).replaceAll("\\s+", " ")));
+      }
+    }
+  }
+
+  private static List<Job> readJobs(String line) {
+    List<Job> jobs = new ArrayList<>();
+    for (Object each : (List<?>) ((Map<?, ?>) Json.parse(line)).get("jobs")) {
+      Map<?, ?> job = (Map<?, ?>) each;
+      jobs.add(new Job((Long) job.get("n"), (Long) job.get("sum"), (String) job.get("payload")));
+    }
+    return jobs;
+  }
+
+  /** Returns the server's code: the number of MariaDB and MySQL if there is one, or the SQLSTATE; else the error's class. */
+  private static String code(Throwable error) {
+    for (Throwable cause = error; cause != null; cause = cause.getCause()) {
+      if (cause instanceof SQLException ofServer && ofServer.getErrorCode() != 0) {
+        return String.valueOf(ofServer.getErrorCode());
+      }
+      if (cause instanceof SQLException ofServer && ofServer.getSQLState() != null) {
+        return ofServer.getSQLState();
+      }
+    }
+    return error.getClass().getSimpleName();
+  }
+}

@@ -1,0 +1,44 @@
+"""Java libraries by the checksums in ``packages.jars``. The adapter is compiled when they are installed; the Java that Spark needs runs it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from stallbench.libraries.packages.kind import CONTRACT, PackageKind, present
+from stallbench.setup.components import find_java
+from stallbench.setup.jars import download_jars
+from stallbench.setup.java_compiler import compile_java
+
+_LOCK = "packages.jars"
+_ADAPTER = "Adapter.java"
+
+
+class JavaLibraries(PackageKind):
+    """Downloaded by Ivy from Maven's repository."""
+
+    def files(self, folder: Path) -> Sequence[Path]:
+        """Return the lock, the sources of the adapter, and the statements that it needs."""
+        own = present(folder, _LOCK, _ADAPTER)
+        return [*own, *sorted(folder.glob("*.sql")), *_contract()] if own else []
+
+    def install(self, folder: Path, target: Path) -> None:
+        """Download the libraries, compile the adapter, and put the statements beside it, where it can read them."""
+        download_jars(folder / _LOCK, target / "jars")
+        compile_java([folder / _ADAPTER, *_contract()], sorted((target / "jars").iterdir()), target / "classes")
+        for statements in folder.glob("*.sql"):
+            shutil.copy(statements, target / "classes")
+
+    def programs(self, target: Path) -> Mapping[str, Path]:
+        """Return Java."""
+        java = find_java()
+        return {"{java}": java.home / "bin" / "java"} if java else {}
+
+    def environment(self, target: Path) -> Mapping[str, str]:
+        """Let Java find the adapter and the libraries."""
+        return {"CLASSPATH": f"{target / 'classes'}:{target / 'jars'}/*"}
+
+
+def _contract() -> list[Path]:
+    return sorted((CONTRACT / "java").iterdir())

@@ -1,0 +1,11 @@
+import stallbench.Messages;
+import stallbench.Recorder;
+
+/** An adapter whose library executes each job that it is handed at once: it shows the contract module alone. */
+public final class Probe {
+  public static void main(String[] arguments) throws Exception {
+    Recorder recorder = new Recorder(Messages.readDocument());
+    recorder.ready();
+    Messages.serveBatches(jobs -> jobs.forEach(job -> recorder.work(job, "1")));
+  }
+}
