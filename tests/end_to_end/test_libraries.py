@@ -13,7 +13,11 @@ from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 pytestmark = pytest.mark.end_to_end
 
 LOAD = ("producers.rate=20", "workers.count=2")
-POLLING = {"db_scheduler": ("queue.polling_interval=0.2",), "laravel": ("queue.sleep=0.1",)}
+POLLING = {
+    "db_scheduler": ("queue.polling_interval=0.2",),
+    "delayed_job": ("queue.sleep_delay=0.05",),
+    "laravel": ("queue.sleep=0.1",),
+}
 """How often those poll that have no notifications, and would otherwise leave the last jobs in the queue."""
 QUICK = ("graphile_worker", "pgqueuer", "procrastinate")
 """Those that `make test` runs; `make test-libraries` runs all."""
