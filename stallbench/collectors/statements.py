@@ -1,7 +1,8 @@
 """Which statement takes the server's time, and did it become slower? A claim that reads past dead rows reads more buffers from call to call.
 
-Counts and times are the server's own (``pg_stat_statements``), so they do not depend on the network, on the clients, or on how busy the machine is
-with something else. Buffers are the most stable of them: how many pages a statement reads depends on the data alone.
+Counts and times are the server's own, so they do not depend on the network, on the clients, or on how busy the machine is with something else. Buffers
+are the most stable of them: how many pages a statement reads depends on the data alone. PostgreSQL's are those of ``pg_stat_statements``;
+`stallbench.collectors.innodb_statements` reads MariaDB's and MySQL's.
 """
 
 from __future__ import annotations
@@ -9,12 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
-from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
 STATEMENTS_FILE = "statements.jsonl"
@@ -42,14 +42,15 @@ GROUP BY queryid
 """
 
 
-class _Counts(NamedTuple):
+class StatementCounts(NamedTuple):
     """What a server has counted of a statement since it was started."""
 
-    statement: int
+    statement: int | str
     calls: int
     total_ms: float
     rows: int
-    buffers: int
+    buffers: int | None
+    """None if the server does not count them."""
 
 
 class StatementsCollector(ServerCollector):
@@ -64,16 +65,15 @@ class StatementsCollector(ServerCollector):
         """Know no statement yet."""
         super().__init__(document)
         self._claim = re.compile(document.queue.claim_pattern, re.IGNORECASE) if document.queue.claim_pattern else None
-        self._is_claim: defaultdict[str, dict[int, bool]] = defaultdict(dict)
+        self._is_claim: defaultdict[str, dict[int | str, bool]] = defaultdict(dict)
 
-    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+    def sample_server(self, server: WatchedServer, connection: Any) -> Iterator[Sample]:
         """Yield the counts since the server's start; only that nothing is counted if the server does not count statements."""
-        found = connection.execute(_WHERE_COUNTED).fetchone()
-        yield Sample(server.name, "server", "statements_counted", int(found is not None))
-        if found is None:
+        counted = self.read_counts(connection)
+        yield Sample(server.name, "server", "statements_counted", int(counted is not None))
+        if counted is None:
             return
-        counted = [_Counts(*row) for row in connection.execute(_COUNTS.format(schema=found[0])).fetchall()]
-        self._read_texts(server, connection, found[0], [counts.statement for counts in counted])
+        self._write_texts(server, connection, [counts.statement for counts in counted])
         is_claim = self._is_claim[server.name]
         claims = [counts for counts in counted if is_claim.get(counts.statement)]
         longest = sorted(counted, key=lambda counts: counts.total_ms, reverse=True)[:_MOST_STATEMENTS]
@@ -90,18 +90,33 @@ class StatementsCollector(ServerCollector):
                 "claim_statement_calls": sum(counts.calls for counts in claims),
                 "claim_statement_ms": round(sum(counts.total_ms for counts in claims), 3),
                 "claim_statement_rows": sum(counts.rows for counts in claims),
-                "claim_statement_buffers": sum(counts.buffers for counts in claims),
+                "claim_statement_buffers": None
+                if any(counts.buffers is None for counts in claims)
+                else sum(counts.buffers or 0 for counts in claims),
             }
             yield from samples_of(server.name, "claim_statement", values)
 
-    def _read_texts(self, server: WatchedServer, connection: Connection, schema: str, statements: Sequence[int]) -> None:
+    def read_counts(self, connection: Any) -> list[StatementCounts] | None:
+        """Return the counts of every statement; none if the server counts no statements."""
+        found = connection.execute(_WHERE_COUNTED).fetchone()
+        if found is None:
+            return None
+        return [StatementCounts(*row) for row in connection.execute(_COUNTS.format(schema=found[0])).fetchall()]
+
+    def read_texts(self, connection: Any, statements: Sequence[int | str]) -> Iterable[tuple[int | str, str | None]]:
+        """Return the text of each statement, without its values."""
+        ((schema,),) = connection.execute(_WHERE_COUNTED).fetchall()
+        rows: list[tuple[int, str | None]] = connection.execute(_TEXTS.format(schema=schema), (statements,)).fetchall()
+        return rows
+
+    def _write_texts(self, server: WatchedServer, connection: Any, statements: Sequence[int | str]) -> None:
         """Recognise claims among statements that are new, and write their texts down."""
         known = self._is_claim[server.name]
         new = [statement for statement in statements if statement not in known]
         if not new:
             return
         lines = []
-        for statement, text in connection.execute(_TEXTS.format(schema=schema), (new,)).fetchall():
+        for statement, text in self.read_texts(connection, new):
             plain = " ".join((text or "").translate(_QUOTATION_MARKS).split())
             known[statement] = bool(self._claim and self._claim.search(plain))
             written = {

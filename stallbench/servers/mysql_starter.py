@@ -22,6 +22,11 @@ _LOG_FOR_REPLICAS: Mapping[Engine, Mapping[str, SettingValue]] = {
     "mariadb": {"log_bin": "binlog", "gtid_strict_mode": True},
     "mysql": {"log_bin": "binlog", "gtid_mode": "ON", "enforce_gtid_consistency": "ON"},
 }
+_COUNT_STATEMENTS: Mapping[Engine, Mapping[str, SettingValue]] = {
+    # All that the collector of statements reads, and nothing else of the performance schema, which MariaDB starts without.
+    "mariadb": {"performance_schema": True, "performance_schema_instrument": "statement/%=ON"},
+    "mysql": {},  # its default is on
+}
 _SEMI_SYNCHRONOUS = {"rpl_semi_sync_master_wait_point": "AFTER_SYNC", "rpl_semi_sync_master_enabled": 1}
 """MariaDB's settings. Its default wait point is after the commit, where others see a change that a replica may never receive. After 10 s
 without an answer the primary continues without the replica, which is MariaDB's default."""
@@ -89,7 +94,7 @@ class MySQLStarter(Starter):
             self.database.engine,
             self._program,
             self.context,
-            settings={"server_id": self._last_id, **settings},
+            settings={"server_id": self._last_id, **_COUNT_STATEMENTS[self.database.engine], **settings},
             port=port,
         )
         server.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -31,10 +32,15 @@ def describe_slow_statement(run: RunTables) -> str:
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS].rstrip()} …"
     subject = "The claim statement" if statement["is_claim"] else "A statement"
     return (
-        f"{subject} became slower on the server: {slowest['mean_ms_before']:.2f} ms and {slowest['buffers_before']:,.0f} buffers a call in "
-        f"{slowest['phase_before']}, {slowest['mean_ms']:.2f} ms and {slowest['buffers_per_call']:,.0f} buffers a call in {slowest['phase']} "
+        f"{subject} became slower on the server: {slowest['mean_ms_before']:.2f} ms{_format_buffers(slowest['buffers_before'])} in "
+        f"{slowest['phase_before']}, {slowest['mean_ms']:.2f} ms{_format_buffers(slowest['buffers_per_call'])} in {slowest['phase']} "
         f"({shown})."
     )
+
+
+def _format_buffers(per_call: float) -> str:
+    """Return how many buffers a call reads, to follow its time; ``a call`` alone if the server does not count them."""
+    return " a call" if math.isnan(per_call) else f" and {per_call:,.0f} buffers a call"
 
 
 def _find_slowest(run: RunTables) -> dict[Any, Any] | None:

@@ -1,0 +1,72 @@
+"""The collector `innodb_statements`: what MariaDB's performance schema counted of each statement, and which of them is the claim."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.collectors.innodb_statements import InnoDBStatementsCollector
+from stallbench.collectors.statements import STATEMENTS_FILE
+from stallbench.engines import driver_of
+from stallbench.processes.queue_client import close_queue, open_queue
+from stallbench.queues import NewJob, Queue, find_queue, find_queues
+from stallbench.records.endpoint import Endpoint
+from tests.integration.conftest import EmptyOn
+
+pytestmark = pytest.mark.integration
+
+CLAIMING_BY_SQL = [kind for kind, queue in find_queues().items() if queue.claim_pattern and "mariadb" in queue.engines]
+
+
+def watch(endpoint: Endpoint, kind: str, folder: Path) -> InnoDBStatementsCollector:
+    queue = find_queue(kind)
+    watched = WatchedQueue(kind=kind, tables=queue.tables, indexes=queue.indexes, claim_pattern=queue.claim_pattern)
+    primary = WatchedServer(name="primary", role="primary", endpoint=endpoint)
+    return InnoDBStatementsCollector(
+        CollectorsDocument(name="collectors", run_folder=folder, interval_s=1, servers=(primary,), queue=watched)
+    )
+
+
+def sample(collector: InnoDBStatementsCollector) -> dict[tuple[str, str], Any]:
+    return {(sample.subject, sample.metric): sample.value for sample in collector.sample()}
+
+
+def forget_statements(endpoint: Endpoint) -> None:
+    with driver_of("mariadb").connect(endpoint, "test") as connection, connection.cursor() as cursor:
+        cursor.execute("TRUNCATE performance_schema.events_statements_summary_by_digest")
+
+
+@contextmanager
+def installed(kind: str, endpoint: Endpoint) -> Iterator[Queue[Any]]:
+    queue = open_queue(kind, {}, endpoint, "test")
+    queue.install()
+    try:
+        yield queue
+    finally:
+        close_queue(queue, "mariadb")
+
+
+@pytest.mark.parametrize("kind", CLAIMING_BY_SQL)
+def test_only_the_claim_is_recognised_and_its_calls_and_time_are_counted(kind: str, empty_on: EmptyOn, tmp_path: Path) -> None:
+    endpoint = empty_on("mariadb")
+    forget_statements(endpoint)
+    with installed(kind, endpoint) as queue, closing(watch(endpoint, kind, tmp_path)) as collector:
+        queue.enqueue([NewJob(payload="{}")] * 3)
+        queue.backlog()
+        list(queue.job_ids())
+        assert ("claim_statement", "claim_statement_calls") not in sample(collector)
+        for _ in range(2):
+            (claim, *_) = queue.claim()
+            queue.complete(claim)
+        counted = sample(collector)
+        assert counted["claim_statement", "claim_statement_calls"] == 2
+        assert counted["claim_statement", "claim_statement_ms"] > 0
+        assert ("claim_statement", "claim_statement_buffers") not in counted, "the server does not count them"
+    claims = [line["text"] for line in map(json.loads, (tmp_path / STATEMENTS_FILE).read_text().splitlines()) if line["is_claim"]]
+    assert len(claims) == 1, claims
