@@ -66,6 +66,7 @@ class Option(_Part):
     default: int | float | bool | str
     at_least: float | None = None
     description: str
+    engines: tuple[str, ...] = Field(default=(), strict=False, description="engines on which it may be set; if none, all")
     role: Literal["attempt_limit", "expiry"] | None = Field(default=None, description="see `stallbench.queues.queue.OptionRole`")
 
 

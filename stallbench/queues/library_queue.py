@@ -55,6 +55,15 @@ class LibraryQueue(Queue[QueueOptions]):
         self._endpoint, self._name = endpoint, name
 
     @classmethod
+    def find_option_issue(cls, options: QueueOptions, engine: str) -> tuple[str, str] | None:
+        """Find an option that the library does not have on the engine."""
+        for name, option in cls.library.options.items():
+            value = getattr(options, name)
+            if option.engines and engine not in option.engines and value != option.default:
+                return name, f" is {json.dumps(value)}, which {cls.library.title} has only on {', '.join(option.engines)}"
+        return None
+
+    @classmethod
     def require_programs(cls, say: Callable[[str], None]) -> None:
         """Install the library, once."""
         require_installed(cls.library, say)

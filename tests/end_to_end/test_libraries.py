@@ -71,10 +71,8 @@ def test_a_library_on_mariadb_completes_a_backlog(bench: Bench, name: str) -> No
 def test_the_job_of_a_killed_worker_is_found_wherever_the_library_left_it(bench: Bench, name: str) -> None:
     """No library gives it to another worker within this run: the quickest does so after half a minute."""
     kill = 'phases.longtx.faults=[{kind="kill", on="worker-1", after="2s"}]'
-    changes = short(
-        *LOAD, f"queue.kind=library:{name}", "workers.work=500ms", "producers.rate=30", "phases.longtx.longrunners=[]", kill
-    )
-    ended = bench.run("run", "longtx", *changes)
+    load = (*LOAD, f"queue.kind=library:{name}", *SETTINGS.get(name, ()), "workers.work=500ms", "producers.rate=30")
+    ended = bench.run("run", "longtx", *short(*load, "phases.longtx.longrunners=[]", kill))
     assert ended.returncode in (0, 1), ended.stdout + ended.stderr
     snapshot = [line.split(",") for line in (bench.folder() / "final_snapshot.csv").read_text().splitlines()]
     left = [int(number) for number, state in snapshot if state == "claimed"]

@@ -10,7 +10,7 @@ import pytest
 from stallbench.errors import BadInputError
 from stallbench.libraries import LIBRARIES, LibraryError, find_libraries, find_library
 from stallbench.libraries.definition import read_library
-from stallbench.libraries.installation import kinds_of
+from stallbench.libraries.installation import installation_of, kinds_of
 from stallbench.queues import find_queue
 from stallbench.queues.queue import Promise
 from stallbench.run.recorder import describe_queue
@@ -45,6 +45,19 @@ def test_a_definition_agrees_with_its_lock(name: str) -> None:
         assert "--hash=sha256:" in locks or " h1:" in locks or " sha256:" in locks
 
 
+@pytest.mark.parametrize("name", ["river", "db_scheduler"])
+def test_a_compiled_adapter_is_compiled_anew_when_it_or_the_contract_changes(name: str, tmp_path: Path) -> None:
+    library = find_library(name)
+    (kind,) = kinds_of(library)
+    sources = {path.parent.name for path in kind.files(library.folder)}
+    assert sources == {name, library.language}, "the adapter's, and the contract's"
+    folder = tmp_path / name
+    shutil.copytree(library.folder, folder)
+    (adapter,) = folder.glob("[Aa]dapter.*")
+    adapter.write_text(adapter.read_text() + "\n// changed\n")
+    assert installation_of(library) != installation_of(read_library(folder / "library.toml"))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
@@ -74,6 +87,13 @@ def test_a_library_that_is_not_there_is_named_with_those_that_are() -> None:
 def test_an_option_that_the_library_does_not_declare_is_refused() -> None:
     with pytest.raises(ScenarioError, match='did you mean "concurrency"'):
         read_scenario("longtx", overrides=["queue.kind=library:procrastinate", "queue.concurency=3"])
+
+
+def test_an_option_that_the_library_does_not_have_on_the_engine_is_refused() -> None:
+    queue = 'queue={kind="library:db_scheduler", lock_and_fetch=true}'
+    with pytest.raises(ScenarioError, match=r"lock_and_fetch is true, which db-scheduler has only on postgres"):
+        read_scenario("laravel-deadlock", overrides=[queue])
+    read_scenario("longtx", overrides=[queue])
 
 
 def test_a_library_is_recorded_with_its_version_and_its_options_in_force() -> None:
