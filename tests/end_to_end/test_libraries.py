@@ -12,11 +12,11 @@ from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 
 pytestmark = pytest.mark.end_to_end
 
-LOAD = ("producers.rate=50", "workers.count=2")
+LOAD = ("producers.rate=20", "workers.count=2")
 SETTINGS = {
     "db_scheduler": ("queue.polling_interval=0.2",),
     "delayed_job": ("queue.sleep_delay=0.05",),
-    "django_tasks_db": ("queue.interval=0.05", "producers.rate=30"),
+    "django_tasks_db": ("queue.interval=0.05",),
     "dramatiq_pg": ("queue.threads=32",),
     "laravel": ("queue.sleep=0.1",),
 }
@@ -41,8 +41,8 @@ def test_a_library_completes_all_jobs_and_its_claim_statement_is_measured(bench:
     record, folder = bench.record(), bench.folder()
     assert record["queue"]["library"]["version"] == find_library(name).version
     conservation = read_table(folder, "conservation").set_index("state")["jobs"]
-    assert conservation["enqueued"] >= 300
-    assert conservation["completed"] >= 0.95 * conservation["enqueued"], "the last jobs may wait for the next claim"
+    assert conservation["completed"] >= 100
+    assert conservation.get("lost", 0) == 0, "the last jobs may still be in the queue"
     phases = read_table(folder, "phases")
     of_longtx = phases[phases["phase"] == "longtx"]
     metrics = {f"{row['measure']}.{row['statistic']}": row["value"] for row in of_longtx.to_dict("records")}
