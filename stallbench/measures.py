@@ -238,6 +238,8 @@ MEASURES: dict[str, Measure] = {
                 "transactions begun since the primary's horizon", prometheus_name="horizon_age_transactions"),
         Measure("blocked_backends", "sessions", FromSamples("server", combine="sum"), SERIES, "blocked sessions",
                 "sessions that wait for another session's lock", prometheus_name="blocked_backends"),
+        Measure("connections", "sessions", FromSamples("session", "sessions", combine="sum"), SERIES, "connections",
+                "connections of clients to all servers, collectors' left out (PostgreSQL)", prometheus_name="connections"),
         Measure("deadlocks", "deadlocks", FromSamples("server", combine="sum", is_counter=True), ("count",), "deadlocks",
                 "deadlocks that the server broke", prometheus_name="deadlocks", by_second=("count",), in_report=("count",)),
         Measure("row_lock_wait_ms", "ms", FromSamples("server", combine="sum", is_counter=True), COUNT, "row lock waits",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, cast, get_args
 
 import typer
 
@@ -18,6 +18,9 @@ from stallbench.errors import (
     BadInputError,
 )
 from stallbench.run.folder import RUNS
+
+if TYPE_CHECKING:
+    from stallbench.comparison.plan import Load
 
 
 def compare(
@@ -34,6 +37,23 @@ def compare(
             "Default: `control` and the mitigations, or all variants if none is a mitigation.",
         ),
     ] = None,
+    libraries: Annotated[
+        str | None,
+        typer.Option(
+            "--libraries",
+            metavar="A,B,..",
+            help="Published libraries to compare, each in place of the scenario's queue; `all` for all that `stallbench libraries` lists.",
+        ),
+    ] = None,
+    load: Annotated[
+        str,
+        typer.Option(
+            "--load",
+            metavar="common|own",
+            help="With --libraries, a load that is a share of the workers' capacity is a share of the smallest capacity of all (common), "
+            "or of each library's own.",
+        ),
+    ] = "common",
     repeat: Annotated[
         int, typer.Option("--repeat", metavar="N", min=1, max=1000, help="The number of runs of each variant.")
     ] = 3,
@@ -65,6 +85,7 @@ def compare(
 
         stallbench compare longtx
         stallbench compare longtx --variants control,skip_locked --repeat 5
+        stallbench compare longtx --libraries all --load own
         stallbench compare --table
     """
     if table:
@@ -74,8 +95,24 @@ def compare(
     from stallbench.comparison.comparison import carry_out_runs
     from stallbench.comparison.plan import make_plan
 
-    plan = make_plan(scenario, variants=variants, rounds=repeat, seed=seed, overrides=set_ or [])
+    plan = make_plan(
+        scenario,
+        variants=variants,
+        libraries=libraries,
+        load=_read_load(load),
+        rounds=repeat,
+        seed=seed,
+        overrides=set_ or [],
+    )
     conclude_comparison_and_exit(carry_out_runs(plan, runs, say=print).path)
+
+
+def _read_load(text: str) -> Load:
+    from stallbench.comparison.plan import Load
+
+    if text not in get_args(Load):
+        raise BadInputError(f"--load {text}: must be {' or '.join(get_args(Load))}")
+    return cast("Load", text)
 
 
 def _write_tables_and_exit(scenario: str | None, runs: Path) -> NoReturn:

@@ -8,6 +8,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from stallbench.commands.options import RunsOption
+from stallbench.run.folder import RUNS
+
 libraries = typer.Typer(
     help="List the published queue libraries that can be tested, and install them.", invoke_without_command=True
 )
@@ -56,3 +59,20 @@ def setup(
     for library in chosen:
         require_installed(library, print)
         print(f"{library.title} {library.version} is installed")
+
+
+@libraries.command()
+def tables(runs: RunsOption = RUNS) -> None:
+    """Run nothing. Rewrite the tables in docs/libraries.md from the comparisons and runs on disk.
+
+    Exit codes: 0 written, 2 there is no run of a library.
+
+    For example:
+
+        stallbench compare longtx --libraries all
+        stallbench libraries tables
+    """
+    from stallbench.comparison.library_tables import write_tables
+
+    for sentence in write_tables(runs):
+        print(sentence)

@@ -60,18 +60,28 @@ def _leave_out_unsupported(plan: Plan, say: Callable[[str], None]) -> Plan:
 
 
 def _give_measured_load(plan: Plan, runs: Path, say: Callable[[str], None]) -> Plan:
-    """Measure the capacity of the workers once if any load is a share of it, so that all variants have the same load.
+    """Measure the capacity of the workers if any load is a share of it.
 
-    It is measured on the reference, or on the first variant whose load is a share of the capacity.
+    Variants of one queue all get the load that is measured on the reference, or on the first variant whose load is a share. If libraries
+    are compared, the capacity of each is measured.
     """
     shares = {name: one for name, one in plan.chosen.items() if one.producers.wants_rate}
     if not shares:
         return plan
     first = next(iter(shares))
-    rated = plan.with_capacity(measure_capacity(shares[first], say, runs))
+    capacities = {}
+    for name in shares if plan.has_libraries else [first]:
+        if plan.has_libraries:
+            say(f"{name}:")
+        capacities[name] = measure_capacity(shares[name], say, runs)
+    rated = plan.with_capacities(capacities)
     for name, one in shares.items():
-        if name == first or one.producers != shares[first].producers:
-            say(describe_load(one, rated.chosen[name]))
+        if name == first or one.producers != shares[first].producers or plan.load == "own":
+            say(
+                f"{name}: {describe_load(one, rated.chosen[name])}"
+                if plan.load == "own"
+                else describe_load(one, rated.chosen[name])
+            )
     return rated
 
 

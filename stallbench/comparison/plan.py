@@ -5,13 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from stallbench.comparison.subject import Subject, choose_subjects
 from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.libraries import PREFIX, find_libraries, find_library
 from stallbench.scenario.file import find_scenario, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.scenario.validation.issue import show_value
 from stallbench.scenario.validation.suggestion import did_you_mean
+
+ALL_LIBRARIES = "all"
+"""In place of names: every library that can run the scenario."""
+Load = Literal["common", "own"]
+"""What a load that is a share of the workers' capacity is a share of, if libraries are compared. ``common``: of the smallest capacity of all,
+so that all have the same load. ``own``: each has the share of its own capacity."""
 
 _SEEDS = 2**31 - 1
 """A scenario's seed is at least 0 and below this."""
@@ -45,6 +53,9 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Requested variants that are not run, with the reason."""
+    load: Load = "common"
+    capacities: Mapping[str, float] = field(default_factory=dict)
+    """Jobs per second that the workers can complete, by the name of each variant whose capacity was measured."""
     measured: tuple[str, ...] = ()
     """The measured load, as ``key=value``, if it is the same in every run; the command that repeats the comparison needs it."""
 
@@ -52,6 +63,11 @@ class Plan:
     def reference(self) -> str:
         """The variant from which the differences of the others are measured."""
         return next(iter(self.chosen))
+
+    @property
+    def has_libraries(self) -> bool:
+        """Whether any variant is a library: then the capacity of each variant counts, not only the reference's."""
+        return any(name.startswith(PREFIX) for name in self.chosen)
 
     @property
     def duration_s(self) -> float:
@@ -72,11 +88,16 @@ class Plan:
             left_out={**self.left_out, **left_out},
         )
 
-    def with_capacity(self, capacity: float) -> Plan:
-        """Return the plan with the rate of each load that is a share of the workers' capacity, which is ``capacity`` jobs per second."""
-        rated = {name: one.with_capacity(capacity) for name, one in self.chosen.items()}
+    def with_capacities(self, capacities: Mapping[str, float]) -> Plan:
+        """Return the plan with a rate for each load that is a share of the workers' capacity.
+
+        ``capacities``: of the measured variants. A variant gets the share of its own if `load` says so, else of the smallest one.
+        """
+        smallest = min(capacities.values())
+        own = capacities if self.load == "own" else {}
+        rated = {name: one.with_capacity(own.get(name, smallest)) for name, one in self.chosen.items()}
         loads = {rated[name].changes[len(one.changes) :] for name, one in self.chosen.items()}
-        return replace(self, chosen=rated, measured=next(iter(loads)) if len(loads) == 1 else ())
+        return replace(self, chosen=rated, capacities=capacities, measured=next(iter(loads)) if len(loads) == 1 else ())
 
     def scenario_of(self, run: PlannedRun) -> Scenario:
         """Return the scenario of ``run``, with its seed among the changes, so that the run can be repeated alone."""
@@ -84,22 +105,36 @@ class Plan:
         return scenario.model_copy(update={"seed": run.seed, "changes": (*scenario.changes, f"seed={run.seed}")})
 
 
-def make_plan(name_or_path: str, *, variants: str | None, rounds: int, seed: int | None, overrides: Sequence[str] = ()) -> Plan:
-    """Plan a comparison of ``variants``: names separated by commas, which may include `CONTROL`.
+def make_plan(
+    name_or_path: str,
+    *,
+    variants: str | None,
+    libraries: str | None = None,
+    load: Load = "common",
+    rounds: int,
+    seed: int | None,
+    overrides: Sequence[str] = (),
+) -> Plan:
+    """Plan a comparison of ``variants``, names separated by commas, which may include `CONTROL`, and of ``libraries``, or of `ALL_LIBRARIES`.
 
-    If it is none: the scenario and its mitigations, or all its variants if none of them is a mitigation.
+    If both are none: the scenario and its mitigations, or all its variants if none of them is a mitigation. A library takes the place of
+    the scenario's queue.
 
-    ``seed`` decides the order and the runs' seeds; the scenario's own seed if none. Raises `ScenarioError` or `BadInputError`.
+    ``seed`` decides the order and the runs' seeds; the scenario's own seed if none. Raises `ScenarioError`, `LibraryError` or
+    `BadInputError`.
     """
     known = read_variants(find_scenario(name_or_path))
     overrides = [*_equalize_durations(read_scenario(name_or_path)), *overrides]
     scenario = read_scenario(name_or_path, variant=None, overrides=overrides)
-    names = _parse_names(variants, known, scenario.file)
+    names = [] if libraries and variants is None else _parse_names(variants, known)
     chosen = {
         name: scenario if name == CONTROL else read_scenario(name_or_path, variant=name, overrides=overrides) for name in names
     }
     if variants is None and any(one.mitigation for one in chosen.values()):
         chosen = {name: one for name, one in chosen.items() if name == CONTROL or one.mitigation}
+    of_libraries, left_out = _read_with_libraries(name_or_path, libraries, overrides) if libraries else ({}, {})
+    chosen |= of_libraries
+    _require_two(chosen, variants, libraries, left_out, scenario.file)
     seed = scenario.seed if seed is None else seed
     return Plan(
         scenario=scenario,
@@ -108,7 +143,44 @@ def make_plan(name_or_path: str, *, variants: str | None, rounds: int, seed: int
         seed=seed,
         subjects=choose_subjects([scenario, *(one for name, one in chosen.items() if name != CONTROL)]),
         runs=tuple(interleave(list(chosen), rounds, seed)),
+        left_out=left_out,
+        load=load,
     )
+
+
+def _read_with_libraries(
+    name_or_path: str, libraries: str, overrides: Sequence[str]
+) -> tuple[dict[str, Scenario], dict[str, str]]:
+    """Return the scenario with each library as its queue, by the queue's kind; and why it cannot be read with one, if all are asked for."""
+    wants_all = libraries.strip() == ALL_LIBRARIES
+    names = list(find_libraries()) if wants_all else [name.strip().removeprefix(PREFIX) for name in libraries.split(",")]
+    if repeated := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise BadInputError(f"--libraries {show_value(libraries)}: {show_value(repeated[0])} is named twice")
+    chosen: dict[str, Scenario] = {}
+    left_out: dict[str, str] = {}
+    for name in names:
+        kind = PREFIX + find_library(name).name
+        try:
+            chosen[kind] = read_scenario(name_or_path, overrides=[*overrides, f'queue={{kind="{kind}"}}'])
+        except BadInputError as error:
+            if not wants_all:
+                raise
+            left_out[kind] = str(error).partition("\n")[0]
+    return chosen, left_out
+
+
+def _require_two(
+    chosen: Mapping[str, Scenario], variants: str | None, libraries: str | None, left_out: Mapping[str, str], file: str
+) -> None:
+    if len(chosen) >= 2:
+        return
+    if libraries:
+        reasons = "".join(f"; {name}: {reason}" for name, reason in left_out.items())
+        raise BadInputError(
+            f"--libraries {show_value(libraries)}: a comparison needs two libraries or variants, like --variants {CONTROL}{reasons}"
+        )
+    what = f"{file}: has no variants" if variants is None else f"--variants {show_value(variants)}: names only one"
+    raise BadInputError(f"{what}; a comparison needs two or more; {CONTROL} is the scenario without a variant")
 
 
 def _equalize_durations(scenario: Scenario) -> list[str]:
@@ -135,7 +207,7 @@ def interleave(variants: Sequence[str], rounds: int, seed: int) -> Iterator[Plan
             yield PlannedRun(number=number, round=round_, variant=variant, seed=of_round)
 
 
-def _parse_names(text: str | None, known: Mapping[str, object], file: str) -> list[str]:
+def _parse_names(text: str | None, known: Mapping[str, object]) -> list[str]:
     """Return the names of the variants, the reference first: `CONTROL` if it is named, else the first name."""
     names = [CONTROL, *known] if text is None else [name.strip() for name in text.split(",")]
     allowed = [CONTROL, *known]
@@ -147,7 +219,4 @@ def _parse_names(text: str | None, known: Mapping[str, object], file: str) -> li
     issues += [f"{show_value(name)} is named twice" for name in dict.fromkeys(names) if names.count(name) > 1]
     if issues:
         raise BadInputError("\n".join(f"--variants {show_value(text)}: {issue}" for issue in issues))
-    if len(names) < 2:
-        what = f"{file}: has no variants" if text is None else f"--variants {show_value(text)}: names only one"
-        raise BadInputError(f"{what}; a comparison needs two or more; {CONTROL} is the scenario without a variant")
     return sorted(names, key=lambda name: name != CONTROL)

@@ -13,13 +13,14 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stallbench.atomic_file import replace_file
-from stallbench.comparison.plan import Plan, PlannedRun
+from stallbench.comparison.plan import Load, Plan, PlannedRun
 from stallbench.comparison.subject import Subject, find_baseline, subject_of
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
+from stallbench.libraries import PREFIX, find_library
 from stallbench.run.folder import COMPARISON, create_folder
 from stallbench.run.record import BenchRecord, describe_bench
 from stallbench.scenario.duration import ON_RECORD
-from stallbench.scenario.model import CONTROL
+from stallbench.scenario.model import CONTROL, Scenario
 
 FORMAT: Literal[2] = 2
 
@@ -49,6 +50,8 @@ class ComparedVariant(_Part):
 
     name: str
     summary: str
+    capacity: float | None = None
+    """Jobs per second that its workers completed on a full queue before the first run; none if it was not measured."""
 
 
 class ComparedRun(_Part):
@@ -85,6 +88,7 @@ class ComparisonRecord(_Part):
     rounds: int
     variants: tuple[ComparedVariant, ...]
     """The first is the reference, from which the differences of the others are measured."""
+    load: Load = "common"
     left_out: Mapping[str, str] = {}
     """By the name of each requested variant that this machine cannot run: why."""
     baseline: str
@@ -187,7 +191,11 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         ),
         seed=plan.seed,
         rounds=plan.rounds,
-        variants=tuple(ComparedVariant(name=name, summary=scenario.summary) for name, scenario in plan.chosen.items()),
+        variants=tuple(
+            ComparedVariant(name=name, summary=_summarize(name, scenario), capacity=plan.capacities.get(name))
+            for name, scenario in plan.chosen.items()
+        ),
+        load=plan.load,
         left_out=plan.left_out,
         baseline=find_baseline(plan.scenario),
         subjects=plan.subjects,
@@ -198,6 +206,14 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
     )
     folder.write(record)
     return folder, record
+
+
+def _summarize(name: str, scenario: Scenario) -> str:
+    """Return what a variant is: the scenario's summary, or the library's."""
+    if not name.startswith(PREFIX):
+        return scenario.summary
+    library = find_library(name.removeprefix(PREFIX))
+    return f"{library.title} {library.version}: {library.summary}."
 
 
 def _as_planned(run: PlannedRun) -> ComparedRun:

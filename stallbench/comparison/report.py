@@ -23,6 +23,7 @@ from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Compared
 from stallbench.comparison.statistics import FEWEST_ROUNDS, LEVEL
+from stallbench.libraries import PREFIX
 from stallbench.report import open_template
 from stallbench.report.charts import as_script_data, cut_windows, list_injections, list_phases
 from stallbench.run.record import read_record
@@ -70,9 +71,14 @@ def format_command(record: ComparisonRecord) -> str:
     """Return the command that repeats the comparison."""
     scenario = record.scenario
     name = scenario.name if scenario.file.startswith("scenarios/") else scenario.file
-    return (
-        f"stallbench compare {name} --variants {','.join(record.names)} --repeat {record.rounds} --seed {record.seed}"
-        + "".join(f" --set {change}" for change in (*scenario.changes, *scenario.measured))
+    libraries = [each.removeprefix(PREFIX) for each in record.names if each.startswith(PREFIX)]
+    variants = [each for each in record.names if not each.startswith(PREFIX)]
+    chosen = (f" --variants {','.join(variants)}" if variants else "") + (
+        f" --libraries {','.join(libraries)}" if libraries else ""
+    )
+    load = " --load own" if record.load == "own" else ""
+    return f"stallbench compare {name}{chosen}{load} --repeat {record.rounds} --seed {record.seed}" + "".join(
+        f" --set {change}" for change in (*scenario.changes, *scenario.measured)
     )
 
 

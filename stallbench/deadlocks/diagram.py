@@ -6,8 +6,6 @@ so they form a closed loop: two columns, to be read clockwise from the upper lef
 
 from __future__ import annotations
 
-import textwrap
-import unicodedata
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from html import escape
 
 from stallbench.deadlocks.cycle import WaitChain, find_chains
 from stallbench.deadlocks.deadlock import Deadlock, Lock, LockKind, Transaction, Wait
+from stallbench.deadlocks.diagram_text import CODE, NAME, PLACE, PLAIN, QUIET, SPACE, Font, wrap
 
 NOT_LISTED = "holder not listed by the server"
 
@@ -28,24 +27,7 @@ _INNER_PX = _COLUMN_PX - 2 * _PADDING_PX
 _HEAD_PX = 7
 """Length of an arrow's head."""
 _MOST_STATEMENT_LINES = 6
-_NARROWEST_COLUMNS = 8
 
-
-@dataclass(frozen=True, slots=True)
-class _Font:
-    """A style of text, and the assumed width of a character: an upper estimate, because fonts differ."""
-
-    css: str
-    line_px: float
-    character_px: float
-
-
-_NAME = _Font("name", 21, 8.6)
-_QUIET = _Font("quiet", 18, 6.8)
-_CODE = _Font("code", 17, 7.6)
-_PLACE = _Font("place", 20, 8.8)
-_PLAIN = _Font("plain", 18, 7.3)
-_SPACE = _Font("", 5, 1)
 
 _MEANINGS: Mapping[LockKind, str] = {
     "rec but not gap": "the entry alone",
@@ -88,9 +70,9 @@ def draw_deadlock(deadlock: Deadlock, names: Mapping[int, str] | None = None) ->
         body += shapes
     top += _MARGIN_PX
     for note in _notes(deadlock):
-        for line in _wrap(note, _WIDTH_PX - 2 * _MARGIN_PX, _QUIET):
-            top += _QUIET.line_px
-            body.append(_text(_MARGIN_PX, top - 5, line, _QUIET.css))
+        for line in wrap(note, _WIDTH_PX - 2 * _MARGIN_PX, QUIET):
+            top += QUIET.line_px
+            body.append(_text(_MARGIN_PX, top - 5, line, QUIET.css))
     title = f"Deadlock of {len(deadlock.transactions)} transactions, {deadlock.when}"
     story = " ".join(_describe(deadlock, called))
     key = f"deadlock-{zlib.crc32((title + story).encode()):08x}"
@@ -106,7 +88,7 @@ def draw_deadlock(deadlock: Deadlock, names: Mapping[int, str] | None = None) ->
 class _Box:
     """A rectangle with lines of text in it."""
 
-    lines: list[tuple[str, _Font]]
+    lines: list[tuple[str, Font]]
     classes: str
     tag: str = ""
     x: float = 0
@@ -170,33 +152,31 @@ def _transaction_box(transaction: Transaction, names: Mapping[int, str]) -> _Box
     if transaction.thread_id is not None and transaction.thread_id in names:
         about.append(f"connection {transaction.thread_id}")
     about += [part for part in (transaction.user, transaction.state) if part]
-    lines = _lines(
-        (f"({transaction.number}) {_name_of(transaction, names)}", room, _NAME), (" · ".join(about), _INNER_PX, _QUIET)
-    )
-    lines += [("", _SPACE), *((line, _CODE) for line in _shorten(transaction.sql))]
+    lines = _lines((f"({transaction.number}) {_name_of(transaction, names)}", room, NAME), (" · ".join(about), _INNER_PX, QUIET))
+    lines += [("", SPACE), *((line, CODE) for line in _shorten(transaction.sql))]
     if not transaction.sql:
-        lines += _lines(("its statement is not in the listing", _INNER_PX, _QUIET))
+        lines += _lines(("its statement is not in the listing", _INNER_PX, QUIET))
     if transaction.waits_for is None:
-        lines += _lines(("what it waits for is not in the listing", _INNER_PX, _QUIET))
+        lines += _lines(("what it waits for is not in the listing", _INNER_PX, QUIET))
     return _Box(lines, "box victim" if transaction.rolled_back else "box", tag)
 
 
 def _lock_box(wait: Wait, *, ends: bool) -> _Box:
     """Return the box of a lock; the last box of a chain names the holder in words, because no arrow leads to it."""
     keys = wait.lock.keys[:1]
-    lines = _lines((wait.lock.target, _INNER_PX, _PLACE))
+    lines = _lines((wait.lock.target, _INNER_PX, PLACE))
     if keys and keys[0]:
-        lines += _lines((f"entry: {keys[0]}", _INNER_PX, _CODE))
-    lines += [("", _SPACE), *_lines((f"wanted: {describe(wait.lock)}", _INNER_PX, _PLAIN))]
+        lines += _lines((f"entry: {keys[0]}", _INNER_PX, CODE))
+    lines += [("", SPACE), *_lines((f"wanted: {describe(wait.lock)}", _INNER_PX, PLAIN))]
     if wait.held:
         others = len(set(wait.held.heap_nos) - set(wait.lock.heap_nos))
         more = f", and {others} other {'entry' if others == 1 else 'entries'}" if others else ""
-        lines += _lines((f"held: {describe(wait.held)}{more}", _INNER_PX, _PLAIN))
+        lines += _lines((f"held: {describe(wait.held)}{more}", _INNER_PX, PLAIN))
     if wait.holder and wait.unlisted:
         whom = "a transaction" if wait.unlisted == 1 else f"{wait.unlisted} transactions"
-        lines += _lines((f"also held by {whom} not listed by the server", _INNER_PX, _QUIET))
+        lines += _lines((f"also held by {whom} not listed by the server", _INNER_PX, QUIET))
     if ends:
-        lines += _lines((f"held by ({wait.holder.number})" if wait.holder else NOT_LISTED, _INNER_PX, _PLAIN))
+        lines += _lines((f"held by ({wait.holder.number})" if wait.holder else NOT_LISTED, _INNER_PX, PLAIN))
     return _Box(lines, "lock")
 
 
@@ -215,23 +195,15 @@ def _name_of(transaction: Transaction, names: Mapping[int, str]) -> str:
 def _shorten(sql: str) -> list[str]:
     """Return a statement in lines that fit a box. A long one is cut in the middle, because its end says what it locks."""
     plain = " ".join(sql.replace("`", "").split())
-    lines = _wrap(plain, _INNER_PX, _CODE)
+    lines = wrap(plain, _INNER_PX, CODE)
     if len(lines) <= _MOST_STATEMENT_LINES:
         return lines
-    tail = _wrap("… " + plain[2 - int(_INNER_PX / _CODE.character_px) :].partition(" ")[2], _INNER_PX, _CODE)
+    tail = wrap("… " + plain[2 - int(_INNER_PX / CODE.character_px) :].partition(" ")[2], _INNER_PX, CODE)
     return lines[: _MOST_STATEMENT_LINES - len(tail)] + tail
 
 
-def _lines(*texts: tuple[str, float, _Font]) -> list[tuple[str, _Font]]:
-    return [(line, font) for text, room, font in texts for line in _wrap(text, room, font)]
-
-
-def _wrap(text: str, room_px: float, font: _Font) -> list[str]:
-    """Return ``text`` in lines that fit ``room_px``; a word that does not fit is broken."""
-    # If any character is wide, all count as two columns: too much for a mixed text, but never too little.
-    wide = any(unicodedata.east_asian_width(character) in "WF" for character in text)
-    columns = int(room_px / font.character_px / (2 if wide else 1))
-    return textwrap.wrap(text, max(columns, _NARROWEST_COLUMNS))
+def _lines(*texts: tuple[str, float, Font]) -> list[tuple[str, Font]]:
+    return [(line, font) for text, room, font in texts for line in wrap(text, room, font)]
 
 
 def _draw_arrow(box: _Box, following: _Box, css: str, label: str) -> Iterator[str]:
@@ -253,9 +225,9 @@ def _draw_arrow(box: _Box, following: _Box, css: str, label: str) -> Iterator[st
     step = _HEAD_PX if right else -_HEAD_PX
     yield _path(f"M{start:g} {y:g}H{end - step:g}", f"{css} line")
     yield _path(f"M{end:g} {y:g}l{-step} -5v10z", f"{css} head")
-    words = _wrap(label, _BETWEEN_PX - 4 * _HEAD_PX, _PLAIN)
+    words = wrap(label, _BETWEEN_PX - 4 * _HEAD_PX, PLAIN)
     for place, line in enumerate(words):
-        yield _text((start + end) / 2, y - 9 - (len(words) - 1 - place) * _PLAIN.line_px, line, f"{css} label", middle=True)
+        yield _text((start + end) / 2, y - 9 - (len(words) - 1 - place) * PLAIN.line_px, line, f"{css} label", middle=True)
 
 
 def _path(data: str, css: str) -> str:

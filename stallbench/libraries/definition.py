@@ -56,6 +56,13 @@ class Statements(_Part):
         return statement if isinstance(statement, str) else statement[engine]
 
 
+class AdvisoryLocks(_Part):
+    """PostgreSQL's advisory locks that a session of a worker needs."""
+
+    at_most: int = Field(ge=1, description="the maximum that it holds at once")
+    for_each: str | None = Field(default=None, description="option whose value multiplies the maximum, like threads")
+
+
 class Option(_Part):
     """An option that a scenario may set, as ``queue.<name>``."""
 
@@ -94,6 +101,7 @@ class Library(_Part):
     rescue: Rescue
     sql: Statements
     options: dict[str, Option] = {}
+    advisory_locks: AdvisoryLocks | None = None
 
     @model_validator(mode="after")
     def _require_statements_of_every_engine(self) -> Library:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from stallbench.setup.certificates import list_java_options
 from stallbench.setup.components import CACHE, MissingComponentError, require_java
 from stallbench.setup.packages import LOCKS, InstallError, run
 from stallbench.setup.steps import Step, carry_out, one_at_a_time
@@ -130,7 +131,7 @@ def _download(jars: Sequence[Jar], scratch: Path, target: Path) -> None:
         raise InstallError("PySpark has no Ivy, which downloads them")
     options = ["-warn", "-settings", "settings.xml", "-ivy", "ivy.xml", "-cache", str(scratch / "cache")]
     java = require_java().home / "bin" / "java"
-    run([str(java), "-jar", str(ivy), *options, "-retrieve", f"{target}/{_FILES}"], folder=scratch)
+    run([str(java), *list_java_options(scratch), "-jar", str(ivy), *options, "-retrieve", f"{target}/{_FILES}"], folder=scratch)
 
 
 def _list_for_ivy(jars: Sequence[Jar]) -> str:

@@ -53,6 +53,12 @@ def _of_go(scratch: Path) -> ProbeCommand:
     return ProbeCommand([str(scratch / "probe")])
 
 
+def _of_ruby(scratch: Path) -> ProbeCommand:
+    library = find_library("delayed_job")
+    require_installed(library, print)
+    return ProbeCommand([command_of(library, "work")[0], str(HERE / "probe.rb")], environment_of(library))
+
+
 def _of_java(scratch: Path) -> ProbeCommand:
     with one_at_a_time():
         compile_java([HERE / "Probe.java", *(CONTRACT / "java").iterdir()], [], scratch)
@@ -65,5 +71,6 @@ PROBES: dict[str, Callable[[Path], ProbeCommand]] = {
     "javascript": _of_javascript,
     "php": _of_php,
     "python": _of_python,
+    "ruby": _of_ruby,
 }
 """By language; the argument is a folder in which a probe can be compiled."""

@@ -161,7 +161,7 @@ def test_a_worker_without_events_is_an_error(tmp_path: Path) -> None:
 
 def test_all_variants_of_a_comparison_use_one_measured_capacity(tmp_path: Path) -> None:
     text = f'{SHARE}\n[variants.slow]\nproducers.rate = 10\n[variants.other]\nqueue.kind = "skip_locked"\n'
-    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=1).with_capacity(1000)
+    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=1).with_capacities({"control": 1000})
     rates = {run.variant: plan.scenario_of(run).producers.rate for run in plan.runs}
     assert rates == {"control": 650, "slow": 10, "other": 650}
     assert plan.measured == (), "a command with one rate would not repeat it: the rate would apply to all variants"
@@ -169,7 +169,7 @@ def test_all_variants_of_a_comparison_use_one_measured_capacity(tmp_path: Path) 
 
 def test_the_command_that_repeats_a_comparison_sets_the_measured_rate_if_all_runs_had_it(tmp_path: Path) -> None:
     text = f'{SHARE}\n[variants.other]\nqueue.kind = "skip_locked"\n'
-    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=1).with_capacity(1000)
+    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=2, seed=1).with_capacities({"control": 1000})
     _, record = begin_comparison(plan, tmp_path / "runs")
     assert format_command(record).endswith(" --seed 1 --set producers.rate=650")
     assert record.scenario.changes == (), "the scenario itself is unchanged"
@@ -177,7 +177,7 @@ def test_the_command_that_repeats_a_comparison_sets_the_measured_rate_if_all_run
 
 def test_variants_with_different_shares_are_measured_again_when_the_command_is_repeated(tmp_path: Path) -> None:
     text = f"{SHARE}\n[variants.more]\nproducers.capacity_share = 1.5\n"
-    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=1, seed=1).with_capacity(1000)
+    plan = make_plan(str(write(tmp_path, text)), variants=None, rounds=1, seed=1).with_capacities({"control": 1000})
     assert {run.variant: plan.scenario_of(run).producers.rate for run in plan.runs} == {"control": 650, "more": 1500}
     assert plan.measured == ()
 

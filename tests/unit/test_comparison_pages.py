@@ -286,12 +286,7 @@ def test_a_table_of_the_scenario_has_a_row_for_each_variant_and_for_what_was_not
         {"title": "re-executed", "metric": "re_executed.count"},
         {"title": "refused", "metric": "refused.count"},
     ]
-    choice = {
-        "metric": "claim_ms.p95",
-        "phase": "longtx",
-        "better": "lower",
-        "columns": columns,
-    }
+    choice = {"metric": "claim_ms.p95", "phase": "longtx", "better": "lower", "columns": columns}
     folder = make_made_up_comparison(tmp_path, {"control": 8.0, "twice": 1.0}, comparison=choice)
     folder.write(folder.read().model_copy(update={"left_out": {"a store": "no server"}}))
     shown = show(folder, width=200)

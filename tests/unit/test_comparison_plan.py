@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from stallbench.comparison.plan import interleave, make_plan
+from stallbench.comparison.plan import Load, interleave, make_plan
 from stallbench.comparison.subject import choose_subjects
 from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.libraries import PREFIX, find_libraries
 from stallbench.scenario.file import ScenarioError
 from tests.unit.made_up_comparison import make_scenario
 from tests.unit.scenario_text import SMALL, longrunners_here, write
@@ -188,3 +190,47 @@ def test_with_nothing_left_to_compare_it_cannot_be_carried_out(tmp_path: Path) -
     plan = make_plan(str(write(tmp_path, VARIED)), variants="control,reader", rounds=2, seed=None)
     with pytest.raises(NotCarriedOutError, match="reader is left out: too new"):
         plan.without({"reader": "too new"})
+
+
+def test_libraries_take_the_place_of_the_queue_and_are_the_only_ones_unless_variants_are_named(tmp_path: Path) -> None:
+    path = str(write(tmp_path, VARIED))
+    plan = make_plan(path, variants=None, libraries="pgqueuer, procrastinate", rounds=1, seed=1)
+    assert [(name, scenario.queue.kind) for name, scenario in plan.chosen.items()] == [
+        ("library:pgqueuer", "library:pgqueuer"),
+        ("library:procrastinate", "library:procrastinate"),
+    ]
+    with_control = make_plan(path, variants="control", libraries="procrastinate", rounds=1, seed=1)
+    assert list(with_control.chosen) == ["control", "library:procrastinate"]
+    assert with_control.reference == "control"
+
+
+def test_all_libraries_are_those_that_can_run_the_scenario_and_the_others_are_left_out_with_a_reason(tmp_path: Path) -> None:
+    every_kind = {PREFIX + name for name in find_libraries()}
+    on_postgres = make_plan(str(write(tmp_path, VARIED)), variants=None, libraries="all", rounds=1, seed=1)
+    assert set(on_postgres.chosen) | set(on_postgres.left_out) == every_kind
+    on_mariadb = make_plan("laravel-deadlock", variants="control,delete_mark", libraries="all", rounds=1, seed=1)
+    assert "runs on postgres, not on mariadb" in on_mariadb.left_out["library:procrastinate"]
+
+
+@pytest.mark.parametrize(
+    ("libraries", "line"),
+    [
+        ("nosuch,pgqueuer", "there is no library 'nosuch'"),
+        ("pgqueuer,pgqueuer", '"pgqueuer" is named twice'),
+        ("pgqueuer", "a comparison needs two libraries or variants"),
+    ],
+)
+def test_invalid_libraries_are_refused(libraries: str, line: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match=line):
+        make_plan(str(write(tmp_path, VARIED)), variants=None, libraries=libraries, rounds=1, seed=1)
+
+
+def test_libraries_share_the_load_that_the_slowest_can_hold_or_each_has_its_own(tmp_path: Path) -> None:
+    text = VARIED.replace("rate = 500", "capacity_share = 0.5", 1)
+    path = str(write(tmp_path, text))
+    capacities = {"library:pgqueuer": 100.0, "library:procrastinate": 400.0}
+    loads = {}
+    for load in get_args(Load):
+        plan = make_plan(path, variants=None, libraries="pgqueuer,procrastinate", load=load, rounds=1, seed=1)
+        loads[load] = [one.producers.rate for one in plan.with_capacities(capacities).chosen.values()]
+    assert loads == {"common": [50, 50], "own": [50, 200]}

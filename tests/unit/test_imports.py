@@ -19,7 +19,7 @@ atomic_file waiting discovery injection.record
 records
 measures
 engines
-setup.components deadlocks
+setup.components setup.certificates deadlocks
 setup.packages
 setup.go_toolchain setup.steps setup.uv_settings
 setup.jars

@@ -115,6 +115,12 @@ def test_an_expiry_and_an_attempt_limit_that_a_scenario_sets_are_the_recorded_on
     assert (record.expiry_s, record.attempt_limit) == (4, 3)
 
 
+def test_advisory_locks_that_a_library_needs_depend_on_its_options() -> None:
+    changes = ["queue.kind=library:dramatiq_pg", "queue.threads=3", "producers.rate=1"]
+    assert describe_queue(read_scenario("longtx", overrides=changes)).advisory_locks == 6
+    assert describe_queue(read_scenario("longtx", overrides=["queue.kind=library:pgmq", "producers.rate=1"])).advisory_locks == 0
+
+
 def test_statements_are_those_of_the_engine() -> None:
     sql = find_library("laravel").sql
     assert "json_value" in sql.of("snapshot", "mariadb")

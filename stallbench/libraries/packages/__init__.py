@@ -14,11 +14,5 @@ from stallbench.libraries.packages.python import PythonPackages
 
 __all__ = ["KINDS", "PackageKind"]
 
-KINDS: tuple[PackageKind, ...] = (
-    PythonPackages(),
-    NpmPackages(),
-    GoModules(),
-    JavaLibraries(),
-    DebianPackages(),
-)
+KINDS: tuple[PackageKind, ...] = (PythonPackages(), NpmPackages(), GoModules(), JavaLibraries(), DebianPackages())
 """In the order in which they are installed: Python packages also contain programs that later kinds need, like Node.js."""

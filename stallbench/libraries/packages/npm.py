@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stallbench.libraries.packages.kind import PackageKind, present
+from stallbench.setup.certificates import node_environment
 from stallbench.setup.packages import run
 
 _FILES = ("package.json", "package-lock.json")
@@ -27,7 +29,7 @@ class NpmPackages(PackageKind):
         npm = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         own_cache = ["--cache", str(target / "npm-cache")]
         options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", *own_cache]
-        run([str(node), str(npm), "ci", *options], folder=target)
+        run([str(node), str(npm), "ci", *options], folder=target, environment={**node_environment(), **os.environ})
         shutil.rmtree(target / "npm-cache", ignore_errors=True)
 
     def programs(self, target: Path) -> Mapping[str, Path]:

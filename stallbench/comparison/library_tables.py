@@ -1,0 +1,259 @@
+"""Writes the tables in docs/libraries.md: what runs of published libraries showed, from the runs on disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan
+from pathlib import Path
+from statistics import median
+
+from stallbench import PROJECT
+from stallbench.atomic_file import replace_file
+from stallbench.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
+from stallbench.comparison.subject import TIME_TO_SATURATION
+from stallbench.errors import BadInputError
+from stallbench.libraries import PREFIX, Library, find_libraries, find_library
+from stallbench.run.folder import COMPARISON, RunFolder
+from stallbench.scenario.duration import format_duration
+from stallbench.verdicts.check import RunTables
+from stallbench.verdicts.expectations import format_value
+
+PAGE = PROJECT / "docs" / "libraries.md"
+HELD = "longtx"
+"""The scenario of the first table, and the phase in which the horizon is held."""
+BASELINE = "baseline"
+FAULTS = ("worker-crash", "rolling-deploy", "server-crash", "failover", "network-partition", "pgbouncer", "stuck-listener")
+"""The scenarios of the table of faults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A figure of the first table: from a metric in the baseline, and while the horizon is held."""
+
+    title: str
+    metric: str
+    in_baseline: bool = True
+    while_held: bool = True
+
+
+COLUMNS = (
+    Column(title="pickup p95, ms", metric="pickup_ms.p95"),
+    Column(title="latency p95, ms", metric="latency_ms.p95"),
+    Column(title="claim statement, ms", metric="claim_statement_ms.mean"),
+    Column(title="buffers a claim", metric="claim_statement_buffers.per_call"),
+    Column(title="dead tuples a job", metric="dead_tuples.per_job", in_baseline=False),
+    Column(title="WAL a job, bytes", metric="wal_bytes.per_job", while_held=False),
+    Column(title="connections", metric="connections.max", while_held=False),
+)
+
+
+class LibraryRun:
+    """A run whose queue is a library."""
+
+    def __init__(self, folder: Path) -> None:
+        """Remember the folder."""
+        self._folder = RunFolder(folder)
+        self.tables = RunTables(folder)
+
+    @cached_property
+    def name(self) -> str:
+        """The library's, if the run's queue is one."""
+        kind = self.tables.record.queue.kind
+        return kind.removeprefix(PREFIX) if kind.startswith(PREFIX) else ""
+
+    def count_stranded(self) -> int:
+        """Return how many jobs the library still held for a worker when all workers had ended: they wait for a rescue, if there is one."""
+        return sum(line.endswith(",claimed") for line in self._folder.final_snapshot.read_text().splitlines())
+
+    def metric(self, name: str, phase: str | None) -> float | None:
+        """Return a metric like ``latency_ms.p95`` in a phase."""
+        measure, _, statistic = name.partition(".")
+        return self.tables.metric(measure, statistic, phase)
+
+
+def write_tables(runs: Path, page: Path = PAGE) -> list[str]:
+    """Replace the tables of ``page`` by what the runs below ``runs`` show; returns a message for each table.
+
+    The first table is of comparisons of `HELD`; for each library the newest one that includes it. A cell of the table of faults is of the
+    newest run of its scenario without changes but the queue's. A row or cell that no run on disk has keeps what the page says.
+
+    Raises `BadInputError` if there is no run of a library at all, or if ``page`` has no markers for a table.
+    """
+    text = page.read_text()
+    comparisons = _read_comparisons(runs)
+    found = _find_fault_runs(runs)
+    if not comparisons and not found:
+        raise BadInputError(f"{runs}: has no run of a library; try: stallbench compare {HELD} --libraries all")
+    text = _replace(text, HELD, _held_table(comparisons, runs, _section(text, HELD, page)))
+    text = _replace(text, "faults", _fault_table(found, _section(text, "faults", page)))
+    text = _replace(text, "rescue", _rescue_table(find_libraries().values()))
+    replace_file(page, text)
+    return [
+        f"{HELD}: from {', '.join(record.id for record in comparisons) or 'no comparison'}",
+        f"faults: {len(found)} runs",
+    ]
+
+
+def _read_comparisons(runs: Path) -> list[ComparisonRecord]:
+    """Return the comparisons of `HELD` that have a library, the oldest first."""
+    records = [ComparisonFolder(path.parent).read() for path in sorted(runs.glob(f"*/{COMPARISON}"))]
+    return [
+        record
+        for record in records
+        if record.scenario.name == HELD and record.status == "completed" and any(name.startswith(PREFIX) for name in record.names)
+    ]
+
+
+def _find_fault_runs(runs: Path) -> dict[tuple[str, str], LibraryRun]:
+    """Return the newest completed run of each library in each scenario of `FAULTS`, by both names."""
+    found = {}
+    for path in sorted(runs.glob("*/run.json")):
+        run = LibraryRun(path.parent)
+        if not (path.parent / "tables").is_dir() or not run.name:
+            continue
+        record = run.tables.record
+        if record.status == "completed" and record.scenario.name in FAULTS and not record.scenario.variant:
+            found[run.name, record.scenario.name] = run
+    return found
+
+
+def _held_table(comparisons: Sequence[ComparisonRecord], runs: Path, section: str) -> Iterator[str]:
+    titles = [column.title for column in COLUMNS]
+    yield f"| library | capacity, jobs/s | {' | '.join(titles)} | time to saturation | from |"
+    yield f"|---|---|{'---|' * len(COLUMNS)}---|---|"
+    footnotes = _Footnotes(section)
+    for name, library in find_libraries().items():
+        of_it = [record for record in comparisons if PREFIX + name in record.names]
+        if of_it:
+            record = of_it[-1]
+            carried_out = [
+                run for run in record.runs if run.variant == PREFIX + name and run.status == "completed" and run.folder
+            ]
+            if carried_out:
+                cells = _held_cells(record, carried_out, runs)
+                yield f"| {library.title} {library.version} | {' | '.join(cells)} | {footnotes.refer_to(_describe(record))} |"
+        elif kept := re.search(
+            rf"^\| {re.escape(library.title)} {re.escape(library.version)} \|.*\| (\d+) \|$", section, re.MULTILINE
+        ):
+            yield f"{kept[0].rpartition(' | ')[0]} | {footnotes.keep(int(kept[1]))} |"
+    yield from footnotes.lines()
+
+
+def _held_cells(record: ComparisonRecord, carried_out: Sequence[ComparedRun], runs: Path) -> Iterator[str]:
+    of_runs = [LibraryRun(runs / run.folder) for run in carried_out if run.folder]
+    capacity = next((each.capacity for each in record.variants if each.name == carried_out[0].variant), None)
+    yield "" if capacity is None else format_value(capacity)
+    for column in COLUMNS:
+        phases = [BASELINE] * column.in_baseline + [HELD] * column.while_held
+        yield " → ".join(_median([run.metric(column.metric, phase) for run in of_runs]) for phase in phases)
+    saturation = next((subject.key for subject in record.subjects if subject.metric == TIME_TO_SATURATION), "")
+    values = [run.values.get(saturation) for run in carried_out]
+    longest = record.scenario.phases.get(HELD, 0.0)
+    known = [value for value in values if value is not None]
+    yield "" if not known else (f"{median(known):.0f} s" if median(known) < longest - 1 else f"not in {format_duration(longest)}")
+
+
+def _median(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return format_value(median(known)) if known else "?"
+
+
+def _describe(record: ComparisonRecord) -> str:
+    load = "; ".join(record.scenario.measured) or "each at its share of its own capacity"
+    return f"`{record.id}`: {record.rounds} {'round' if record.rounds == 1 else 'rounds'}, {load}"
+
+
+def _fault_table(found: Mapping[tuple[str, str], LibraryRun], section: str) -> Iterator[str]:
+    yield f"| library | {' | '.join(f'`{scenario}`' for scenario in FAULTS)} |"
+    yield f"|---|{'---|' * len(FAULTS)}"
+    footnotes = _Footnotes(section)
+    kept = {row[0]: row[1:] for row in _rows(section)}
+    for name, library in find_libraries().items():
+        title = f"{library.title} {library.version}"
+        cells = []
+        for number, scenario in enumerate(FAULTS):
+            if run := found.get((name, scenario)):
+                verdict = _describe_outcome(run)
+                cells.append(f"{verdict} ({footnotes.refer_to(f'`{run.tables.record.id}`')})")
+            else:
+                before = kept.get(title, [])[number : number + 1]
+                cells.append(footnotes.keep_cell(before[0]) if before else "")
+        if any(cells):
+            yield f"| {title} | {' | '.join(cells)} |"
+    yield from footnotes.lines()
+
+
+def _describe_outcome(run: LibraryRun) -> str:
+    """Return what became of the jobs, and whether the workers came back."""
+    tables = run.tables
+    stranded = run.count_stranded()
+    parts = [
+        f"{tables.state_count('lost') - (0 if find_library(run.name).rescue.by_default else stranded)} lost",
+        f"{stranded} stranded",
+        f"{format_value(run.metric('re_executions.count', None) or 0)} re-executed",
+        f"{format_value(run.metric('re_completed.count', None) or 0)} completed twice",
+    ]
+    recoveries = tables["recoveries"]
+    if len(recoveries):
+        to_rate_s = recoveries["to_rate_s"].max(skipna=False)
+        parts.append("does not come back to its rate" if isnan(to_rate_s) else f"at its rate after {to_rate_s:.1f} s")
+    return ", ".join(parts)
+
+
+def _rescue_table(libraries: Iterable[Library]) -> Iterator[str]:
+    yield "| library | the job of a dead worker runs again, at the defaults | by what |"
+    yield "|---|---|---|"
+    for library in libraries:
+        rescue = library.rescue
+        after = (
+            "never" if not rescue.by_default else "at once" if not rescue.after_s else f"after {format_duration(rescue.after_s)}"
+        )
+        yield f"| {library.title} {library.version} | {after} | {rescue.what} |"
+
+
+class _Footnotes:
+    """Numbers the sources of a table's cells, those that are kept from the page included."""
+
+    def __init__(self, section: str) -> None:
+        self._before = dict(re.findall(r"^(\d+)\. (.+)$", section, re.MULTILINE))
+        self._texts: list[str] = []
+
+    def refer_to(self, text: str) -> int:
+        if text not in self._texts:
+            self._texts.append(text)
+        return self._texts.index(text) + 1
+
+    def keep(self, number: int) -> int:
+        return self.refer_to(self._before.get(str(number), "?"))
+
+    def keep_cell(self, cell: str) -> str:
+        return re.sub(r"\((\d+)\)$", lambda found: f"({self.keep(int(found[1]))})", cell)
+
+    def lines(self) -> Iterator[str]:
+        yield ""
+        for number, text in enumerate(self._texts, 1):
+            yield f"{number}. {text}"
+
+
+def _rows(section: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if line.startswith("| ")]
+
+
+def _markers(table: str) -> tuple[str, str]:
+    return f"<!-- {table}: begin -->\n", f"<!-- {table}: end -->"
+
+
+def _section(text: str, table: str, page: Path) -> str:
+    begin, end = _markers(table)
+    if begin not in text or end not in text:
+        raise BadInputError(f"{page}: has no markers for the table {table}; add the lines {begin.strip()} and {end}")
+    return text.partition(begin)[2].partition(end)[0]
+
+
+def _replace(text: str, table: str, lines: Iterator[str]) -> str:
+    begin, end = _markers(table)
+    before, _, rest = text.partition(begin)
+    return before + begin + "\n" + "\n".join(lines) + "\n\n" + end + rest.partition(end)[2]

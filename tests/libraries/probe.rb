@@ -1,0 +1,6 @@
+# An adapter whose library executes each job that it is handed at once: it shows the contract module alone.
+require_relative "../../libraries/contract/ruby/stallbench_contract"
+
+recorder = Stallbench::Recorder.new(Stallbench.read_document)
+recorder.ready
+Stallbench.serve_batches { |jobs| jobs.each { |job| recorder.work(job, 1) } }
