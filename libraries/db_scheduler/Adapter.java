@@ -92,8 +92,7 @@ public final class Adapter {
             .schedulerName(new SchedulerName.Fixed(document.text("name")))
             .threads((int) options.number("threads", 0))
             .pollingInterval(seconds(options.number("polling_interval", 0)))
-            .heartbeatInterval(seconds(options.number("heartbeat_interval", 0)))
-            .missedHeartbeatsLimit((int) options.number("missed_heartbeats", 0))
+            .heartbeatInterval(seconds(options.number("dead_after", 0) / SchedulerBuilder.DEFAULT_MISSED_HEARTBEATS_LIMIT))
             .addExecutionInterceptor((instance, context, chain) -> recordCompletion(instance, chain.proceed(instance, context), recorder))
             .registerShutdownHook();
     if (options.is("lock_and_fetch")) {

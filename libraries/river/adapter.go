@@ -88,9 +88,13 @@ func work(ctx context.Context, document contract.Document, options options) {
 		Kinds:    []river.EventKind{river.EventKindJobCompleted, river.EventKindJobFailed},
 	})
 	recorder.Ready()
-	asked, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
-	defer stop()
-	contract.Must(0, client.Start(asked))
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+	contract.Must(0, client.Start(ctx))
+	go func() {
+		<-asked
+		contract.Must(0, client.Stop(ctx)) // waits for running jobs
+	}()
 	for event := range events { // until the client has stopped
 		record(recorder, event)
 	}

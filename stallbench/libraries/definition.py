@@ -35,6 +35,9 @@ class Rescue(_Part):
     by_default: bool = Field(description="whether that happens without anything that the user sets up")
     what: str = Field(description="what rescues the job, or what the user would have to set up")
     after_s: float | None = Field(default=None, ge=0, description="after how long, by default; none if never, or at once")
+    search_s: float = Field(
+        default=0, ge=0, description="how much later, if it first has to be found: seconds between two searches"
+    )
 
 
 class Statements(_Part):
@@ -51,6 +54,13 @@ class Statements(_Part):
         """Return the statement for a purpose on ``engine``."""
         statement: str | dict[str, str] = getattr(self, purpose)
         return statement if isinstance(statement, str) else statement[engine]
+
+
+class AdvisoryLocks(_Part):
+    """PostgreSQL's advisory locks that a session of a worker needs."""
+
+    at_most: int = Field(ge=1, description="the maximum that it holds at once")
+    for_each: str | None = Field(default=None, description="option whose value multiplies the maximum, like threads")
 
 
 class Option(_Part):
@@ -91,6 +101,7 @@ class Library(_Part):
     rescue: Rescue
     sql: Statements
     options: dict[str, Option] = {}
+    advisory_locks: AdvisoryLocks | None = None
 
     @model_validator(mode="after")
     def _require_statements_of_every_engine(self) -> Library:

@@ -69,6 +69,14 @@ class LibraryQueue(Queue[QueueOptions]):
         require_installed(cls.library, say)
 
     @classmethod
+    def count_advisory_locks(cls, options: QueueOptions) -> int:
+        """Return what the definition says."""
+        locks = cls.library.advisory_locks
+        if locks is None:
+            return 0
+        return locks.at_most * (int(getattr(options, locks.for_each)) if locks.for_each else 1)
+
+    @classmethod
     def worker_command(cls) -> WorkerCommand:
         """Return the adapter's command for a worker."""
         return WorkerCommand(

@@ -78,7 +78,10 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
     queue = find_queue(scenario.queue.kind)
     options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
     library = queue.library if issubclass(queue, LibraryQueue) else None
-    expiry_s = options.value_of(OptionRole.EXPIRY)
+    expiry_s: float | None = options.value_of(OptionRole.EXPIRY)
+    if library is not None:
+        expiry_s = library.rescue.after_s if expiry_s is None else expiry_s
+        expiry_s = None if expiry_s is None else expiry_s + library.rescue.search_s
     return QueueRecord(
         kind=scenario.queue.kind,
         options=options.model_dump(mode="json"),
@@ -86,7 +89,7 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
         ordered=queue.ordered,
         rescues_jobs=queue.rescues_jobs,
         claims_survive_connection=queue.claims_survive_connection,
-        expiry_s=library.rescue.after_s if library and expiry_s is None else expiry_s,
+        expiry_s=expiry_s,
         attempt_limit=options.value_of(OptionRole.ATTEMPT_LIMIT),
         window=options.value_of(OptionRole.WINDOW),
         advisory_locks=queue.count_advisory_locks(options),

@@ -104,7 +104,8 @@ def test_a_library_is_recorded_with_its_version_and_its_options_in_force() -> No
     assert record.options == {"concurrency": 4, "poll_interval": 2.0}
     assert record.library is not None
     assert (record.library.title, record.library.version, record.library.language) == ("graphile-worker", "0.18.0", "javascript")
-    assert (record.expiry_s, record.rescues_jobs, record.promise) == (14_400, True, Promise.AT_LEAST_ONCE)
+    after_4_hours_and_a_sweep = 14_400 + 600
+    assert (record.expiry_s, record.rescues_jobs, record.promise) == (after_4_hours_and_a_sweep, True, Promise.AT_LEAST_ONCE)
     assert record.source == "graphile-worker 0.18.0 (javascript), https://worker.graphile.org"
 
 
@@ -112,6 +113,12 @@ def test_an_expiry_and_an_attempt_limit_that_a_scenario_sets_are_the_recorded_on
     changes = ['queue={kind="library:laravel", retry_after=4, tries=3}']
     record = describe_queue(read_scenario("laravel-deadlock", overrides=changes))
     assert (record.expiry_s, record.attempt_limit) == (4, 3)
+
+
+def test_advisory_locks_that_a_library_needs_depend_on_its_options() -> None:
+    changes = ["queue.kind=library:dramatiq_pg", "queue.threads=3", "producers.rate=1"]
+    assert describe_queue(read_scenario("longtx", overrides=changes)).advisory_locks == 6
+    assert describe_queue(read_scenario("longtx", overrides=["queue.kind=library:pgmq", "producers.rate=1"])).advisory_locks == 0
 
 
 def test_statements_are_those_of_the_engine() -> None:

@@ -1,0 +1,78 @@
+"""Django's tasks with the database backend, as its documentation recommends: the management command `db_worker`."""
+
+import sys
+
+import django
+from django.conf import settings
+from stallbench_contract import JobFailedError, Recorder, read_document, serve_batches
+
+APPLICATION = "django_tasks_db"
+
+
+def configure(document):
+    """Set up Django as a project's settings would."""
+    endpoint = document["endpoint"]
+    address = {"HOST": endpoint["host"], "PORT": endpoint["port"], "NAME": endpoint["database"]}
+    access = {**address, "USER": endpoint["user"], "PASSWORD": endpoint["password"]}
+    options = {"application_name": f"stallbench:{document['name']}"}
+    settings.configure(
+        USE_TZ=True,
+        INSTALLED_APPS=["django_tasks", APPLICATION],
+        TASKS={"default": {"BACKEND": "django_tasks_db.DatabaseBackend", "QUEUES": ["default"]}},
+        DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "OPTIONS": options, **access}},
+    )
+    django.setup()
+
+
+if __name__ == "__main__":
+    verb, document = sys.argv[1], read_document()
+    recorder = Recorder(document) if verb == "work" else None
+    configure(document)
+
+from django.core.management import call_command  # noqa: E402 - Django must be configured first
+from django.db import connection, transaction  # noqa: E402
+from django_tasks import TaskResultStatus, task  # noqa: E402
+from django_tasks.signals import task_finished  # noqa: E402
+
+
+@task
+def execute(job):
+    """Execute a job; tasks are enqueued with the path of their function, which is this module's in both processes."""
+    if recorder is None:
+        raise JobFailedError("the producer executes no job")
+    recorder.work(job, 1)
+
+
+def record_end(sender, task_result, **_):
+    """Record the end of a task: the signal follows the commit of its new status."""
+    succeeded = task_result.status == TaskResultStatus.SUCCESSFUL
+    error = "" if succeeded else task_result.errors[0].traceback.strip().splitlines()[-1]
+    recorder.write("completed" if succeeded else "failed", task_result.args[0]["n"], 1, error)
+
+
+def work():
+    """Run the command until SIGTERM."""
+    task_finished.connect(record_end)
+    connection.ensure_connection()
+    recorder.ready()
+    call_command("db_worker", "--interval", str(document["queue_options"]["interval"]), "--no-reload")
+
+
+def produce():
+    """Enqueue the tasks of each batch one by one, in one transaction: there is no call for a batch."""
+
+    @transaction.atomic
+    def enqueue(jobs):
+        for job in jobs:
+            execute.enqueue(job)
+
+    serve_batches(enqueue)
+
+
+def install():
+    """Create the tables by Django's migrations."""
+    call_command("migrate", verbosity=0)
+
+
+if __name__ == "__main__":
+    {"install": install, "produce": produce, "work": work}[verb]()
