@@ -21,6 +21,8 @@ SETTINGS = {
     "laravel": ("queue.sleep=0.1",),
 }
 """What those need that poll seldom by default, and would otherwise leave the last jobs in the queue."""
+RESCUED_AT_START = ("dramatiq_pg",)
+"""Those whose worker looks for the jobs of dead workers when it starts, as the one does that replaces a killed one."""
 QUICK = ("graphile_worker", "pgqueuer", "procrastinate")
 """Those that `make test` runs; `make test-libraries` runs all."""
 
@@ -69,7 +71,7 @@ def test_a_library_on_mariadb_completes_a_backlog(bench: Bench, name: str) -> No
 
 @pytest.mark.long
 def test_the_job_of_a_killed_worker_is_found_wherever_the_library_left_it(bench: Bench, name: str) -> None:
-    """No library gives it to another worker within this run: the quickest does so after half a minute."""
+    """Only one library gives it to another worker within this run; the next quickest does so after half a minute."""
     kill = 'phases.longtx.faults=[{kind="kill", on="worker-1", after="2s"}]'
     load = (*LOAD, f"queue.kind=library:{name}", *SETTINGS.get(name, ()), "workers.work=500ms", "producers.rate=30")
     ended = bench.run("run", "longtx", *short(*load, "phases.longtx.longrunners=[]", kill))
@@ -82,6 +84,10 @@ def test_the_job_of_a_killed_worker_is_found_wherever_the_library_left_it(bench:
         assert "lost" in set(jobs["state"])
         return
     executed = {event.job_id for event in read_events(bench.folder() / "events" / "worker-1.csv")}
+    if name in RESCUED_AT_START:
+        assert not left
+        assert any(jobs["claims"][job] == 2 for job in executed)
+        return
     of_the_dead = [job for job in left if job in executed]  # a library may have claimed more than it had started
     assert of_the_dead, (left, ended.stdout)
     assert all(jobs["claims"][job] == 1 for job in of_the_dead)
