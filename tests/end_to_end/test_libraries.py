@@ -83,10 +83,11 @@ def test_the_job_of_a_killed_worker_is_found_wherever_the_library_left_it(bench:
         assert not left
         assert "lost" in set(jobs["state"])
         return
-    executed = {event.job_id for event in read_events(bench.folder() / "events" / "worker-1.csv")}
+    events = read_events(bench.folder() / "events" / "worker-1.csv")
+    executed = {event.job_id for event in events if event.job_id is not None}
     if name in RESCUED_AT_START:
         assert not left
-        assert max(jobs["claims"][job] for job in executed) == 2
+        assert any(jobs["claims"][job] == 2 for job in executed)
         return
     of_the_dead = [job for job in left if job in executed]  # a library may have claimed more than it had started
     assert of_the_dead, (left, ended.stdout)
