@@ -16,7 +16,7 @@ LOAD = ("producers.rate=20", "workers.count=2")
 SETTINGS = {
     "db_scheduler": ("queue.polling_interval=0.2",),
     "delayed_job": ("queue.sleep_delay=0.05",),
-    "django_tasks_db": ("queue.interval=0.05",),
+    "django_tasks_db": ("queue.interval=0.05", "producers.rate=12"),
     "dramatiq_pg": ("queue.threads=32",),
     "laravel": ("queue.sleep=0.1",),
 }
