@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,6 +91,7 @@ def write_tables(runs: Path, page: Path = PAGE) -> list[str]:
     text = _replace(text, HELD, _held_table(comparisons, runs, _section(text, HELD, page)))
     text = _replace(text, "faults", _fault_table(found, _section(text, "faults", page)))
     text = _replace(text, "rescue", _rescue_table(find_libraries().values()))
+    text = _replace(text, "settings", _settings_table(find_libraries().values()))
     replace_file(page, text)
     return [
         f"{HELD}: from {', '.join(record.id for record in comparisons) or 'no comparison'}",
@@ -212,6 +214,14 @@ def _rescue_table(libraries: Iterable[Library]) -> Iterator[str]:
             "never" if not rescue.by_default else "at once" if not rescue.after_s else f"after {format_duration(rescue.after_s)}"
         )
         yield f"| {library.title} {library.version} | {after} | {rescue.what} |"
+
+
+def _settings_table(libraries: Iterable[Library]) -> Iterator[str]:
+    yield "| library | language | how it claims | settings |"
+    yield "|---|---|---|---|"
+    for library in libraries:
+        settings = ", ".join(f"`{name}` {json.dumps(option.default)}" for name, option in library.options.items())
+        yield f"| {library.title} {library.version} | {library.language} | {library.summary} | {settings} |"
 
 
 class _Footnotes:

@@ -13,7 +13,7 @@ from stallbench.errors import BadInputError
 from stallbench.libraries import find_libraries
 
 SAMPLE = Path(__file__).resolve().parents[2] / "reports" / "sample"
-MARKERS = "\n".join(f"<!-- {table}: begin -->\n<!-- {table}: end -->" for table in ("longtx", "faults", "rescue"))
+MARKERS = "\n".join(f"<!-- {table}: begin -->\n<!-- {table}: end -->" for table in ("longtx", "faults", "rescue", "settings"))
 
 
 @pytest.fixture
