@@ -228,7 +228,7 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "kind": kind,
             "library": library,
             "summary": library.summary,
-            "source": f"{library.package} {library.version} ({library.language}), {library.home}",
+            "source": library.source,
             "engines": frozenset(library.engines),
             "options_type": create_model(f"{library.name}_options", __base__=QueueOptions, **fields),
             "promise": Promise(library.promise),
