@@ -14,7 +14,7 @@ from pathlib import Path
 from stallbench import PROJECT
 from stallbench.libraries.definition import Library, LibraryError, read_library
 
-__all__ = ["PREFIX", "Library", "LibraryError", "find_libraries", "find_library"]
+__all__ = ["DEFINITION", "PREFIX", "Library", "LibraryError", "find_libraries", "find_library"]
 
 LIBRARIES = PROJECT / "libraries"
 DEFINITION = "library.toml"

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from stallbench.pipeline.tables import read_table
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
-from tests.unit.test_own_application import APPLICATION
+from tests.libraries.made_up import make_application
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.libraries]
 
 
 def test_an_application_is_tested_by_its_own_worker(bench: Bench, tmp_path: Path) -> None:
-    folder = tmp_path / "shop"
-    shutil.copytree(APPLICATION, folder)
-    (folder / ".venv").symlink_to(sys.prefix)  # Flask is there, because Locust needs it
-    changes = short("producers.rate=20", "workers.count=2", f"queue.kind=library:{folder}")
+    changes = short("producers.rate=20", "workers.count=2", f"queue.kind=library:{make_application(tmp_path)}")
     ended = bench.run("run", "longtx", *changes)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     conservation = read_table(bench.folder(), "conservation").set_index("state")["jobs"]

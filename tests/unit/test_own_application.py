@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,17 +16,13 @@ from stallbench.libraries.definition import read_library
 from stallbench.libraries.installation import command_of, environment_of, installation_of, is_installed, require_installed
 from stallbench.run.recorder import describe_queue
 from stallbench.scenario.file import ScenarioError, read_scenario
-
-APPLICATION = PROJECT / "tests" / "libraries" / "application"
+from tests.libraries.made_up import APPLICATION, make_application
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     """The application in a folder of its own, with an environment."""
-    folder = tmp_path / "shop"
-    shutil.copytree(APPLICATION, folder)
-    (folder / ".venv").symlink_to(sys.prefix)
-    return folder
+    return make_application(tmp_path)
 
 
 def test_the_page_shows_the_files_that_are_tested() -> None:
