@@ -75,5 +75,6 @@ def test_a_final_snapshot_that_fails(bench: Bench, tmp_path: Path) -> None:
     completed = sum(event.event is Event.COMPLETED for event in events)
     assert completed >= 100
     reported = bench.run("report", "latest")
-    assert reported.returncode == 1, reported.stdout + reported.stderr
+    assert reported.returncode == 3, reported.stdout + reported.stderr
     assert f"{completed} completed" in reported.stdout
+    assert "UNKNOWN  the run was failed: the final snapshot of the queue failed: division by zero" in reported.stdout
