@@ -34,7 +34,7 @@ test-long: components lint  ## Run the long tests, and again all end-to-end test
 	@$(BIN)/pytest -n 2 -m "(long or end_to_end) and not libraries" --own-pipelines
 
 test-libraries: components  ## Test every published library under test; installs each when it is first used
-	@$(BIN)/pytest -n 2 tests/libraries tests/end_to_end/test_libraries.py
+	@$(BIN)/pytest -n 2 tests/libraries tests/end_to_end/test_librar*.py
 
 test-compose: required  ## Test the containers; needs a running Docker engine
 	@STALLBENCH_TEST_COMPOSE=1 $(BIN)/pytest -m compose tests/compose

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from stallbench.processes.supervisor import die_with_parent
+from stallbench.processes.parent_death import die_with_parent
 from stallbench.run.record import read_record
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from stallbench.processes.supervisor import die_with_parent
+from stallbench.processes.parent_death import die_with_parent
 from stallbench.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from s3fs import S3FileSystem
 
-from stallbench.processes.supervisor import die_with_parent
+from stallbench.processes.parent_death import die_with_parent
 from stallbench.setup.components import require_java
 from stallbench.setup.jars import require_jars
 

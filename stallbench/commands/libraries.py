@@ -58,7 +58,7 @@ def setup(
     chosen = [find_library(name.removeprefix(PREFIX)) for name in names]
     for library in chosen:
         require_installed(library, print)
-        print(f"{library.title} {library.version} is installed")
+        print(f"{library.title_and_version} is installed")
 
 
 @libraries.command()

@@ -159,7 +159,8 @@ def _read_with_libraries(
     chosen: dict[str, Scenario] = {}
     left_out: dict[str, str] = {}
     for name in names:
-        kind = PREFIX + find_library(name).name
+        find_library(name)
+        kind = PREFIX + name
         try:
             chosen[kind] = read_scenario(name_or_path, overrides=[*overrides, f'queue={{kind="{kind}"}}'])
         except BadInputError as error:

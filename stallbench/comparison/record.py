@@ -213,7 +213,7 @@ def _summarize(name: str, scenario: Scenario) -> str:
     if not name.startswith(PREFIX):
         return scenario.summary
     library = find_library(name.removeprefix(PREFIX))
-    return f"{library.title} {library.version}: {library.summary}."
+    return f"{library.title_and_version}: {library.summary}."
 
 
 def _as_planned(run: PlannedRun) -> ComparedRun:

@@ -1,33 +1,52 @@
 """Published queue libraries under test. To add one, add a folder to ``libraries/`` (docs/add-a-library.md).
 
+A user's own application is tested in the same way, from a folder of its own (docs/test-my-application.md).
+
 A library runs in its own language and environment: the bench starts its worker, gives its producer the jobs, and reads its tables.
 """
 
 from __future__ import annotations
 
+import os
 from functools import cache
+from pathlib import Path
 
 from stallbench import PROJECT
 from stallbench.libraries.definition import Library, LibraryError, read_library
 
-__all__ = ["PREFIX", "Library", "LibraryError", "find_libraries", "find_library"]
+__all__ = ["DEFINITION", "PREFIX", "Library", "LibraryError", "find_libraries", "find_library"]
 
 LIBRARIES = PROJECT / "libraries"
+DEFINITION = "library.toml"
 PREFIX = "library:"
-"""What the kind of a queue begins with that is a library: ``library:procrastinate``."""
+"""What the kind of a queue begins with that is a library: ``library:procrastinate``, or ``library:path/to/folder``."""
 
 
 @cache
 def find_libraries() -> dict[str, Library]:
     """Return every library by its name, in alphabetical order; raises `LibraryError` for an invalid ``library.toml``."""
-    return {path.parent.name: read_library(path) for path in sorted(LIBRARIES.glob("*/library.toml"))}
+    return {path.parent.name: read_library(path) for path in sorted(LIBRARIES.glob(f"*/{DEFINITION}"))}
 
 
 @cache
 def find_library(name: str) -> Library:
-    """Return the library ``name``; raises `LibraryError` if there is none, or if its ``library.toml`` is invalid."""
-    path = LIBRARIES / name / "library.toml"
+    """Return the library ``name``, or the one in the folder that ``name`` is the path of; a relative path counts from the working directory.
+
+    Raises `LibraryError` if there is none, or if its ``library.toml`` is invalid.
+    """
+    if "/" in name:
+        return _read_library_in(Path(os.path.abspath(name)))  # noqa: PTH100 - the name of `../` is that of a folder
+    path = LIBRARIES / name / DEFINITION
     if not path.is_file():
-        names = ", ".join(PREFIX + each.parent.name for each in sorted(LIBRARIES.glob("*/library.toml")))
-        raise LibraryError(f"there is no library {name!r}; there are {names}")
+        names = ", ".join(PREFIX + each.parent.name for each in sorted(LIBRARIES.glob(f"*/{DEFINITION}")))
+        raise LibraryError(f"there is no library {name!r}; there are {names}, and folders of your own: {PREFIX}./path/to/folder")
+    return read_library(path)
+
+
+def _read_library_in(folder: Path) -> Library:
+    if not folder.is_dir():
+        raise LibraryError(f"there is no folder {folder}")
+    path = folder / DEFINITION
+    if not path.is_file():
+        raise LibraryError(f"{folder} has no {DEFINITION}; docs/test-my-application.md shows one")
     return read_library(path)

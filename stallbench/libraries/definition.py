@@ -1,4 +1,4 @@
-"""What a library says about itself: ``libraries/<name>/library.toml``."""
+"""What a library, or a user's own application, says about itself: ``library.toml``."""
 
 from __future__ import annotations
 
@@ -74,22 +74,22 @@ class Option(_Part):
 
 
 class Library(_Part):
-    """A published queue library."""
+    """A published queue library, or an application that has no package."""
 
     name: str = Field(description="the folder's name")
     folder: Path
     title: str
-    package: str = Field(description="its name in the registry of its language")
-    version: str
+    package: str = Field(default="", description="its name in the registry of its language")
+    version: str = ""
     language: Language
-    licence: str
-    home: str = Field(description="address of its documentation")
+    licence: str = ""
+    home: str = Field(default="", description="address of its documentation")
     summary: str = Field(description="one sentence on how it claims a job")
     engines: tuple[str, ...] = Field(min_length=1, strict=False)
     promise: Literal["at_least_once", "at_most_once"]
     ordered: bool
     tables: tuple[str, ...] = Field(min_length=1, strict=False)
-    indexes: tuple[str, ...] = Field(strict=False)
+    indexes: tuple[str, ...] = Field(default=(), strict=False)
     claim_pattern: str = Field(description="regular expression that finds its claim statement, see `Queue.claim_pattern`")
     command: tuple[str, ...] = Field(
         min_length=1, strict=False, description="starts the adapter; a verb follows: install, produce, work"
@@ -102,6 +102,17 @@ class Library(_Part):
     sql: Statements
     options: dict[str, Option] = {}
     advisory_locks: AdvisoryLocks | None = None
+
+    @property
+    def title_and_version(self) -> str:
+        """Its title, and its version if it has one."""
+        return f"{self.title} {self.version}".rstrip()
+
+    @property
+    def source(self) -> str:
+        """The package that it is, or the folder if it is none."""
+        what = f"{self.package} {self.version}" if self.package else str(self.folder)
+        return f"{what} ({self.language})" + (f", {self.home}" if self.home else "")
 
     @model_validator(mode="after")
     def _require_statements_of_every_engine(self) -> Library:
@@ -127,7 +138,7 @@ def read_library(path: Path) -> Library:
         return Library.model_validate({**content, "name": path.parent.name, "folder": path.parent})
     except OSError as error:
         raise LibraryError(f"{path}: cannot be read: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise LibraryError(f"{path}: not TOML: {error}") from None
     except ValidationError as error:
         issues = error.errors(include_input=False, include_url=False)

@@ -1,5 +1,7 @@
 """Installs a library and what it depends on into the project's cache, when it is first used; afterwards it works offline.
 
+Nothing is installed for an application that has no locks: its command is that of its own environment.
+
 The folder's name contains a fingerprint of the locks, so a library whose lock has changed is installed anew. `stallbench.libraries.packages` has
 the kinds of packages.
 """
@@ -7,6 +9,7 @@ the kinds of packages.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -14,13 +17,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.libraries.definition import Library
+from stallbench.libraries.definition import Library, LibraryError
 from stallbench.libraries.packages import KINDS, PackageKind
+from stallbench.libraries.packages.kind import CONTRACT
 from stallbench.setup.components import CACHE
 from stallbench.setup.packages import InstallError
 from stallbench.setup.steps import one_at_a_time
 
 _DONE = "installed"
+_PYTHON = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+"""Adapters print without delay, and write nothing into the library's folder."""
 
 
 def kinds_of(library: Library) -> list[PackageKind]:
@@ -32,19 +38,31 @@ def installation_of(library: Library) -> Path:
     """Return the folder that contains the library, or will contain it."""
     locks = b"".join(path.read_bytes() for kind in kinds_of(library) for path in kind.files(library.folder))
     key = hashlib.sha256(locks + sys.version.encode()).hexdigest()[:16]
-    return CACHE / "libraries" / f"{library.name}-{key}"
+    return CACHE / "libraries" / f"{_cache_name(library)}-{key}"
 
 
 def is_installed(library: Library) -> bool:
     """Whether the library is installed completely, in its locked version."""
-    return (installation_of(library) / _DONE).is_file()
+    return not kinds_of(library) or (installation_of(library) / _DONE).is_file()
 
 
 def require_installed(library: Library, say: Callable[[str], None]) -> None:
-    """Install the library if it is not; ``say`` takes a progress line. Raises `NotCarriedOutError` with the reason."""
-    if is_installed(library):
-        return
-    say(f"installing {library.title} {library.version}, once")
+    """Install the library if it is not; ``say`` takes a progress line.
+
+    Raises `NotCarriedOutError` with the reason, or `LibraryError` if the program that its command names is not there.
+    """
+    if not is_installed(library):
+        _install_once(library, say)
+    program = command_of(library, "work")[0]
+    if shutil.which(program) is None:
+        raise LibraryError(
+            f"{library.folder / 'library.toml'}: command is {json.dumps(library.command[0])}, but {program} is no program; "
+            "expected one on the PATH, or a path from the folder"
+        )
+
+
+def _install_once(library: Library, say: Callable[[str], None]) -> None:
+    say(f"installing {library.title_and_version}, once")
     target = installation_of(library)
     try:
         with one_at_a_time():
@@ -52,7 +70,7 @@ def require_installed(library: Library, say: Callable[[str], None]) -> None:
                 _install(library, target)
     except (InstallError, OSError, subprocess.SubprocessError) as error:
         shutil.rmtree(target, ignore_errors=True)
-        raise NotCarriedOutError(f"{library.title} {library.version} could not be installed: {error}") from None
+        raise NotCarriedOutError(f"{library.title_and_version} could not be installed: {error}") from None
 
 
 def command_of(library: Library, verb: str) -> list[str]:
@@ -60,19 +78,27 @@ def command_of(library: Library, verb: str) -> list[str]:
     target = installation_of(library)
     programs = {name: path for kind in kinds_of(library) for name, path in kind.programs(target).items()}
     first, *others = (str(programs.get(part, part)) for part in library.command)
+    program = str(library.folder / first) if "/" in first else first
     arguments = [str(library.folder / other) if (library.folder / other).is_file() else other for other in others]
-    return [first, *arguments, verb]
+    return [program, *arguments, verb]
 
 
 def environment_of(library: Library) -> dict[str, str]:
     """Return the environment variables that let an adapter import its language's contract module and the library, and nothing of the bench."""
-    target = installation_of(library)
+    target, contract = installation_of(library), str(CONTRACT / library.language)
     of_kinds = {name: value for kind in kinds_of(library) for name, value in kind.environment(target).items()}
-    return {**of_kinds, "STALLBENCH_LIBRARY": str(target)}
+    of_language = {"PYTHONPATH": contract, **_PYTHON} if library.language == "python" else {}
+    return {**of_kinds, **of_language, "STALLBENCH_LIBRARY": str(target), "STALLBENCH_CONTRACT": contract}
+
+
+def _cache_name(library: Library) -> str:
+    """Return the library's name; for one outside of the project one that no other has, for they may have equal names."""
+    is_own = library.folder.parent == CONTRACT.parent
+    return library.name if is_own else f"{library.name}.{hashlib.sha256(str(library.folder).encode()).hexdigest()[:8]}"
 
 
 def _install(library: Library, target: Path) -> None:
-    for stale in target.parent.glob(f"{library.name}-*"):
+    for stale in target.parent.glob(f"{_cache_name(library)}-*"):
         shutil.rmtree(stale, ignore_errors=True)
     target.mkdir(parents=True)
     for kind in kinds_of(library):

@@ -20,7 +20,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.pipeline.s3a import add_s3a, is_s3a
 from stallbench.pipeline.service import ask_service
 from stallbench.pipeline.spark_options import SparkOptions
-from stallbench.processes.supervisor import die_with_parent
+from stallbench.processes.parent_death import die_with_parent
 from stallbench.run.folder import RunFolder
 from stallbench.storage.address import AnyPath
 

@@ -9,8 +9,12 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.record import Intended, ProcessRecord, is_orderly_end
@@ -47,6 +51,8 @@ class Process:
         """Names of the active faults that may kill it. While there is one, an end by SIGKILL is not unexpected."""
         self.metrics_port: int | None = None
         """Where it answers Prometheus, once it has reported that."""
+        self._outlived_s: float | None = None
+        self._left_processes = False
         self._popen = popen
         self._stop_signal = stop_signal
         self._orderly_exit_codes = orderly_exit_codes
@@ -65,6 +71,7 @@ class Process:
         code = self._popen.poll()
         if code is not None and self.end_ns is None:
             self.end_ns = time.time_ns()
+            self._left_processes = self._end_group() and code != -signal.SIGKILL
         return code
 
     def wait_ready(self, within_s: float) -> dict[str, Any]:
@@ -137,6 +144,7 @@ class Process:
         try:
             self._popen.wait(grace_s)
         except subprocess.TimeoutExpired:
+            self._outlived_s = grace_s
             self.kill()
         self.poll()
 
@@ -146,6 +154,17 @@ class Process:
         self.signal(signal.SIGKILL)
         self._popen.wait()
         self.poll()
+
+    def _end_group(self) -> bool:
+        """Kill what is left of its process group; returns whether anything was. A child that lives on would still claim jobs."""
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        left = any(_is_running_in(self.pid, process) for process in psutil.process_iter(["status"]))
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        return left
 
     def signal(self, signum: signal.Signals) -> None:
         """Send it a signal. SIGKILL, SIGSTOP and SIGCONT go to its whole process group."""
@@ -171,6 +190,13 @@ class Process:
         if code is None:
             return "is still running"
         return f"was ended by {self.exit_cause}" if code < 0 else f"ended with {self.exit_cause}"
+
+    def describe_hard_end(self) -> Iterator[str]:
+        """Yield a sentence if it was killed because it did not stop, and one if it left processes behind."""
+        if self._outlived_s is not None:
+            yield f"{self.name} did not end within {round(self._outlived_s, 1):g} s when it was asked to stop; it was ended by SIGKILL"
+        if self._left_processes:
+            yield f"{self.name} left processes behind when it ended; they were ended by SIGKILL"
 
     @property
     def exit_cause(self) -> str:
@@ -208,7 +234,7 @@ class Process:
             for line in stdout:
                 try:
                     message = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     message = None
                 if isinstance(message, dict):
                     if isinstance(ready := message.get("ready"), dict):
@@ -218,3 +244,10 @@ class Process:
                 else:
                     log.write(line)
                     log.flush()
+
+
+def _is_running_in(group: int, process: psutil.Process) -> bool:
+    try:
+        return os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE
+    except ProcessLookupError:
+        return False

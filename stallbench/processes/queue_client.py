@@ -128,7 +128,8 @@ def open_queue(kind: str, options: Mapping[str, object], endpoint: Endpoint, nam
 
 
 def close_queue(queue: Queue[Any], engine: str) -> None:
-    """Close its connections, in any state. ``engine``: that of its primary."""
+    """Close it and its connections, in any state. ``engine``: that of its primary."""
+    queue.close()
     driver_of(engine).close(queue.connection)
     if queue.second_engine is not None:
         driver_of(queue.second_engine).close(queue.second)

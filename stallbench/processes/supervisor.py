@@ -6,27 +6,25 @@ carries the run's token in its environment, by which `stallbench.processes.reape
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import pwd
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.processes.parent_death import die_with_parent
 from stallbench.processes.process import Process
 from stallbench.processes.record import ProcessRecord
 
 TOKEN_VARIABLE = "STALLBENCH_RUN"  # noqa: S105 - a name, not a secret
 """Environment variable that marks every process of a run with the run's token."""
 
-_PR_SET_PDEATHSIG = 1
 _KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR")
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Supervisor:
@@ -39,6 +37,7 @@ class Supervisor:
         self._token = token
         self._expose = expose
         self._all: list[Process] = []
+        self._reported_ends: set[str] = set()
 
     def start(
         self,
@@ -128,6 +127,13 @@ class Supervisor:
         """Return the processes that ended although they were meant to run, or not as they were asked to."""
         return [process for process in self._all if process.exited_unexpectedly()]
 
+    def take_hard_ends(self) -> list[str]:
+        """Return a sentence for each process that, since the last call, had to be killed although it was asked to stop, or left processes behind."""
+        ends = [end for process in self._all for end in process.describe_hard_end()]
+        new = [end for end in ends if end not in self._reported_ends]
+        self._reported_ends.update(new)
+        return new
+
     def records(self) -> list[ProcessRecord]:
         """Return the records of all processes for ``run.json``."""
         return [process.record() for process in self._all]
@@ -148,18 +154,6 @@ def _as_user(user: str | None) -> dict[str, Any]:
         return {}
     entry = pwd.getpwnam(user)
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": [], "cwd": "/"}
-
-
-def die_with_parent(death_signal: signal.Signals) -> Callable[[], None]:
-    """Return a function for a new process to call first: the kernel then sends it ``death_signal`` when its parent thread ends."""
-    parent = os.getpid()
-
-    def set_death_signal() -> None:
-        # After fork, and after the change of user, which would clear it. The parent may have died before the call.
-        if _LIBC.prctl(_PR_SET_PDEATHSIG, int(death_signal)) != 0 or os.getppid() != parent:
-            os._exit(127)
-
-    return set_death_signal
 
 
 def _write_document(popen: subprocess.Popen[bytes], document: Mapping[str, object]) -> None:

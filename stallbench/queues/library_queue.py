@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
-import subprocess
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -17,20 +15,21 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, create_model
 
-from stallbench.engines import driver_of
+from stallbench.engines import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError
-from stallbench.libraries import PREFIX, Library, find_library
+from stallbench.libraries import DEFINITION, PREFIX, Library, find_library
+from stallbench.libraries.adapter import AdapterError, AdapterProducer, install_tables
 from stallbench.libraries.definition import Option
 from stallbench.libraries.installation import command_of, environment_of, require_installed
 from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Promise, Queue, QueueOptions, WorkerCommand
 from stallbench.records.endpoint import Endpoint
 
-_INSTALL_S = 60.0
-_ANSWER_S = 60.0
-_END_S = 5.0
-_READ_BYTES = 65_536
 _NUMBERS_PER_PRODUCER = 2**30
 """Times the highest process id (2^22) this is below 2^53: JavaScript reads the numbers exactly."""
+_RETURNS = {
+    "backlog": "one row: the ready jobs, and the age of the oldest in seconds or null",
+    "snapshot": "for each job its number, and whether a worker has it",
+}
 
 
 class LibraryQueue(Queue[QueueOptions]):
@@ -46,8 +45,7 @@ class LibraryQueue(Queue[QueueOptions]):
         super().__init__(connection, options)
         self._endpoint: Endpoint | None = None
         self._name = ""
-        self._producer: subprocess.Popen[bytes] | None = None
-        self._received = b""
+        self._producer: AdapterProducer | None = None
         self._next_number = os.getpid() * _NUMBERS_PER_PRODUCER + 1
 
     def introduce(self, endpoint: Endpoint, name: str) -> None:
@@ -86,25 +84,28 @@ class LibraryQueue(Queue[QueueOptions]):
         )
 
     def install(self) -> None:
-        """Let the library create its tables; raises `NotCarriedOutError` with what it printed if it cannot."""
-        try:
-            ended = subprocess.run(
-                command_of(self.library, "install"),
-                input=self._document(),
-                env=self._environment(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=_INSTALL_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise NotCarriedOutError(f"{self.library.title} did not create its tables within {_INSTALL_S:.0f} s") from None
-        if ended.returncode != 0:
-            raise NotCarriedOutError(f"{self.library.title} could not create its tables; it printed last:\n{_tail(ended.stdout)}")
+        """Let the library create its tables, and try the definition's statements on them; raises `NotCarriedOutError` if one of these fails."""
+        install_tables(self.library, self._document())
+        for purpose, check in (("backlog", self.backlog), ("snapshot", self.is_drained)):
+            try:
+                check()
+            except loaded_errors() as error:
+                raise NotCarriedOutError(
+                    f"{self.library.folder / DEFINITION}: sql.{purpose} failed: {str(error).strip()}"
+                ) from error
 
     def prepare_to_enqueue(self) -> None:
         """Start the library's producer: the runtime of its language may need seconds to start."""
-        self._start_producer()
+        try:
+            self._running_producer()
+        except AdapterError as error:
+            raise self._driver.make_error(error.code, str(error)) from error
+
+    def close(self) -> None:
+        """End the library's producer."""
+        if self._producer is not None:
+            self._producer.end()
+            self._producer = None
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Hand the jobs to the library's producer in one batch, and wait for its answer; raises an error of the engine's driver."""
@@ -114,9 +115,10 @@ class LibraryQueue(Queue[QueueOptions]):
             {"n": number, "sum": zlib.crc32(f"{number}:{job.payload}".encode()), "payload": job.payload}
             for number, job in zip(numbers, jobs, strict=True)
         ]
-        answer = self._ask({"jobs": batch})
-        if not answer.get("ok"):
-            raise self._error(str(answer.get("error", "")), str(answer.get("message", "no reason")))
+        try:
+            self._running_producer().enqueue(batch)
+        except AdapterError as error:
+            raise self._driver.make_error(error.code, str(error)) from error
         return numbers
 
     def claim(self) -> Sequence[Claim]:
@@ -136,76 +138,49 @@ class LibraryQueue(Queue[QueueOptions]):
         return not self._driver.is_closed(self.connection)
 
     def backlog(self) -> Backlog:
-        """Count by the definition's statement."""
-        ((depth, oldest_s),) = self._query("backlog")
-        return Backlog(depth=int(depth), oldest_job_s=None if oldest_s is None else float(oldest_s))
+        """Count by the definition's statement; raises `NotCarriedOutError` if it returns something else."""
+        rows = self._query("backlog")
+        try:
+            ((depth, oldest_s),) = rows
+            return Backlog(depth=int(depth), oldest_job_s=None if oldest_s is None else float(oldest_s))
+        except (TypeError, ValueError):
+            raise self._unexpected("backlog", rows) from None
 
     def job_ids(self) -> Iterator[tuple[int, bool]]:
-        """Read the numbers of the jobs that are not over by the definition's statement."""
-        for number, is_claimed in self._query("snapshot"):
-            yield int(number), bool(is_claimed)
+        """Read the numbers of the jobs that are not over by the definition's statement; raises `NotCarriedOutError` as `backlog` does."""
+        for row in self._query("snapshot"):
+            try:
+                number, is_claimed = row
+                yield int(number), bool(is_claimed)
+            except (TypeError, ValueError):
+                raise self._unexpected("snapshot", row) from None
 
     @property
     def _driver(self) -> Any:
         assert self._endpoint is not None, "the queue was introduced to its server"
         return driver_of(self._endpoint.engine)
 
+    def _running_producer(self) -> AdapterProducer:
+        """Return the library's producer; starts it if it does not run."""
+        if self._producer is None or self._producer.has_ended:
+            self.close()
+            self._producer = AdapterProducer(self.library, self._document())
+        return self._producer
+
     def _query(self, purpose: Literal["backlog", "snapshot"]) -> list[tuple[Any, ...]]:
         assert self._endpoint is not None, "the queue was introduced to its server"
         cursor = self.connection.cursor()
         with cursor:
             cursor.execute(self.library.sql.of(purpose, self._endpoint.engine))
+            columns = [column[0] for column in cursor.description or ()]
+            if len(columns) != 2:
+                raise self._unexpected(purpose, f"the columns {', '.join(columns)}")
             return list(cursor.fetchall())
 
-    def _ask(self, request: dict[str, object]) -> dict[str, Any]:
-        if self._producer is None or self._producer.poll() is not None:
-            self._start_producer()
-        assert self._producer is not None
-        assert self._producer.stdin is not None
-        try:
-            self._producer.stdin.write(json.dumps(request).encode() + b"\n")
-            self._producer.stdin.flush()
-        except BrokenPipeError:
-            self._end_producer()
-            raise self._error("", f"the producer of {self.library.title} has ended") from None
-        return self._read_answer()
-
-    def _start_producer(self) -> None:
-        self._received = b""  # what an earlier process has left
-        self._producer = subprocess.Popen(
-            command_of(self.library, "produce"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment()
+    def _unexpected(self, purpose: Literal["backlog", "snapshot"], found: object) -> NotCarriedOutError:
+        return NotCarriedOutError(
+            f"{self.library.folder / DEFINITION}: sql.{purpose} returned {found}; expected {_RETURNS[purpose]}"
         )
-        assert self._producer.stdin is not None
-        self._producer.stdin.write(self._document())
-        self._producer.stdin.flush()
-        self._read_answer(until="ready")
-
-    def _read_answer(self, until: str = "") -> dict[str, Any]:
-        """Return the next message, or the next one that has the key ``until``; what is no message is the library's own output."""
-        assert self._producer is not None
-        assert self._producer.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._producer.stdout, selectors.EVENT_READ)
-            while True:
-                while b"\n" in self._received:
-                    line, _, self._received = self._received.partition(b"\n")
-                    message = _parse(line)
-                    if message is not None and (not until or until in message):
-                        return message
-                if not selector.select(_ANSWER_S):
-                    self._end_producer()
-                    raise self._error("", f"the producer of {self.library.title} did not answer within {_ANSWER_S:.0f} s")
-                received = os.read(self._producer.stdout.fileno(), _READ_BYTES)
-                if not received:
-                    self._end_producer()
-                    raise self._error("", f"the producer of {self.library.title} has ended")
-                self._received += received
-
-    def _end_producer(self) -> None:
-        if self._producer is not None:
-            self._producer.kill()
-            self._producer.wait(_END_S)
-            self._producer, self._received = None, b""
 
     def _document(self) -> bytes:
         assert self._endpoint is not None, "the queue was introduced to its server"
@@ -215,13 +190,6 @@ class LibraryQueue(Queue[QueueOptions]):
             "queue_options": self.options.model_dump(mode="json"),
         }
         return json.dumps(document).encode() + b"\n"
-
-    def _environment(self) -> dict[str, str]:
-        return {**os.environ, **environment_of(self.library)}
-
-    def _error(self, code: str, message: str) -> Exception:
-        error: Exception = self._driver.make_error(code, message)
-        return error
 
 
 @cache
@@ -236,7 +204,7 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "kind": kind,
             "library": library,
             "summary": library.summary,
-            "source": f"{library.package} {library.version} ({library.language}), {library.home}",
+            "source": library.source,
             "engines": frozenset(library.engines),
             "options_type": create_model(f"{library.name}_options", __base__=QueueOptions, **fields),
             "promise": Promise(library.promise),
@@ -255,16 +223,3 @@ def _field(option: Option) -> tuple[Any, Any]:
     if option.role is not None:
         value_type = Annotated[value_type, OptionRole(option.role)]
     return value_type, Field(default=option.default, ge=option.at_least, description=option.description)
-
-
-def _parse(line: bytes) -> dict[str, Any] | None:
-    """Return the message in a line; none if it is something else that the library printed."""
-    try:
-        message = json.loads(line)
-    except ValueError:
-        return None
-    return message if isinstance(message, dict) else None
-
-
-def _tail(output: bytes) -> str:
-    return "\n".join(f"  {line}" for line in output.decode(errors="replace").splitlines()[-8:])

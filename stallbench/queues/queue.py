@@ -278,6 +278,9 @@ class Queue(ABC, Generic[OptionsT]):
     def deregister(self) -> None:
         """Deregister the worker, if the queue knows its workers; the connection is closed afterwards."""
 
+    def close(self) -> None:
+        """End the processes that it has started, if any; the connection is closed afterwards."""
+
     def explain(self) -> str | None:
         """Return, in one line, the server's plan for the next claim; None if the engine has none."""
         return None

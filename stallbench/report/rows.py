@@ -16,6 +16,10 @@ _PHASE_METRICS = (
     ("claim_ms.p50", "claim p50, ms"),
     ("claim_ms.p95", "claim p95, ms"),
     ("claim_ms.p99", "claim p99, ms"),
+    ("pickup_ms.p50", "pickup p50, ms"),
+    ("pickup_ms.p95", "pickup p95, ms"),
+    ("claim_statement_ms.mean", "claim statement, mean, ms"),
+    ("claim_statement_buffers.per_call", "claim statement, pages read"),
     ("latency_ms.p95", "latency p95, ms"),
     ("depth.last", "depth at the end"),
     ("dead_tuples.max", "dead tuples, maximum"),
@@ -45,6 +49,9 @@ _ONLY_IF_ANY = {
     "lag_ms.p99",
 }
 """Rows that are left out if all their values are zero or missing."""
+_OF_LIBRARIES = {"pickup_ms", "claim_statement_ms", "claim_statement_buffers"}
+"""Measures whose rows take the place of those of `_CLAIM_TIME` in the run of a library, whose claim is not called by the bench."""
+_CLAIM_TIME = "claim_ms"
 _FEW = 3
 
 
@@ -54,6 +61,8 @@ def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
     rows = []
     for metric, label in _PHASE_METRICS:
         measure, _, statistic = metric.partition(".")
+        if measure in ({_CLAIM_TIME} if run.record.queue.library else _OF_LIBRARIES):
+            continue
         values = [run.metric(measure, statistic, name) for name in names]
         if metric in _ONLY_IF_ANY and not any(values):
             continue
@@ -62,14 +71,17 @@ def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
 
 
 def find_highlights(run: RunTables) -> list[dict[str, Any]]:
-    """Return the figures of the baseline beside those of the phase with the longest claims by their median."""
+    """Return the figures of the baseline beside those of the phase with the longest claims by their median; of a library by their statement."""
     measured = [phase.name for phase in run.record.phases if phase.measured and phase.start_ns]
     if not measured:
         return []
-    claims = {name: run.metric("claim_ms", "p50", name) or 0.0 for name in measured}
+    is_library = run.record.queue.library is not None
+    claim, statistic = ("claim_statement_ms", "mean") if is_library else (_CLAIM_TIME, "p50")
+    claims = {name: run.metric(claim, statistic, name) or 0.0 for name in measured}
     worst = max(measured, key=lambda name: claims[name])
     shown = (
-        ("claim_ms.p50", "median claim time", "ms"),
+        (f"{claim}.{statistic}", "mean time of the claim statement" if is_library else "median claim time", "ms"),
+        *([("pickup_ms.p50", "median pickup time", "ms")] if is_library else []),
         *_list_old_versions(run),
         ("depth.max", "queue depth", "jobs"),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from stallbench.engines import loaded_errors
+from stallbench.errors import NotCarriedOutError
 from stallbench.queues import Queue
 
 BACKLOG_AGE_S = 1.0
@@ -80,13 +81,17 @@ def take_final_snapshot(queue: Queue[Any], path: Path) -> int:
     """Write every job of the queue to ``path``, in the format of docs/run-folder.md, and return their number.
 
     The file is renamed to ``path`` when it is complete: with an incomplete snapshot, queued jobs would be counted as lost.
+    Raises `NotCarriedOutError` if the queue cannot be read.
     """
     temporary = path.with_suffix(".csv.new")
     count = 0
-    with temporary.open("w") as file:
-        for job_id, claimed in queue.job_ids():
-            file.write(f"{job_id},{'claimed' if claimed else 'queued'}\n")
-            count += 1
-        file.write(f"end,{count}\n")
+    try:
+        with temporary.open("w") as file:
+            for job_id, claimed in queue.job_ids():
+                file.write(f"{job_id},{'claimed' if claimed else 'queued'}\n")
+                count += 1
+            file.write(f"end,{count}\n")
+    except loaded_errors() as error:
+        raise NotCarriedOutError(f"the final snapshot of the queue failed: {str(error).strip()}") from error
     temporary.replace(path)
     return count

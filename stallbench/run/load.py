@@ -157,7 +157,7 @@ class Load:
         """Return the workers that have reported a job fault so far."""
         for process in self._processes.of_role("worker"):
             for message in process.messages():
-                if "met" in message:
+                if isinstance(message.get("met"), str):
                     self._met.setdefault(message["met"], set()).add(process.name)
         return self._met.get(job_fault, set())
 

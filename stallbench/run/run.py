@@ -258,6 +258,9 @@ class Run:
                 end = f"{process.name} {'ended early, as the scenario allows' if may_end else 'exited unexpectedly'} ({process.exit_cause})"
                 self.recorder.note(f"{end}; see logs/{process.log.name}.")
                 self.view.say(end)
+        for sentence in self._processes.take_hard_ends():
+            self.recorder.note(f"{sentence}.")
+            self.view.say(sentence)
         for role in ("producer", "worker", "scheduler"):
             names = {process.name for process in self._processes.of_role(role)}
             if names and names <= self._exited_unexpectedly:

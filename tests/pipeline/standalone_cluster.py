@@ -14,7 +14,7 @@ from pathlib import Path
 import pyspark
 
 from stallbench.pipeline.class_archive import use_archive
-from stallbench.processes.supervisor import die_with_parent
+from stallbench.processes.parent_death import die_with_parent
 from stallbench.setup.components import require_java
 
 WORKERS = 2

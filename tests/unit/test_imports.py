@@ -15,7 +15,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 LAYERS = """
 errors
 storage
-atomic_file waiting discovery injection.record
+atomic_file waiting discovery injection.record processes.parent_death
 records
 measures
 engines

@@ -13,7 +13,7 @@ import pytest
 
 from stallbench.report import make_report
 from stallbench.verdicts import judge
-from tests.unit.made_up_run import EMPTY, make_fault, make_record, make_run
+from tests.unit.made_up_run import EMPTY, make_fault, make_phases, make_record, make_run
 
 
 def make_pages(folder: Path, record: dict[str, Any] | None = None, tables: dict[str, pd.DataFrame] | None = None) -> str:
@@ -104,3 +104,29 @@ def test_a_fault_is_shown_with_the_recovery_after_it(tmp_path: Path) -> None:
         "| timeout-1 | primary | 10 | 15 | 0.25 | 2 | not in this run | 0 | 3 | 4 | 7 |" in (tmp_path / "summary.md").read_text()
     )
     assert "Faults and recovery" in (tmp_path / "report.html").read_text()
+
+
+def test_a_library_is_shown_with_its_version_its_options_in_force_its_completion_and_its_rescue(tmp_path: Path) -> None:
+    record = make_record()
+    library = {
+        "title": "River",
+        "version": "0.51.1",
+        "language": "go",
+        "completion": "the event job_completed",
+        "rescue": "the leader",
+    }
+    record["queue"] |= {"library": library, "options": {"concurrency": 4, "finish": "archive"}, "expiry_s": 3600.0}
+    phases = {"baseline": 0.5, "longtx": 2.5}
+    values = {(phase, "claim_statement_ms.mean"): mean_ms for phase, mean_ms in phases.items()}
+    page = make_pages(tmp_path, record, {"phases": make_phases(values | {("longtx", "pickup_ms.p50"): 7.5})})
+    text = re.sub(r"<[^>]+>", "", page[page.index("<dt>queue</dt>") :])
+    assert 'Options: concurrency = 4, finish = "archive".' in text.replace("&#34;", '"')
+    assert (
+        "River 0.51.1 (go). A completion is the event job_completed. What gives the job of a dead worker to another one: the leader. "
+        "In force in this run: after 3,600 s."
+    ) in text
+    labels = re.findall(r'<p class="label">(.*?)</p>', page)
+    assert labels == ["mean time of the claim statement", "median pickup time", "dead tuples", "queue depth"]
+    assert re.findall(r'<p class="between">(.*?)</p>', page)[0] == "baseline → longtx"
+    assert "claim p50, ms" not in page
+    assert "pickup p50, ms" in page

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stallbench.libraries.packages.kind import CONTRACT, PackageKind, present
+from stallbench.libraries.packages.kind import PackageKind, present
 from stallbench.setup.components import CACHE
 from stallbench.setup.packages import install_wheel, output, run
 from stallbench.setup.uv_settings import settings_for_uv
@@ -41,7 +41,3 @@ class PythonPackages(PackageKind):
     def programs(self, target: Path) -> Mapping[str, Path]:
         """Return the interpreter of the virtual environment."""
         return {"{python}": target / "bin" / "python"}
-
-    def environment(self, target: Path) -> Mapping[str, str]:
-        """Let adapters import the contract module, print without delay, and write nothing into the library's folder."""
-        return {"PYTHONPATH": str(CONTRACT / "python"), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,172 @@
+"""Runs the verbs of an adapter that the bench waits for: ``install``, and ``produce``, which answers each batch."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, Any
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.libraries.definition import Library
+from stallbench.libraries.installation import command_of, environment_of
+from stallbench.processes.parent_death import die_with_parent
+
+_INSTALL_S = 60.0
+_ANSWER_S = 60.0
+_END_S = 5.0
+_READ_BYTES = 65_536
+_LAST_BYTES = 4096
+_LAST_LINES = 8
+
+
+class AdapterError(Exception):
+    """The adapter answered with an error, or did not answer."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        """Keep the error's code: an SQLSTATE, or what the library has in its place; empty if it did not answer."""
+        super().__init__(message)
+        self.code = code
+
+
+def install_tables(library: Library, document: bytes) -> None:
+    """Let the library create its tables; raises `NotCarriedOutError` with what it printed if it cannot."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command_of(library, "install"),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environment_of(library)},
+            start_new_session=True,
+            preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - only a system call
+        )
+        try:
+            process.communicate(document, timeout=_INSTALL_S)
+        except subprocess.TimeoutExpired:
+            raise NotCarriedOutError(
+                f"{library.title} did not create its tables within {_INSTALL_S:.0f} s{_tail(output)}"
+            ) from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # what it has started as well
+            process.wait()
+        if process.returncode != 0:
+            raise NotCarriedOutError(
+                f"{library.title} could not create its tables (exit code {process.returncode}){_tail(output)}"
+            )
+
+
+class AdapterProducer:
+    """The process of the verb ``produce``. It belongs to the process group of the bench's producer, and ends with it."""
+
+    def __init__(self, library: Library, document: bytes) -> None:
+        """Start it and wait until it is ready; raises `AdapterError` if it does not become ready."""
+        self._title = library.title
+        self._received = b""
+        self._process = subprocess.Popen(
+            command_of(library, "produce"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **environment_of(library)},
+            preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - only a system call
+        )
+        atexit.register(self.end)
+        self._send(document)
+        self._read(lambda message: "ready" in message)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it cannot be asked any more."""
+        return self._process.poll() is not None
+
+    def enqueue(self, jobs: list[dict[str, object]]) -> None:
+        """Hand over a batch and wait for the answer; raises `AdapterError` if it is no `ok`."""
+        self._send(json.dumps({"jobs": jobs}).encode() + b"\n")
+        answer = self._read(_is_answer)
+        if not answer.get("ok"):
+            raise AdapterError(str(answer["message"]), str(answer["error"]))
+
+    def end(self) -> None:
+        """End it: at the end of its input, or by SIGKILL after a few seconds. A second call does nothing."""
+        atexit.unregister(self.end)
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._await_end()
+
+    def _await_end(self) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        self._kill()
+
+    def _kill(self) -> None:
+        atexit.unregister(self.end)
+        self._process.kill()
+        self._process.wait()
+
+    def _send(self, line: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self._await_end()
+            raise AdapterError(self._describe_end()) from None
+
+    def _read(self, is_awaited: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Return the next message that is awaited. All else is the library's own output, which goes to the log."""
+        assert self._process.stdout is not None
+        until_s = time.monotonic() + _ANSWER_S
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while True:
+                while b"\n" in self._received:
+                    line, _, self._received = self._received.partition(b"\n")
+                    message = _parse(line)
+                    if message is not None and is_awaited(message):
+                        return message
+                    print(line.decode(errors="replace"), file=sys.stderr, flush=True)
+                left_s = until_s - time.monotonic()
+                if left_s <= 0 or not selector.select(left_s):
+                    self._kill()
+                    raise AdapterError(f"the producer of {self._title} did not answer within {_ANSWER_S:.0f} s")
+                received = os.read(self._process.stdout.fileno(), _READ_BYTES)
+                if not received:
+                    self._await_end()
+                    raise AdapterError(self._describe_end())
+                self._received += received
+
+    def _describe_end(self) -> str:
+        code = self._process.returncode
+        return f"the producer of {self._title} has ended" + ("" if code == -signal.SIGKILL else f" with exit code {code}")
+
+
+def _is_answer(message: dict[str, Any]) -> bool:
+    """Whether it is an answer to a batch; a library may print JSON objects, too."""
+    return message == {"ok": True} or set(message) == {"error", "message"}
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """Return the message in a line; none if it is something else that the library printed."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def _tail(output: IO[bytes]) -> str:
+    """Return the last lines of an output, to follow a message."""
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _LAST_BYTES))
+    lines = [f"  {line}" for line in output.read().decode(errors="replace").splitlines()[-_LAST_LINES:] if line.strip()]
+    return "\n".join(["; it printed last:", *lines]) if lines else "; it printed nothing"

@@ -1,0 +1,69 @@
+"""Processes that do not end as they should: killed, with all that they have started, and reported once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stallbench.processes.process import Process
+from stallbench.processes.supervisor import Supervisor
+from stallbench.waiting import wait_until
+from tests.libraries.made_up import find_processes
+
+
+@pytest.fixture
+def processes() -> Iterator[Supervisor]:
+    supervisor = Supervisor("test-of-hard-ends")
+    yield supervisor
+    supervisor.stop_all(0.1)
+
+
+def start(processes: Supervisor, folder: Path, code: str) -> Process:
+    """Start a worker that executes ``code`` after it has said that it is ready."""
+    script = folder / "shop" / "adapter.py"
+    script.parent.mkdir()
+    script.write_text(f"import json, signal, subprocess, sys, time\n{code}\n")
+    process = processes.start("worker-1", "worker", [sys.executable, str(script)], log=folder / "log", document={}, ready=True)
+    process.wait_ready(30)
+    return process
+
+
+READY = "print(json.dumps({'ready': {}}), flush=True)"
+
+
+def test_one_that_hangs_at_its_end_is_killed_after_the_grace_period(processes: Supervisor, tmp_path: Path) -> None:
+    process = start(processes, tmp_path, f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{READY}\ntime.sleep(1000)")
+    processes.stop([process], 0.5)
+    assert processes.take_hard_ends() == ["worker-1 did not end within 0.5 s when it was asked to stop; it was ended by SIGKILL"]
+    assert (process.record().intended, process.exit_code) == ("killed", -9)
+    assert processes.take_hard_ends() == [], "each is reported once"
+
+
+@pytest.mark.parametrize("ends", ["time.sleep(1000)", "sys.exit(7)"], ids=["asked to stop", "by itself"])
+def test_what_a_wrapper_leaves_behind_is_ended_with_it(processes: Supervisor, tmp_path: Path, ends: str) -> None:
+    child = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)', __file__])"
+    process = start(processes, tmp_path, f"{child}\n{READY}\n{ends}")
+    assert len(find_processes(tmp_path / "shop")) >= 1
+    if "exit" in ends:
+        assert wait_until(lambda: process.poll() is not None, within_s=30, every_s=0.01)
+    processes.stop([process], 5)
+    assert processes.take_hard_ends() == ["worker-1 left processes behind when it ended; they were ended by SIGKILL"]
+    assert wait_until(lambda: not find_processes(tmp_path / "shop"), within_s=10, every_s=0.01)
+
+
+def test_one_that_ends_in_order_is_not_reported(processes: Supervisor, tmp_path: Path) -> None:
+    process = start(processes, tmp_path, f"signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n{READY}\ntime.sleep(1000)")
+    processes.stop([process], 30)
+    assert process.exit_code == 0
+    assert processes.take_hard_ends() == []
+
+
+def test_garbage_between_messages_goes_to_the_log(processes: Supervisor, tmp_path: Path) -> None:
+    garbage = r"sys.stdout.buffer.write(b'\xff\xfe\n' + b'[' * 100_000 + b'\n[1]\n\"text\"\n'); sys.stdout.flush()"
+    process = start(processes, tmp_path, f"{garbage}\n{READY}\nprint('late', flush=True)\ntime.sleep(1000)")
+    assert process.is_ready
+    assert wait_until(lambda: "late" in (tmp_path / "log").read_text(errors="replace"), within_s=10, every_s=0.01)
+    assert '"text"' in (tmp_path / "log").read_text(errors="replace")
