@@ -136,10 +136,8 @@ def _held_table(comparisons: Sequence[ComparisonRecord], runs: Path, section: st
             ]
             if carried_out:
                 cells = _held_cells(record, carried_out, runs)
-                yield f"| {library.title} {library.version} | {' | '.join(cells)} | {footnotes.refer_to(_describe(record))} |"
-        elif kept := re.search(
-            rf"^\| {re.escape(library.title)} {re.escape(library.version)} \|.*\| (\d+) \|$", section, re.MULTILINE
-        ):
+                yield f"| {library.title_and_version} | {' | '.join(cells)} | {footnotes.refer_to(_describe(record))} |"
+        elif kept := re.search(rf"^\| {re.escape(library.title_and_version)} \|.*\| (\d+) \|$", section, re.MULTILINE):
             yield f"{kept[0].rpartition(' | ')[0]} | {footnotes.keep(int(kept[1]))} |"
     yield from footnotes.lines()
 
@@ -174,7 +172,7 @@ def _fault_table(found: Mapping[tuple[str, str], LibraryRun], section: str) -> I
     footnotes = _Footnotes(section)
     kept = {row[0]: row[1:] for row in _rows(section)}
     for name, library in find_libraries().items():
-        title = f"{library.title} {library.version}"
+        title = f"{library.title_and_version}"
         cells = []
         for number, scenario in enumerate(FAULTS):
             if run := found.get((name, scenario)):
@@ -213,7 +211,7 @@ def _rescue_table(libraries: Iterable[Library]) -> Iterator[str]:
         after = (
             "never" if not rescue.by_default else "at once" if not rescue.after_s else f"after {format_duration(rescue.after_s)}"
         )
-        yield f"| {library.title} {library.version} | {after} | {rescue.what} |"
+        yield f"| {library.title_and_version} | {after} | {rescue.what} |"
 
 
 def _settings_table(libraries: Iterable[Library]) -> Iterator[str]:
@@ -221,7 +219,7 @@ def _settings_table(libraries: Iterable[Library]) -> Iterator[str]:
     yield "|---|---|---|---|"
     for library in libraries:
         settings = ", ".join(f"`{name}` {json.dumps(option.default)}" for name, option in library.options.items())
-        yield f"| {library.title} {library.version} | {library.language} | {library.summary} | {settings} |"
+        yield f"| {library.title_and_version} | {library.language} | {library.summary} | {settings} |"
 
 
 class _Footnotes:
