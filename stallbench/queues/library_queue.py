@@ -11,6 +11,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import count, islice
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, create_model
@@ -46,7 +47,6 @@ class LibraryQueue(Queue[QueueOptions]):
         self._endpoint: Endpoint | None = None
         self._name = ""
         self._producer: AdapterProducer | None = None
-        self._next_number = os.getpid() * _NUMBERS_PER_PRODUCER + 1
 
     def introduce(self, endpoint: Endpoint, name: str) -> None:
         """Remember where the library's own processes connect."""
@@ -109,8 +109,7 @@ class LibraryQueue(Queue[QueueOptions]):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Hand the jobs to the library's producer in one batch, and wait for its answer; raises an error of the engine's driver."""
-        numbers = list(range(self._next_number, self._next_number + len(jobs)))
-        self._next_number += len(jobs)
+        numbers = list(islice(_job_numbers(), len(jobs)))
         batch = [
             {"n": number, "sum": zlib.crc32(f"{number}:{job.payload}".encode()), "payload": job.payload}
             for number, job in zip(numbers, jobs, strict=True)
@@ -215,6 +214,12 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "claim_pattern": library.claim_pattern,
         },
     )
+
+
+@cache
+def _job_numbers() -> Iterator[int]:
+    """Return the numbers of this process's jobs. All its queues share them: it opens another one after an error, and Locust one for each user."""
+    return count(os.getpid() * _NUMBERS_PER_PRODUCER + 1)
 
 
 def _field(option: Option) -> tuple[Any, Any]:

@@ -100,6 +100,18 @@ def test_a_producer_that_exits_or_refuses_is_an_error_of_the_driver(opened: Open
         queue.prepare_to_enqueue()
 
 
+def test_a_queue_that_is_opened_again_does_not_use_a_number_twice(empty_on: EmptyOn, tmp_path: Path) -> None:
+    kind, endpoint = f"library:{make_application(tmp_path)}", empty_on("postgres")
+    ids: list[int] = []
+    for attempt in range(2):
+        with opened_queue(kind, {}, endpoint, "producer-1") as queue:
+            if attempt == 0:
+                queue.install()
+            ids += queue.enqueue([NewJob(payload="{}"), NewJob(payload="{}")])
+            assert sorted(job_id for job_id, _ in queue.job_ids()) == ids
+    assert len(set(ids)) == 4
+
+
 def test_a_producer_that_hangs_is_killed(opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapter, "_ANSWER_S", 1.0)
     queue = opened(
