@@ -260,10 +260,7 @@ class Queue(ABC, Generic[OptionsT]):
         """Report that the job failed; the queue decides what follows."""
 
     def recover(self, error: Exception) -> bool:
-        """After an error of the driver in an operation: make the connection usable for the next one, if possible.
-
-        Returns whether it is usable; else the worker opens a new connection, which also ends what the failed operation may have left open.
-        """
+        """After an error of the driver: make the connection usable if possible; returns whether it is. Else the worker opens a new one."""
         return False
 
     @classmethod

@@ -70,6 +70,8 @@ def sample(run: SyntheticRun, at_s: float, t: float) -> None:
     run.sample("horizon", "server", at_s=at_s, horizon_age_s=t, horizon_age_xids=100 * t, holders=0)
     run.sample("locks", "server", at_s=at_s, deadlocks=t, row_lock_wait_ms=10 * t, conflicts=0, blocked_backends=1)
     run.sample("locks", "server", at_s=at_s, source="replica-1", deadlocks=0, conflicts=t if t < 8 else t - 8, blocked_backends=2)
+    run.sample("sessions", "session:idle", at_s=at_s, sessions=4)
+    run.sample("sessions", "session:active", at_s=at_s, sessions=3)
     run.sample("replication", "server", at_s=at_s, wal_bytes=1000 * t)
     run.sample("replication", "replica-1", at_s=at_s, lag_bytes=64, lag_s=0.1, state="streaming")
     run.sample("host", "host", at_s=at_s, source="host", cpu_percent=50)
@@ -149,6 +151,7 @@ def test_tables_indexes_and_blocked_backends_add_up_and_of_transactions_the_olde
     assert windows.dead_tuples[2] == 1100 * 2.5
     assert windows.index_bytes[2] == 2 * 16384
     assert windows.blocked_backends[2] == 3
+    assert windows.connections[2] == 7
     assert windows.oldest_transaction_s[2] == 5
 
 
