@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from stallbench.exposition import make_event_figures, serve
 from stallbench.external.role_document import role_document
-from stallbench.processes.role import Stop, Suspension, run_role, send_message
+from stallbench.processes.role import CannotContinueError, Stop, Suspension, run_role, send_message
 from stallbench.processes.role_arguments import role_parser
+from stallbench.queues import find_queue
 from stallbench.records.events import EventLog
 from workers.worker import Worker, WorkerDocument
 
@@ -21,6 +22,10 @@ def main() -> None:
     with role_document(WorkerDocument, "worker", arguments, stop) as document:
         if document is None:
             return
+        if find_queue(document.queue).worker_command() is not None:
+            raise CannotContinueError(
+                f"{document.queue} claims in its own worker: a worker of the bench cannot take part in its run"
+            )
         figures = make_event_figures(document.expose)
         with EventLog(document.events, document.name, figures.observe if figures else None) as log:
             worker = Worker(document, log, stop)

@@ -123,6 +123,8 @@ def make_plan(
     ``seed`` decides the order and the runs' seeds; the scenario's own seed if none. Raises `ScenarioError`, `LibraryError` or
     `BadInputError`.
     """
+    if load == "own" and not libraries:
+        raise BadInputError("--load own needs --libraries: variants of one queue are compared at the same load")
     known = read_variants(find_scenario(name_or_path))
     overrides = [*_equalize_durations(read_scenario(name_or_path)), *overrides]
     scenario = read_scenario(name_or_path, variant=None, overrides=overrides)
@@ -187,7 +189,7 @@ def _require_two(
 def _equalize_durations(scenario: Scenario) -> list[str]:
     """Return the changes by which no phase ends because its workers have fallen behind.
 
-    Otherwise the phase of a variant that falls behind early would contain fewer of the late jobs than that of a variant that holds out longer.
+    Otherwise the phase of a variant that falls behind early would contain fewer of the late jobs than that of a variant that falls behind later.
     """
     return [f"phases.{phase.name}.until=duration" for phase in scenario.phases if phase.until == "fallen_behind"]
 

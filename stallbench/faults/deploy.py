@@ -11,8 +11,12 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.processes.process import Process
 from stallbench.scenario.duration import Duration
+from stallbench.waiting import wait_until
 
 _READY_S = 30.0
+_END_S = 5.0
+"""How long after its grace period a worker that was killed has ended."""
+_POLL_S = 0.01
 
 
 class DeployOptions(FaultOptions):
@@ -69,9 +73,7 @@ class Deploy(Fault[DeployOptions]):
 
     def undo(self) -> dict[str, Any]:
         """Wait for the workers that are being stopped, and replace them."""
-        while self._stopping:
-            self._replace_ended()
-            time.sleep(0.01)
+        wait_until(self._are_all_replaced, within_s=self.options.grace_s + _END_S, every_s=_POLL_S)
         return self._evidence()
 
     def _evidence(self) -> dict[str, Any]:
@@ -104,6 +106,10 @@ class Deploy(Fault[DeployOptions]):
             process = self._waiting.pop(0)
             process.ask_to_stop()
             self._stopping[process] = now_s
+
+    def _are_all_replaced(self) -> bool:
+        self._replace_ended()
+        return not self._stopping
 
     def _replace_ended(self) -> None:
         for process, asked_s in list(self._stopping.items()):

@@ -10,31 +10,18 @@ from typing import Any
 
 import pytest
 
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.collectors.innodb_statements import InnoDBStatementsCollector
 from stallbench.collectors.statements import STATEMENTS_FILE
 from stallbench.engines import driver_of
 from stallbench.processes.queue_client import close_queue, open_queue
-from stallbench.queues import NewJob, Queue, find_queue, find_queues
+from stallbench.queues import NewJob, Queue, find_queues
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
+from tests.integration.watched_statements import sample, watch
 
 pytestmark = pytest.mark.integration
 
 CLAIMING_BY_SQL = [kind for kind, queue in find_queues().items() if queue.claim_pattern and "mariadb" in queue.engines]
-
-
-def watch(endpoint: Endpoint, kind: str, folder: Path) -> InnoDBStatementsCollector:
-    queue = find_queue(kind)
-    watched = WatchedQueue(kind=kind, tables=queue.tables, indexes=queue.indexes, claim_pattern=queue.claim_pattern)
-    primary = WatchedServer(name="primary", role="primary", endpoint=endpoint)
-    return InnoDBStatementsCollector(
-        CollectorsDocument(name="collectors", run_folder=folder, interval_s=1, servers=(primary,), queue=watched)
-    )
-
-
-def sample(collector: InnoDBStatementsCollector) -> dict[tuple[str, str], Any]:
-    return {(sample.subject, sample.metric): sample.value for sample in collector.sample()}
 
 
 def forget_statements(endpoint: Endpoint) -> None:
@@ -56,7 +43,7 @@ def installed(kind: str, endpoint: Endpoint) -> Iterator[Queue[Any]]:
 def test_only_the_claim_is_recognised_and_its_calls_and_time_are_counted(kind: str, empty_on: EmptyOn, tmp_path: Path) -> None:
     endpoint = empty_on("mariadb")
     forget_statements(endpoint)
-    with installed(kind, endpoint) as queue, closing(watch(endpoint, kind, tmp_path)) as collector:
+    with installed(kind, endpoint) as queue, closing(watch(InnoDBStatementsCollector, endpoint, kind, tmp_path)) as collector:
         queue.enqueue([NewJob(payload="{}")] * 3)
         queue.backlog()
         list(queue.job_ids())

@@ -10,30 +10,17 @@ from typing import Any
 
 import pytest
 
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.collectors.statements import STATEMENTS_FILE, StatementsCollector
 from stallbench.engines.postgres import connect
 from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob, Queue, find_queue, find_queues
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
+from tests.integration.watched_statements import sample, watch
 
 pytestmark = pytest.mark.integration
 
 CLAIMING_BY_SQL = [kind for kind, queue in find_queues().items() if queue.claim_pattern and "postgres" in queue.engines]
-
-
-def watch(endpoint: Endpoint, kind: str, folder: Path) -> StatementsCollector:
-    queue = find_queue(kind)
-    watched = WatchedQueue(kind=kind, tables=queue.tables, indexes=queue.indexes, claim_pattern=queue.claim_pattern)
-    primary = WatchedServer(name="primary", role="primary", endpoint=endpoint)
-    return StatementsCollector(
-        CollectorsDocument(name="collectors", run_folder=folder, interval_s=1, servers=(primary,), queue=watched)
-    )
-
-
-def sample(collector: StatementsCollector) -> dict[tuple[str, str], Any]:
-    return {(sample.subject, sample.metric): sample.value for sample in collector.sample()}
 
 
 def count_statements(endpoint: Endpoint) -> None:
@@ -56,14 +43,17 @@ def installed(kind: str, endpoint: Endpoint, empty_on: EmptyOn) -> Iterator[Queu
 
 
 def test_a_server_that_does_not_count_statements_says_so(empty_on: EmptyOn, tmp_path: Path) -> None:
-    with closing(watch(empty_on("postgres"), "que", tmp_path)) as collector:
+    with closing(watch(StatementsCollector, empty_on("postgres"), "que", tmp_path)) as collector:
         assert sample(collector) == {("server", "statements_counted"): 0}
 
 
 def test_a_claim_that_reads_past_dead_rows_reads_more_buffers(empty_on: EmptyOn, tmp_path: Path) -> None:
     endpoint = empty_on("postgres")
     count_statements(endpoint)
-    with installed("que", endpoint, empty_on) as queue, closing(watch(endpoint, "que", tmp_path)) as collector:
+    with (
+        installed("que", endpoint, empty_on) as queue,
+        closing(watch(StatementsCollector, endpoint, "que", tmp_path)) as collector,
+    ):
         queue.enqueue([NewJob(payload="{}")] * 500)
 
         def buffers_of_one_claim() -> float:
@@ -92,7 +82,10 @@ def test_a_claim_that_reads_past_dead_rows_reads_more_buffers(empty_on: EmptyOn,
 def test_the_text_of_each_statement_is_written_once(empty_on: EmptyOn, tmp_path: Path) -> None:
     endpoint = empty_on("postgres")
     count_statements(endpoint)
-    with installed("que", endpoint, empty_on) as queue, closing(watch(endpoint, "que", tmp_path)) as collector:
+    with (
+        installed("que", endpoint, empty_on) as queue,
+        closing(watch(StatementsCollector, endpoint, "que", tmp_path)) as collector,
+    ):
         queue.claim()
         sample(collector)
         sample(collector)
@@ -106,7 +99,7 @@ def test_the_text_of_each_statement_is_written_once(empty_on: EmptyOn, tmp_path:
 def test_only_the_claim_is_recognised(kind: str, empty_on: EmptyOn, tmp_path: Path) -> None:
     endpoint = empty_on("postgres")
     count_statements(endpoint)
-    with installed(kind, endpoint, empty_on) as queue, closing(watch(endpoint, kind, tmp_path)) as collector:
+    with installed(kind, endpoint, empty_on) as queue, closing(watch(StatementsCollector, endpoint, kind, tmp_path)) as collector:
         queue.enqueue([NewJob(payload="{}")] * 3)
         queue.backlog()
         list(queue.job_ids())

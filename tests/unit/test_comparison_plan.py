@@ -234,3 +234,8 @@ def test_libraries_share_the_load_that_the_slowest_can_hold_or_each_has_its_own(
         plan = make_plan(path, variants=None, libraries="pgqueuer,procrastinate", load=load, rounds=1, seed=1)
         loads[load] = [one.producers.rate for one in plan.with_capacities(capacities).chosen.values()]
     assert loads == {"common": [50, 50], "own": [50, 200]}
+
+
+def test_a_load_of_their_own_is_for_libraries(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="--load own needs --libraries"):
+        make_plan(str(write(tmp_path, VARIED)), variants=None, load="own", rounds=1, seed=1)

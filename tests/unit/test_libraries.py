@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from stallbench import PROJECT
 from stallbench.errors import BadInputError
 from stallbench.libraries import LIBRARIES, LibraryError, find_libraries, find_library
 from stallbench.libraries.definition import read_library
@@ -146,3 +150,20 @@ def test_a_soak_refuses_a_library() -> None:
     scenario = read_scenario("longtx-again", overrides=['queue={kind="library:procrastinate"}'])
     with pytest.raises(BadInputError, match=r"queue\.kind is library:procrastinate, whose workers cannot be suspended"):
         require_fit_for_soak(scenario)
+
+
+def test_a_worker_of_the_bench_cannot_take_the_place_of_a_library_s(tmp_path: Path) -> None:
+    endpoint = {"engine": "postgres", "host": "127.0.0.1", "port": 1, "user": "u", "password": "p", "database": "d"}
+    document = {
+        "name": "worker-9",
+        "endpoint": endpoint,
+        "queue": "library:pgqueuer",
+        "queue_options": {},
+        "events": str(tmp_path / "e"),
+    }
+    ended = subprocess.run(
+        [sys.executable, "-m", "workers"], input=json.dumps(document), cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode != 0
+    assert "library:pgqueuer claims in its own worker" in ended.stderr
+    assert "Traceback" not in ended.stderr
