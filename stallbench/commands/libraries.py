@@ -28,7 +28,7 @@ def list_libraries(context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from stallbench.libraries import PREFIX, find_libraries
-    from stallbench.libraries.installation import is_installed
+    from stallbench.libraries.installation import find_lack, is_installed
 
     console = Console(highlight=False, soft_wrap=True)
     for name, library in find_libraries().items():
@@ -38,6 +38,8 @@ def list_libraries(context: typer.Context) -> None:
             f"[bold]{PREFIX}{name}[/bold]  {escape(library.title)} {library.version}, {library.language}, on {engines}; {state}"
         )
         console.print(f"    [dim]{escape(library.summary)}[/dim]")
+        if lack := find_lack(library):
+            console.print(f"    [yellow]{escape(lack)}[/yellow]")
 
 
 @libraries.command()
@@ -46,7 +48,7 @@ def setup(
 ) -> None:
     """Install libraries now, so that they can be used offline.
 
-    Exit codes: 0 all are installed, 2 there is no such library, 3 one could not be installed.
+    Exit codes: 0 all are installed, 2 there is no such library or the machine lacks what one needs, 3 one could not be installed.
 
     For example:
 

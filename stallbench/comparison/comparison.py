@@ -26,6 +26,8 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> Compar
     that this machine's servers cannot run is left out with a message. ``say`` is called with one message at a time. Raises
     `NotCarriedOutError` if the comparison's folder cannot be created, or if fewer than two variants are left.
     """
+    for name, reason in plan.left_out.items():
+        say(f"{name} is left out: {reason}")
     plan = _leave_out_unsupported(plan, say)
     plan = _give_measured_load(plan, runs, say)
     folder, record = begin_comparison(plan, runs)

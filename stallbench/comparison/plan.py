@@ -10,6 +10,7 @@ from typing import Literal
 from stallbench.comparison.subject import Subject, choose_subjects
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.libraries import PREFIX, find_libraries, find_library
+from stallbench.libraries.installation import require_installable
 from stallbench.scenario.file import find_scenario, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.scenario.validation.issue import show_value
@@ -153,7 +154,7 @@ def make_plan(
 def _read_with_libraries(
     name_or_path: str, libraries: str, overrides: Sequence[str]
 ) -> tuple[dict[str, Scenario], dict[str, str]]:
-    """Return the scenario with each library as its queue, by the queue's kind; and why it cannot be read with one, if all are asked for."""
+    """Return the scenario with each library as its queue, by the queue's kind; and why one cannot run it here, if all are asked for."""
     wants_all = libraries.strip() == ALL_LIBRARIES
     names = list(find_libraries()) if wants_all else [name.strip().removeprefix(PREFIX) for name in libraries.split(",")]
     if repeated := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
@@ -161,9 +162,10 @@ def _read_with_libraries(
     chosen: dict[str, Scenario] = {}
     left_out: dict[str, str] = {}
     for name in names:
-        find_library(name)
+        library = find_library(name)
         kind = PREFIX + name
         try:
+            require_installable(library)
             chosen[kind] = read_scenario(name_or_path, overrides=[*overrides, f'queue={{kind="{kind}"}}'])
         except BadInputError as error:
             if not wants_all:

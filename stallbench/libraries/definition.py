@@ -94,6 +94,9 @@ class Library(_Part):
     command: tuple[str, ...] = Field(
         min_length=1, strict=False, description="starts the adapter; a verb follows: install, produce, work"
     )
+    python_at_least: str | None = Field(
+        default=None, description="least version of Python in which it runs, like 3.12; if none, the bench's is new enough"
+    )
     orderly_exit_codes: tuple[int, ...] = Field(
         default=(0,), strict=False, description="those of a worker that was asked to stop by SIGTERM; negative: a signal"
     )
@@ -129,6 +132,13 @@ class Library(_Part):
         except re.error as error:
             raise ValueError(f"is no regular expression: {error}") from None
         return pattern
+
+    @field_validator("python_at_least")
+    @classmethod
+    def _require_a_version(cls, version: str | None) -> str | None:
+        if version is not None and not re.fullmatch(r"3\.\d{1,3}", version):
+            raise ValueError(f'is "{version}"; expected a version of Python 3 like "3.12"')
+        return version
 
 
 def read_library(path: Path) -> Library:

@@ -43,14 +43,30 @@ def installation_of(library: Library) -> Path:
 
 def is_installed(library: Library) -> bool:
     """Whether the library is installed completely, in its locked version."""
-    return not kinds_of(library) or (installation_of(library) / _DONE).is_file()
+    target = installation_of(library)
+    return not kinds_of(library) or ((target / _DONE).is_file() and not _has_lost_its_python(target))
+
+
+def find_lack(library: Library) -> str | None:
+    """Return why the library cannot be installed on this machine: what it needs, what was found, what to do; none if it can, or is installed."""
+    if is_installed(library):
+        return None
+    lacks = (kind.find_lack(library) for kind in kinds_of(library))
+    return next((f"{library.title_and_version} needs {lack}" for lack in lacks if lack), None)
+
+
+def require_installable(library: Library) -> None:
+    """Raise `LibraryError` if the library is not installed and the machine lacks what it needs."""
+    if lack := find_lack(library):
+        raise LibraryError(lack)
 
 
 def require_installed(library: Library, say: Callable[[str], None]) -> None:
     """Install the library if it is not; ``say`` takes a progress line.
 
-    Raises `NotCarriedOutError` with the reason, or `LibraryError` if the program that its command names is not there.
+    Raises `NotCarriedOutError` with the reason, or `LibraryError` if the machine lacks what it needs, or the program that its command names.
     """
+    require_installable(library)
     if not is_installed(library):
         _install_once(library, say)
     program = command_of(library, "work")[0]
@@ -97,10 +113,16 @@ def _cache_name(library: Library) -> str:
     return library.name if is_own else f"{library.name}.{hashlib.sha256(str(library.folder).encode()).hexdigest()[:8]}"
 
 
+def _has_lost_its_python(target: Path) -> bool:
+    """Whether the Python was removed from the machine for which the environment was made."""
+    python = target / "bin" / "python"
+    return python.is_symlink() and not python.exists()
+
+
 def _install(library: Library, target: Path) -> None:
     for stale in target.parent.glob(f"{_cache_name(library)}-*"):
         shutil.rmtree(stale, ignore_errors=True)
     target.mkdir(parents=True)
     for kind in kinds_of(library):
-        kind.install(library.folder, target)
+        kind.install(library, target)
     (target / _DONE).touch()

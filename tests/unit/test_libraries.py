@@ -74,6 +74,11 @@ def test_a_compiled_adapter_is_compiled_anew_when_it_or_the_contract_changes(nam
         ("procrastinate_fetch_job", "(", "claim_pattern: is no regular expression"),
         ('title = "Procrastinate"', 'title = "Procrastinate', "not TOML"),
         ("[rescue]", "[rescues]", "rescue: Field required"),
+        (
+            "[completion]",
+            'python_at_least = ">=3.12"\n[completion]',
+            'python_at_least: is ">=3.12"; expected a version of Python 3',
+        ),
     ],
 )
 def test_an_invalid_definition_is_one_line_for_each_issue(tmp_path: Path, before: str, after: str, message: str) -> None:

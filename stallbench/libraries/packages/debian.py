@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from stallbench.libraries.definition import Library
 from stallbench.libraries.packages.kind import PackageKind, present
 from stallbench.setup.components import CACHE
 from stallbench.setup.packages import unpack_debian
@@ -29,9 +30,9 @@ class DebianPackages(PackageKind):
         """Return the list of the packages."""
         return present(folder, _LIST)
 
-    def install(self, folder: Path, target: Path) -> None:
+    def install(self, library: Library, target: Path) -> None:
         """Unpack the listed packages and what they need into ``target/debian``."""
-        lines = (folder / _LIST).read_text().splitlines()
+        lines = (library.folder / _LIST).read_text().splitlines()
         unpack_debian(str((target / "debian").relative_to(CACHE)), *(line for line in lines if line and not line.startswith("#")))
         _enable_php_modules(target)
 

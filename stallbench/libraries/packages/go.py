@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stallbench.libraries.definition import Library
 from stallbench.libraries.packages.kind import CONTRACT, PackageKind, present
 from stallbench.setup.go_toolchain import build_module
 
@@ -17,9 +18,9 @@ class GoModules(PackageKind):
         own = present(folder, "go.mod", "go.sum", "adapter.go")
         return [*own, *sorted((CONTRACT / "go").iterdir())] if own else []
 
-    def install(self, folder: Path, target: Path) -> None:
+    def install(self, library: Library, target: Path) -> None:
         """Compile the adapter."""
-        build_module(folder, _adapter(target))
+        build_module(library.folder, _adapter(target))
 
     def programs(self, target: Path) -> Mapping[str, Path]:
         """Return the compiled adapter."""

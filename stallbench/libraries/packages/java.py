@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stallbench.libraries.definition import Library
 from stallbench.libraries.packages.kind import CONTRACT, PackageKind, present
 from stallbench.setup.components import find_java
 from stallbench.setup.jars import download_jars
@@ -23,11 +24,11 @@ class JavaLibraries(PackageKind):
         own = present(folder, _LOCK, _ADAPTER)
         return [*own, *sorted(folder.glob("*.sql")), *_contract()] if own else []
 
-    def install(self, folder: Path, target: Path) -> None:
+    def install(self, library: Library, target: Path) -> None:
         """Download the libraries, compile the adapter, and put the statements beside it, where it can read them."""
-        download_jars(folder / _LOCK, target / "jars")
-        compile_java([folder / _ADAPTER, *_contract()], sorted((target / "jars").iterdir()), target / "classes")
-        for statements in folder.glob("*.sql"):
+        download_jars(library.folder / _LOCK, target / "jars")
+        compile_java([library.folder / _ADAPTER, *_contract()], sorted((target / "jars").iterdir()), target / "classes")
+        for statements in library.folder.glob("*.sql"):
             shutil.copy(statements, target / "classes")
 
     def programs(self, target: Path) -> Mapping[str, Path]:

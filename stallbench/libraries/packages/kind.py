@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stallbench import PROJECT
+from stallbench.libraries.definition import Library
 
 CONTRACT = PROJECT / "libraries" / "contract"
 """The folder with the module of each language that its adapters share."""
@@ -22,9 +23,13 @@ class PackageKind(ABC):
         These are its locks and, for a language whose adapter is compiled, also the sources. If one of them changes, the library is installed anew.
         """
 
+    def find_lack(self, library: Library) -> str | None:
+        """Return what the library needs of the machine that the bench does not install, to follow "needs"; none if nothing is missing."""
+        return None
+
     @abstractmethod
-    def install(self, folder: Path, target: Path) -> None:
-        """Install the packages of the library in ``folder`` into ``target``, which other kinds use too.
+    def install(self, library: Library, target: Path) -> None:
+        """Install the packages of ``library`` into ``target``, which other kinds use too.
 
         Raises `stallbench.setup.packages.InstallError`.
         """

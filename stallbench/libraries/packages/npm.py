@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stallbench.libraries.definition import Library
 from stallbench.libraries.packages.kind import PackageKind, present
 from stallbench.setup.certificates import node_environment
 from stallbench.setup.packages import run
@@ -21,9 +22,9 @@ class NpmPackages(PackageKind):
         """Return the list of the packages and the lock."""
         return present(folder, *_FILES)
 
-    def install(self, folder: Path, target: Path) -> None:
+    def install(self, library: Library, target: Path) -> None:
         """Install the locked packages into ``target/node_modules``."""
-        for path in self.files(folder):
+        for path in self.files(library.folder):
             shutil.copy(path, target / path.name)
         node = _find_node(target)
         npm = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"

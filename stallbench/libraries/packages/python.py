@@ -8,23 +8,39 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stallbench.libraries.definition import Library
 from stallbench.libraries.packages.kind import PackageKind, present
 from stallbench.setup.components import CACHE
-from stallbench.setup.packages import install_wheel, output, run
+from stallbench.setup.packages import InstallError, install_wheel, output, run
+from stallbench.setup.python_interpreter import Version, describe_search, find_python
 from stallbench.setup.uv_settings import settings_for_uv
 
 _LOCK = "requirements.lock"
+_BUILD_LOCK = "build.lock"
+"""What compiles packages that are published without wheels."""
 
 
 class PythonPackages(PackageKind):
     """Installed by uv."""
 
     def files(self, folder: Path) -> Sequence[Path]:
-        """Return the lock."""
-        return present(folder, _LOCK)
+        """Return the locks."""
+        own = present(folder, _LOCK)
+        return [*own, *present(folder, _BUILD_LOCK)] if own else []
 
-    def install(self, folder: Path, target: Path) -> None:
+    def find_lack(self, library: Library) -> str | None:
+        """Return the version of Python that it needs, and what was found, if there is no such Python."""
+        at_least = _least_version(library)
+        if find_python(at_least) is not None:
+            return None
+        version = library.python_at_least
+        return f"Python {version} or later; {describe_search(at_least)}; put a python{version} on the PATH, or run: pyenv install {version}"
+
+    def install(self, library: Library, target: Path) -> None:
         """Make a virtual environment of ``target``, with the locked packages."""
+        python = find_python(_least_version(library))
+        if python is None:
+            raise InstallError(f"it needs {self.find_lack(library)}")
         uv = CACHE / "installer" / "bin" / "uv"
         if not uv.is_file():
             uv = install_wheel("installer") / "bin" / "uv"
@@ -32,12 +48,22 @@ class PythonPackages(PackageKind):
         configuration = output([sys.executable, "-m", "pip", "config", "list"])
         environment = {"UV_CACHE_DIR": str(cache), **settings_for_uv(configuration), **os.environ}
         install = [str(uv), "pip", "install", "--quiet", "--no-progress", "--python", str(target / "bin" / "python")]
+        build = [part for path in present(library.folder, _BUILD_LOCK) for part in ("--build-constraints", str(path))]
+        requirements = ["--require-hashes", "--requirement", str(library.folder / _LOCK), *build]
         try:
-            run([str(uv), "venv", "--quiet", "--python", sys.executable, str(target)], environment=environment)
-            run([*install, "--require-hashes", "--requirement", str(folder / _LOCK)], environment=environment)
+            run([str(uv), "venv", "--quiet", "--python", str(python), str(target)], environment=environment)
+            run([*install, *requirements], environment=environment)
         finally:
             shutil.rmtree(cache, ignore_errors=True)
 
     def programs(self, target: Path) -> Mapping[str, Path]:
         """Return the interpreter of the virtual environment."""
         return {"{python}": target / "bin" / "python"}
+
+
+def _least_version(library: Library) -> Version:
+    """Return the least version of Python that the library needs; the bench's own if it says none."""
+    if library.python_at_least is None:
+        return sys.version_info[:2]
+    major, minor = library.python_at_least.split(".")
+    return int(major), int(minor)
