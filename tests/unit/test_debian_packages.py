@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.libraries import find_library
 from stallbench.libraries.packages import debian
 from stallbench.libraries.packages.debian import DebianPackages
 
@@ -29,7 +30,7 @@ def test_listed_packages_are_unpacked_and_php_loads_their_modules(tmp_path: Path
     monkeypatch.setattr(debian, "unpack_debian", unpack)
     monkeypatch.setattr(debian, "CACHE", tmp_path)
     make_file(tmp_path / "debian.packages", "# a comment\nphp-illuminate-queue=8.83.26*\n\nphp-cli\n")
-    DebianPackages().install(tmp_path, tmp_path / "target")
+    DebianPackages().install(find_library("laravel").model_copy(update={"folder": tmp_path}), tmp_path / "target")
     assert unpacked == [("target/debian", ("php-illuminate-queue=8.83.26*", "php-cli"))]
     settings = tmp_path / "target" / "php.d"
     assert (settings / "10-pdo.ini").read_text() == f"extension={root / 'usr/lib/php/20220829/pdo.so'}\n"
