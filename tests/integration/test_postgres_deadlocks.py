@@ -16,7 +16,7 @@ from stallbench.deadlocks.deadlock import Deadlock
 from stallbench.deadlocks.groups import DeadlockGroup
 from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import Endpoint
-from stallbench.records.samples import SampleLog
+from stallbench.records.samples import Sample, SampleLog
 from stallbench.report.samples import find_unread_logs, read_deadlocks
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.held_database import wait_for
@@ -74,7 +74,7 @@ def deadlock(sessions: Sequence[Connection], jobs: Sequence[int], statement: Mak
 
 def read_report(collector: DeadlocksCollector, samples: Path, deadlocks: int) -> Sequence[DeadlockGroup]:
     """Sample until there are so many deadlocks, write them as a run does, and read them as its report does."""
-    found = []
+    found: list[Sample] = []
 
     def has_all() -> bool:
         found.extend(collector.sample())
