@@ -34,7 +34,7 @@ def test_unknown_victims_form_a_group() -> None:
 
 def test_the_report_shows_count_drawing_and_listing() -> None:
     page = render(deadlocks=group_deadlocks([deadlock_of("mariadb_delete_is_victim")]), deadlock_count=117)
-    assert "The server counted 117 deadlocks; the bench recorded the server's listings of 1 of them." in page
+    assert "The server counted 117 deadlocks in the phases; the bench recorded the server's listings of 1," in page
     assert "<svg class=" in page
     assert "WE ROLL BACK TRANSACTION (1)" in page
     assert "will be re-executed" in page
@@ -42,7 +42,7 @@ def test_the_report_shows_count_drawing_and_listing() -> None:
 
 def test_a_log_that_the_bench_cannot_read_is_named_beside_the_server_s_count() -> None:
     page = render(deadlocks=[], deadlock_count=3, unread_logs=["primary"])
-    assert "The server counted 3 deadlocks" in page
+    assert "The server counted 3 deadlocks in the phases" in page
     assert "The deadlocks of primary are not described here" in page
 
 
