@@ -65,7 +65,7 @@ class CleanupJournal:
 
     def record_sets(self, queue: str, endpoint: Endpoint) -> None:
         """Record the sets in which the records of a queue of kind ``queue`` will be, if the server belongs to the user."""
-        if ENGINES[endpoint.engine].belongs_to_user:
+        if endpoint.engine in {name for name, traits in ENGINES.items() if traits.belongs_to_user}:
             self._entries.sets = (queue, endpoint)
             self._write()
 

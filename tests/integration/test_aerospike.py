@@ -13,7 +13,7 @@ from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.processes.queue_client import opened_queue
-from stallbench.queues import NewJob, Queue, RefusedError
+from stallbench.queues import NewJob, RefusedError
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.backlog import take_final_snapshot
 from stallbench.servers.aerospike_starter import ExternalAerospike
@@ -32,7 +32,7 @@ def endpoint(empty_on: EmptyOn) -> Endpoint:
 
 
 @pytest.fixture
-def queue(request: pytest.FixtureRequest, endpoint: Endpoint) -> Iterator[Queue[Any]]:
+def queue(request: pytest.FixtureRequest, endpoint: Endpoint) -> Iterator[Any]:
     with opened_queue(request.param, {}, endpoint, "test") as opened:
         opened.install()
         yield opened
@@ -45,7 +45,7 @@ def test_a_namespace_that_the_server_does_not_have_is_noticed_before_the_run(end
 
 @pytest.mark.parametrize("queue", KINDS, indirect=True)
 def test_the_cleanup_journal_removes_every_record_of_the_run(
-    request: pytest.FixtureRequest, queue: Queue[Any], endpoint: Endpoint, tmp_path: Path
+    request: pytest.FixtureRequest, queue: Any, endpoint: Endpoint, tmp_path: Path
 ) -> None:
     (job_id,) = queue.enqueue([JOB])
     assert queue.store.read(job_id) is not None
@@ -58,7 +58,7 @@ def test_the_cleanup_journal_removes_every_record_of_the_run(
 
 
 @pytest.mark.parametrize("queue", KINDS, indirect=True)
-def test_after_the_server_has_lost_the_record_no_job_is_added_and_the_run_says_why(queue: Queue[Any], tmp_path: Path) -> None:
+def test_after_the_server_has_lost_the_record_no_job_is_added_and_the_run_says_why(queue: Any, tmp_path: Path) -> None:
     queue.enqueue([JOB])
     queue.connection.client.remove(queue.store.store)
     with pytest.raises(driver_of("aerospike").errors, match="the queue's record is not on the Aerospike server"):
@@ -70,7 +70,7 @@ def test_after_the_server_has_lost_the_record_no_job_is_added_and_the_run_says_w
 
 
 @pytest.mark.parametrize("queue", ["id_store", "token_store"], indirect=True)
-def test_a_claim_after_the_server_has_lost_the_record_is_an_error_and_creates_none(queue: Queue[Any]) -> None:
+def test_a_claim_after_the_server_has_lost_the_record_is_an_error_and_creates_none(queue: Any) -> None:
     queue.connection.client.remove(queue.store.store)
     with pytest.raises(driver_of("aerospike").errors, match="the queue's record is not on the Aerospike server"):
         queue.claim()
@@ -78,7 +78,7 @@ def test_a_claim_after_the_server_has_lost_the_record_is_an_error_and_creates_no
 
 
 @pytest.mark.parametrize("queue", ["id_store"], indirect=True)
-def test_the_server_s_own_limit_for_a_record_is_named(queue: Queue[Any]) -> None:
+def test_the_server_s_own_limit_for_a_record_is_named(queue: Any) -> None:
     queue.store._options = queue.store._options.model_copy(update={"record_bytes": 10**9})
     with pytest.raises(RefusedError, match="it would exceed the server's own limit for a record"):
         queue.store._append(range(1, 2_000_000))

@@ -113,7 +113,8 @@ class AerospikeStore(JobStore):
 
 def store_is_gone() -> Exception:
     """Return the error for a store whose record is not on the server."""
-    return exception.RecordNotFound(_GONE)
+    gone: Exception = exception.RecordNotFound(_GONE)
+    return gone
 
 
 def as_claim(job: Record | None, handle: object = None) -> Claim | None:
