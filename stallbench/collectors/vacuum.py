@@ -32,7 +32,7 @@ class AutovacuumLog:
         self._log = ServerLog(path)
         self._table: str | None = None
         self.last: dict[str, dict[str, int]] = {}
-        """By table: ``removed_tuples``, ``not_removable_tuples``, ``oldest_xmin``."""
+        """By table, without its schema: ``removed_tuples``, ``not_removable_tuples``, ``oldest_xmin``."""
 
     def read_on(self) -> None:
         """Read what was written since the last call; an incomplete line is left for the next call."""
@@ -73,6 +73,6 @@ class VacuumCollector(ServerCollector):
             values = {
                 "autovacuum_count": count,
                 "last_autovacuum_age_s": age_s,
-                **(self._log.last.get(name, {}) if self._log else {}),
+                **(self._log.last.get(name.rpartition(".")[2], {}) if self._log else {}),
             }
             yield from samples_of(server.name, f"table:{name}", values)
