@@ -18,7 +18,7 @@ from stallbench.queues.queue import Backlog, Claim, NewJob
 from stallbench.queues.sql_store import now_ms
 from stallbench.queues.store_queue import JobStore
 
-MOST_AT_ONCE = 1000
+_MOST_AT_ONCE = 1000
 """Records that are read at once, at most. A walk begins with one record and doubles, so that its cost fits the distance from the first position."""
 UPDATE_ONLY: Mapping[str, Any] = {"exists": aerospike.POLICY_EXISTS_UPDATE}
 """The policy of a write that must not create its record; it raises `exception.RecordNotFound`."""
@@ -97,7 +97,7 @@ class AerospikeStore(JobStore):
         left = iter(numbers)
         count = 1
         while some := list(islice(left, count)):
-            count = min(2 * count, MOST_AT_ONCE)
+            count = min(2 * count, _MOST_AT_ONCE)
             found = self.client.batch_read([self.job_key(number) for number in some]).batch_records
             yield from ((number, each.record[2]) for number, each in zip(some, found, strict=True) if each.result == _FOUND)
 
