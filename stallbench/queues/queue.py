@@ -178,8 +178,7 @@ class Queue(ABC, Generic[OptionsT]):
     claim_pattern: ClassVar[str] = ""
     """Regular expression that finds the claim statement among all statements of a server; empty if the queue claims without SQL.
 
-    It is searched in the text as the server reports it: with ``$1`` or ``?`` in place of constants, without quotation marks, with single spaces,
-    and in any case.
+    It is searched, in any case, in the text as the server reports it: ``$1`` or ``?`` for constants, no quotation marks, single spaces.
     """
 
     def __init__(self, connection: Any, options: OptionsT) -> None:

@@ -21,7 +21,7 @@ measures
 engines
 setup.components setup.certificates deadlocks
 setup.packages
-setup.go_toolchain setup.steps setup.uv_settings
+setup.go_toolchain setup.python_interpreter setup.steps setup.uv_settings
 setup.jars
 setup.java_compiler
 libraries setup.server_programs
