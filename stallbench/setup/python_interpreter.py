@@ -40,8 +40,8 @@ def find_python(at_least: Version) -> Path | None:
 def describe_search(at_least: Version) -> str:
     """Say which Pythons were found, all of them older than ``at_least``, and where they were searched for."""
     found = sorted({python.version for python in _list_pythons() if python.version < at_least})
-    versions = ", ".join(_format(version) for version in found) or "none"
-    return f"found {versions}: the bench's own, as python3.X on the PATH, and in {_pyenv_versions()}"
+    versions = ", ".join(_format(version) for version in found)
+    return f"found only {versions} (searched: the bench's own, python3.X on the PATH, and {_pyenv_versions()})"
 
 
 def _list_pythons() -> Iterator[Python]:

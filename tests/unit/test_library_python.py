@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 from stallbench import PROJECT
 from stallbench.cli import app
+from stallbench.comparison.comparison import carry_out_runs
 from stallbench.comparison.plan import make_plan
+from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import LIBRARIES, Library, LibraryError, find_library, installation
 from stallbench.libraries.definition import read_library
 from stallbench.libraries.installation import find_lack, installation_of, is_installed, require_installed
@@ -92,13 +94,16 @@ def test_a_program_that_does_not_run_or_is_another_version_is_no_python(machine:
 def test_the_pythons_that_are_too_old_are_named(machine: Machine) -> None:
     machine.put_into_pyenv("3.8.18")
     own = ".".join(map(str, THE_BENCHS_OWN))
-    assert describe_search((3, 999)).startswith(f"found 3.8, {own}: the bench's own, as python3.X on the PATH, and in ")
+    assert (
+        describe_search((3, 999))
+        == f"found only 3.8, {own} (searched: the bench's own, python3.X on the PATH, and {machine.pyenv}/versions)"
+    )
 
 
 def test_where_there_is_none_one_message_says_what_is_missing_what_was_found_and_what_to_do(newer: Library) -> None:
     lack = find_lack(newer)
     assert lack is not None
-    assert lack.startswith("Oban for Python 0.7.0 needs Python 3.998 or later; found ")
+    assert lack.startswith("Oban for Python 0.7.0 needs Python 3.998 or later; found only ")
     assert lack.endswith("put a python3.998 on the PATH, or run: pyenv install 3.998")
     assert "\n" not in lack
     with pytest.raises(LibraryError) as raised:
@@ -136,12 +141,19 @@ def test_the_list_of_libraries_says_so(newer: Library, monkeypatch: pytest.Monke
     assert "not installed" in ended.output
 
 
-def test_a_comparison_of_all_libraries_leaves_it_out(newer: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_of_all_libraries_leaves_it_out_with_one_message(
+    newer: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     others = {name: find_library(name) for name in ("pgqueuer", "procrastinate")}
     monkeypatch.setattr("stallbench.comparison.plan.find_libraries", lambda: {**others, str(newer.folder): newer})
     plan = make_plan("longtx", variants=None, libraries="all", rounds=1, seed=1, overrides=["producers.rate=1", "expect=[]"])
     assert list(plan.chosen) == ["library:pgqueuer", "library:procrastinate"]
     assert plan.left_out == {f"library:{newer.folder}": find_lack(newer)}
+    said: list[str] = []
+    (tmp_path / "file").touch()
+    with pytest.raises(NotCarriedOutError, match="file"):  # where no comparison can be created, so that none is carried out
+        carry_out_runs(plan, tmp_path / "file", said.append)
+    assert said == [f"library:{newer.folder} is left out: {find_lack(newer)}"]
 
 
 def test_a_library_whose_python_was_removed_is_not_installed_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
