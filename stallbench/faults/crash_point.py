@@ -44,8 +44,9 @@ class CrashPointOptions(FaultOptions):
     every_nth: int | None = Field(
         default=None, ge=1, description="every n-th time that a process passes the point; 10 if `probability` is not given either"
     )
-    probability: float | None = Field(
-        default=None, gt=0, le=1, description="instead: at each passage with this probability, drawn from the scenario's seed"
+    probability: float | None = Field(default=None, gt=0, le=1, description="instead: at each passage with this probability")
+    seed: int | None = Field(
+        default=None, ge=0, le=2**31 - 1, description="seed of the passages that are drawn; default: one from the scenario's seed"
     )
     replace_after_s: Duration = Field(
         default=1.0, alias="replace_after", ge=0, le=3600, description="from a kill until another process takes its place"
@@ -97,7 +98,6 @@ class CrashAtPoint(Fault[CrashPointOptions]):
     def inject(self) -> dict[str, Any]:
         """Write the job fault where the processes read it."""
         options = self.options
-        self._points_met = 0
         self._paused: dict[Process, float] = {}
         """When each process was found stopped (monotonic)."""
         self._were_paused: list[str] = []
@@ -105,6 +105,7 @@ class CrashAtPoint(Fault[CrashPointOptions]):
         self._kills = AnnouncedKills(self.context, self.name, self.on, options.replace_after_s) if self._does_kill else None
         if not self.context.load.named(self.on):
             raise NotCarriedOutError(f"{self.name}: there is no {self.on}")
+        seed = self.context.random.randrange(2**31)
         nth = options.every_nth or (_WITHOUT_CHOICE_NTH if options.probability is None else None)
         job_fault = JobFault(
             on=self.on,
@@ -112,7 +113,7 @@ class CrashAtPoint(Fault[CrashPointOptions]):
             crash=options.action,
             every_nth=nth,
             share=options.probability or 1.0,
-            seed=self.context.random.randrange(2**31),
+            seed=seed if options.seed is None else options.seed,
         )
         start_job_fault(self.context.folder.job_faults, self.name, job_fault)
         return {"job_fault": job_fault.model_dump(mode="json", exclude_defaults=True)}

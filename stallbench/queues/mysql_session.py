@@ -30,7 +30,7 @@ class MySQLSession(SqlSession):
         """Run a statement; see the base class."""
         affected = self._cursor.execute(statement.replace("?", "%s"), parameters or None)
         outcome = Outcome(self._cursor.fetchall() or (), affected)
-        self._answered()
+        self.answered()
         return outcome
 
     def insert(self, statement: str, rows: Sequence[Sequence[Value]]) -> Sequence[int]:

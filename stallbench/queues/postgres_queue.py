@@ -58,6 +58,7 @@ class PostgresQueue(Queue[OptionsT]):
             if not self.connection.closed:
                 self.session.prepare_anew()
             raise
+        self.session.answered()
         return ids
 
     def copy(self, name: str, rows: Iterable[Sequence[Any]]) -> None:

@@ -41,7 +41,7 @@ class PostgresSession(SqlSession):
     def observe_answers(self, call: Callable[[], None]) -> None:
         """Call ``call`` from now on when the server has answered. Only then does a statement cost the call of another function."""
         super().observe_answers(call)
-        run = self.connection.pgconn.exec_prepared
+        run: Callable[..., PGresult] = self.connection.pgconn.exec_prepared
 
         def run_observed(name: bytes, parameters: Sequence[bytes | None]) -> PGresult:
             result = run(name, parameters)
@@ -70,7 +70,7 @@ class PostgresSession(SqlSession):
             result = self._run_one(pgconn.exec_prepared, pgconn.send_query_prepared, self._prepare(statement), parameters)
         else:
             result = self._run_one(pgconn.exec_params, pgconn.send_query_params, statement.encode(), parameters)
-        self._answered()
+        self.answered()
         return result
 
     def _run_one(self, run: Callable[..., PGresult], send: Callable[..., None], *arguments: object) -> PGresult:
@@ -100,7 +100,7 @@ class PostgresSession(SqlSession):
         results = [_take_result(pgconn, is_last=False, wait=wait) for _ in calls]
         _take_result(pgconn, is_last=True, wait=wait)
         pgconn.exit_pipeline_mode()
-        self._answered()
+        self.answered()
         for result in results:
             _check(result)
         return results

@@ -41,12 +41,12 @@ class SqlSession(ABC):
     def __init__(self, connection: Any) -> None:
         """Serve ``connection``."""
         self.connection = connection
-        self._answered: Callable[[], None] = _ignore
+        self.answered: Callable[[], None] = _ignore
         """Called when the server has answered a statement."""
 
     def observe_answers(self, call: Callable[[], None]) -> None:
         """Call ``call`` from now on when the server has answered a statement."""
-        self._answered = call
+        self.answered = call
 
     @abstractmethod
     def run(self, statement: str, *parameters: Value) -> Outcome:

@@ -19,7 +19,7 @@ class SQLiteSession(SqlSession):
         """Run a statement; see the base class."""
         cursor = self.connection.execute(statement, parameters)
         outcome = Outcome(cursor.fetchall(), max(cursor.rowcount, 0))
-        self._answered()
+        self.answered()
         return outcome
 
     def insert(self, statement: str, rows: Sequence[Sequence[Value]]) -> Sequence[int]:

@@ -69,7 +69,7 @@ run.capacity
 comparison.statistics comparison.saturation
 forecast
 comparison
-soak
+soak torture
 commands
 cli
 """
