@@ -42,9 +42,14 @@ class CrashPointOptions(FaultOptions):
     at: CrashPoint = Field(strict=False, description="the point", examples=["after_claim"])
     action: Crash = Field(default="kill", description="SIGKILL, or a pause (SIGSTOP) until the claim has expired")
     every_nth: int | None = Field(
-        default=None, ge=1, description="every n-th time that a process passes the point; 10 if `probability` is not given either"
+        default=None, ge=1, description="every n-th time that a process passes the point; 10 if no other trigger is given"
     )
     probability: float | None = Field(default=None, gt=0, le=1, description="instead: at each passage with this probability")
+    in_turn: bool = Field(
+        default=False,
+        description="instead: the first process at its first passage, its replacement at the second, and so on, so that each pair of "
+        "statements has its turn",
+    )
     seed: int | None = Field(
         default=None, ge=0, le=2**31 - 1, description="seed of the passages that are drawn; default: one from the scenario's seed"
     )
@@ -61,8 +66,9 @@ class CrashPointOptions(FaultOptions):
 
     @model_validator(mode="after")
     def _require_one_trigger(self) -> Self:
-        if self.every_nth is not None and self.probability is not None:
-            raise issue(" is given beside every_nth; expected one of the two", key="probability")
+        given = [key for key in ("every_nth", "probability", "in_turn") if getattr(self, key)]
+        if len(given) > 1:
+            raise issue(f" is given beside {given[0]}; expected one of the two", key=given[1])
         return self
 
 
@@ -106,12 +112,13 @@ class CrashAtPoint(Fault[CrashPointOptions]):
         if not self.context.load.named(self.on):
             raise NotCarriedOutError(f"{self.name}: there is no {self.on}")
         seed = self.context.random.randrange(2**31)
-        nth = options.every_nth or (_WITHOUT_CHOICE_NTH if options.probability is None else None)
+        has_other_trigger = options.in_turn or options.probability is not None
         job_fault = JobFault(
             on=self.on,
             at=options.at,
             crash=options.action,
-            every_nth=nth,
+            every_nth=options.every_nth or (None if has_other_trigger else _WITHOUT_CHOICE_NTH),
+            in_turn=options.in_turn,
             share=options.probability or 1.0,
             seed=seed if options.seed is None else options.seed,
         )

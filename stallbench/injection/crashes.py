@@ -61,10 +61,21 @@ class Crashes:
 
     def _is_due(self, name: str, fault: JobFault) -> bool:
         self._passages[name] += 1
+        if fault.in_turn:
+            return self._passages[name] == self._turn
         if fault.every_nth is not None:
             return self._passages[name] % fault.every_nth == 0
         chance = self._random.setdefault(name, random.Random(f"{fault.seed} {self._job_faults.process}"))
         return chance.random() < fault.share
+
+    @property
+    def _turn(self) -> int:
+        """The passage at which this process crashes if each has its turn: its own number, and one more for each process that it replaces.
+
+        ``worker-2`` crashes at the second passage, its replacement ``worker-2-2`` at the third; ``scheduler-2`` at the second.
+        """
+        numbers = [int(part) for part in self._job_faults.process.split("-") if part.isdecimal()]
+        return max(1, sum(numbers) - max(0, len(numbers) - 1))
 
     def _crash(self, name: str, fault: JobFault, job_id: int | None) -> None:
         """Announce it and do it. Nothing is flushed and nothing is cleaned up: the server learns of it from the kernel alone."""

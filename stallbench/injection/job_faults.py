@@ -36,6 +36,7 @@ class JobFault(BaseModel):
     at: CrashPoint | None = Field(default=None, description="the point at which the process crashes; none if it does not")
     crash: Crash | None = Field(default=None, description="what happens there")
     every_nth: int | None = Field(default=None, ge=1, description="every n-th passage of a process crashes; by `share` if none")
+    in_turn: bool = Field(default=False, description="instead: at one passage of each process, see `Crashes`")
     seed: int = Field(default=0, description="seed of the passages that are drawn by `share`")
 
     def applies_to(self, process: str, role: str = "worker") -> bool:

@@ -26,6 +26,8 @@ SETTLING = "settling"
 """Name of the last phase, in which the queue must finish what is left."""
 _BEFORE_S = 2.0
 _KILL_S = 3.0
+_KILL_BETWEEN_STEPS_S = 9.0
+"""There is one scheduler, and each of its steps needs the death of one more."""
 _SHORT_PAUSE_S = 2.0
 _AROUND_PAUSE_S = 2.5
 """Of a phase with a pause: the time until the process has come to the point, and after it is resumed."""
@@ -36,7 +38,7 @@ _IN_CALLS = (
     CrashPoint.BEFORE_COMPLETION_ACKNOWLEDGED,
     CrashPoint.BETWEEN_STEPS,
 )
-"""Points with several passages in an operation: which of them crashes is drawn, so that each has its turn."""
+"""Points with several passages in an operation."""
 _PROBABILITY = 0.15
 _NTH = (2, 3, 4)
 
@@ -51,6 +53,8 @@ class Trial:
     def draw_trigger(self, seed: int) -> str:
         """Return what triggers it, as keys of the fault: the same in each plan with this seed, whatever else is in the plan."""
         drawn = random.Random(f"{seed} {self.point} {self.action}")
+        if self.point in _IN_CALLS and self.action == "kill":
+            return "in_turn = true"
         if self.point in _IN_CALLS:
             return f"probability = {_PROBABILITY}, seed = {drawn.randrange(2**31)}"
         return f"every_nth = {drawn.choice(_NTH)}"
@@ -120,7 +124,8 @@ def _describe_fault(trial: Trial, seed: int, expiry_s: float | None) -> tuple[fl
     role, trigger = trial.point.role, trial.draw_trigger(seed)
     fault = f'kind = "crash_point", at = "{trial.point}", action = "{trial.action}", {trigger}'
     if trial.action == "kill":
-        return _KILL_S, f'{fault}, on = "{role if role == "scheduler" else f"{role}s"}", replace_after = "100ms"'
+        duration_s = _KILL_BETWEEN_STEPS_S if trial.point is CrashPoint.BETWEEN_STEPS else _KILL_S
+        return duration_s, f'{fault}, on = "{role if role == "scheduler" else f"{role}s"}", replace_after = "100ms"'
     # One process is paused, so that the others can do what it leaves.
     pause_s = _SHORT_PAUSE_S
     if trial.needs_expiry and expiry_s is not None:

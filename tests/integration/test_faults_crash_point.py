@@ -83,7 +83,7 @@ def test_the_fault_resumes_at_its_end_what_it_has_paused(tmp_path: Path) -> None
 def test_a_mover_dies_between_the_stores_and_its_batch_is_in_both(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="redis_batches", queue_options="batch = 5") as run:
         run.wait_until_jobs_complete(5)
-        run.inject("crash_point", "scheduler", at="between_steps", probability=0.3, replace_after="0s")
+        run.inject("crash_point", "scheduler", at="between_steps", in_turn=True, replace_after="0s")
 
         def is_any_completed_twice() -> bool:
             by: defaultdict[str, int] = defaultdict(int)
