@@ -31,7 +31,9 @@ def torture(
     ] = None,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Kill or pause the processes of a queue at every crash point, and report which promises of the queue hold. The load takes about two minutes; then the tables are made.
+    """Kill or pause the processes of a queue at every crash point, and report which promises of the queue hold.
+
+    The load takes about two minutes; then the tables are made.
 
     Exit codes: 0 all promises hold, 1 one is broken or could not be judged, 2 bad input, 3 the torture could not be carried out, 130
     interrupted.
