@@ -19,6 +19,7 @@ from stallbench.commands.report import report
 from stallbench.commands.run import run
 from stallbench.commands.scenarios import list_, show
 from stallbench.commands.soak import soak
+from stallbench.commands.torture import torture
 from stallbench.commands.upload import upload
 from stallbench.errors import EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, StallbenchError
 
@@ -33,6 +34,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(compare)
 app.command()(soak)
+app.command()(torture)
 app.command()(report)
 app.command()(upload)
 app.command()(forecast)
