@@ -115,9 +115,7 @@ def read_horizon(
     return sorted(holders, key=lambda holder: (holder.catalog_only, -holder.age_xids, -(holder.age_s or 0)))
 
 
-def _look_behind(
-    feedback: Holder, replica: str, via: str, replicas: Mapping[str, Any]
-) -> list[Holder]:
+def _look_behind(feedback: Holder, replica: str, via: str, replicas: Mapping[str, Any]) -> list[Holder]:
     """Return the backends on a replica whose snapshot the feedback reports; the feedback itself if they cannot be found."""
     connection = replicas.get(replica)
     behind = connection.execute(_OLDEST_ON_REPLICA).fetchall() if connection is not None else []

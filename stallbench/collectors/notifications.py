@@ -58,7 +58,7 @@ class StuckClients:
         found = connection.execute(_IN_CLIENT_WRITE).fetchall()
         now_s = time.monotonic()
         self._first_seen_s = {key: self._first_seen_s.get(key, now_s) for key, *_ in found}
-        stuck = [StuckClient(*row, stuck_s=now_s - self._first_seen_s[row[0]]) for row in found]
+        stuck = [StuckClient(*row, now_s - self._first_seen_s[row[0]]) for row in found]
         return [one for one in stuck if one.stuck_s >= _MOMENT_S]
 
 
@@ -100,11 +100,11 @@ class NotificationsCollector(ServerCollector):
         }
         yield from samples_of(server.name, "server", values)
         for one in stuck:
-            values = {
+            of_one = {
                 "pid": one.pid,
                 "application": one.application,
                 "state": one.state,
                 "stuck_s": one.stuck_s,
                 "age_xids": one.age_xids,
             }
-            yield from samples_of(server.name, f"client_write:{one.key}", values)
+            yield from samples_of(server.name, f"client_write:{one.key}", of_one)

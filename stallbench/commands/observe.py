@@ -24,11 +24,15 @@ def observe(
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="The time between two looks, if these are cheap.")] = "5s",
     table: Annotated[
         list[str] | None,
-        typer.Option("--table", metavar="SCHEMA.TABLE", help="A queue's table, if it is not recognised by itself. Can be repeated."),
+        typer.Option(
+            "--table", metavar="SCHEMA.TABLE", help="A queue's table, if it is not recognised by itself. Can be repeated."
+        ),
     ] = None,
     log: Annotated[
         Path | None,
-        typer.Option("--log", metavar="FILE", help="The server's log, if it is on this machine: shows what each vacuum could not remove."),
+        typer.Option(
+            "--log", metavar="FILE", help="The server's log, if it is on this machine: shows what each vacuum could not remove."
+        ),
     ] = None,
 ) -> None:
     """Find out why a queue is slow, on a live server: who holds the horizon, what is blocked, dead rows, slow claims, stuck jobs.

@@ -7,6 +7,7 @@ A PostgreSQL address is libpq's, a URI or ``host=.. dbname=..``. What it leaves 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
@@ -22,6 +23,7 @@ from stallbench.scenario.validation.suggestion import did_you_mean
 PRIMARY = "primary"
 _POSTGRES = ("postgresql", "postgres")
 _INNODB = ("mariadb", "mysql")
+_HAS_PASSWORD = re.compile(r"://[^/@]*:[^@]*@")
 _FORM = "expected SCHEME://USER@HOST:PORT/DATABASE with SCHEME postgresql, mariadb or mysql"
 _PORTS = {"postgres": 5432, "mariadb": 3306, "mysql": 3306}
 _FROM_ENVIRONMENT = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE", "user": "PGUSER"}
@@ -59,9 +61,10 @@ def read_addresses(addresses: Sequence[str]) -> ObservedServers:
     servers: dict[str, Endpoint] = {}
     for address in addresses:
         name, url = _split_name(address)
+        if name in servers:
+            issues.append(f"--dsn {name}: given twice; name each replica as it streams: --dsn NAME=..")
+            continue
         try:
-            if name in servers:
-                raise BadInputError(f"--dsn {name}: given twice; name each replica as it streams: --dsn NAME=..")
             servers[name] = _read_postgres(name, url) if _is_postgres(url) else _read_innodb(name, url)
         except BadInputError as error:
             issues.append(str(error))
@@ -89,12 +92,14 @@ def _is_postgres(url: str) -> bool:
 
 
 def _read_postgres(name: str, url: str) -> Endpoint:
+    if _HAS_PASSWORD.search(url):  # before libpq reads it, whose messages could repeat a part of it
+        raise _password_issue(name, "PGPASSWORD")
     try:
         given = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
     except psycopg.Error as error:
         raise BadInputError(f"--dsn {name}: cannot be read: {' '.join(str(error).split())}; {_FORM}") from None
     if "password" in given:
-        raise BadInputError(f"--dsn {name}: contains a password, which the process list would show; remove it and set PGPASSWORD")
+        raise _password_issue(name, "PGPASSWORD")
     for key in [key for key in given if key not in _FROM_ENVIRONMENT]:
         if key not in _PARAMETERS:
             raise BadInputError(
@@ -106,7 +111,7 @@ def _read_postgres(name: str, url: str) -> Endpoint:
     values = {key: given.get(key) or os.environ.get(variable, "") for key, variable in _FROM_ENVIRONMENT.items()}
     port = values["port"] or str(_PORTS["postgres"])
     if not port.isdecimal() or "," in values["host"]:
-        raise BadInputError(f"--dsn {name}: expected one host and one port, found {values['host'] or 'no host'} and {port}")
+        raise BadInputError(f"--dsn {name}: has several hosts, or a port that is no number; {_FORM}")
     return Endpoint(
         engine="postgres",
         host=values["host"],
@@ -124,9 +129,7 @@ def _read_innodb(name: str, url: str) -> Endpoint:
     except ValueError as error:
         raise BadInputError(f"--dsn {name}: cannot be read as an address: {error}") from None
     if parts.password is not None:
-        raise BadInputError(
-            f"--dsn {name}: contains a password, which the process list would show; remove it and set {PASSWORD_VARIABLE} or MYSQL_PWD"
-        )
+        raise _password_issue(name, "MYSQL_PWD")
     if parts.scheme not in _INNODB:
         raise BadInputError(f"--dsn {name}: {_FORM}{did_you_mean(parts.scheme, (*_POSTGRES, *_INNODB))}")
     database = unquote(parts.path.removeprefix("/"))
@@ -140,6 +143,10 @@ def _read_innodb(name: str, url: str) -> Endpoint:
         user=unquote(parts.username),
         password=_find_password("MYSQL_PWD"),
     )
+
+
+def _password_issue(name: str, variable: str) -> BadInputError:
+    return BadInputError(f"--dsn {name}: contains a password, which the process list would show; remove it and set {variable}")
 
 
 def _find_password(variable: str) -> SecretStr:

@@ -11,7 +11,6 @@ from stallbench.observe.screen import ObserveScreen, describe_pace
 
 _BETWEEN_LOOKS_S = 2.0
 """Between the two looks of one report: rates and stuck clients need two."""
-_SHORTEST_RETRY_S = 1.0
 
 
 def observe_once(options: ObserveOptions) -> None:
@@ -48,10 +47,8 @@ def _look_and_show(observer: Observer, screen: ObserveScreen, every_s: float) ->
     """Return how long to wait before the next look."""
     cpu_before_s = time.process_time()
     observation = observer.look()
-    took_s = 0.0 if observation.gone else observation.took_s  # waiting for a server that is gone costs it nothing
-    pause_s = max(pause_after(took_s, 0.0, every_s), _SHORTEST_RETRY_S)
-    screen.show(observation, describe_pace(observation, pause_s))
-    return pause_after(took_s, time.process_time() - cpu_before_s, every_s)
+    screen.show(observation, describe_pace(pause_after(observation.spent_s, 0.0, every_s)))
+    return pause_after(observation.spent_s, time.process_time() - cpu_before_s, every_s)
 
 
 def _require_read(observation: Observation, options: ObserveOptions) -> Observation:

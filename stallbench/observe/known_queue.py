@@ -37,14 +37,18 @@ class Running(_Part):
     since: str = Field(description="expression: when it was claimed")
     rescue_from: str = Field(default="", description="expression: from when the rescue interval counts; `since` if empty")
     rescue: str = Field(default="", description="expression: the rescue interval; that of the library's definition if empty")
-    rescue_words: str = Field(default="", description="what a job that is overdue for its rescue is, a clause to follow '3 of 50 running jobs'")
+    rescue_words: str = Field(
+        default="", description="what a job that is overdue for its rescue is, a clause to follow '3 of 50 running jobs'"
+    )
 
 
 class KnownQueue(_Part):
     """One library."""
 
     title: str
-    library: str = Field(default="", description="its folder in libraries/, which has the claim statement and the rescue interval")
+    library: str = Field(
+        default="", description="its folder in libraries/, which has the claim statement and the rescue interval"
+    )
     queue: str = Field(default="", description="the bench's own queue that is the same algorithm")
     usual_table: str = Field(description="the name without its schema; a candidate's name contains it")
     columns: tuple[str, ...] = Field(min_length=3, description="columns that only this library's table has together")

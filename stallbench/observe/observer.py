@@ -1,7 +1,7 @@
 """Looks at a server again and again, and takes care to use no more than a hundredth of a processor core for it.
 
-All queries go through one connection, one after the other. So the server spends at most the time that a look takes; the next look comes when a
-hundred times that has passed. A subject that is expensive on this server is read less often than the others.
+All queries go through one connection, one after the other. So the server spends at most the time for which they were waited for, less the
+network's; the next look comes when a hundred times that has passed. A subject that is expensive on this server is read less often than the others.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class Observation:
     gone: str = ""
     """Why the server could not be read at all; empty if it could."""
     took_s: float = 0.0
+    spent_s: float = 0.0
+    """How long the servers worked for it, at most."""
 
 
 class Observer:
@@ -76,7 +78,7 @@ class Observer:
     def look(self, *, reads_everything: bool = False) -> Observation:
         """Look once. ``reads_everything``: also what would be left to a later look because it is expensive."""
         began_s = time.monotonic()
-        at = datetime.now(UTC)
+        at, spent_before_s = datetime.now(UTC), self._spent_s()
         unseen: list[Unseen] = []
         try:
             server = self._session(PRIMARY)
@@ -101,6 +103,7 @@ class Observer:
             findings=_join_by_statement(findings),
             unseen=(*unseen, *(one for section in sections for one in section.unseen)),
             took_s=time.monotonic() - began_s,
+            spent_s=self._spent_s() - spent_before_s,
         )
 
     def close(self) -> None:
@@ -109,7 +112,7 @@ class Observer:
             self._forget(name)
 
     def _read(self, subject: Subject, look: Look) -> None:
-        began_s = time.monotonic()
+        before_s = self._spent_s()
         try:
             section = subject.look(look)
         except ServerGoneError as error:
@@ -120,10 +123,13 @@ class Observer:
             section = subject.look(look)
         except loaded_errors() as error:
             section = Section(title="", unseen=(self._explain(subject, error),))
-        took_s = time.monotonic() - began_s
+        took_s = self._spent_s() - before_s
         self._sections[subject.name] = section
         pause_s = max(subject.shortest_pause_s, took_s / _SHARE_OF_SUBJECT)
         self._not_before_s[subject.name] = look.at_s + pause_s
+
+    def _spent_s(self) -> float:
+        return float(sum(session.spent_s for session in self._sessions.values()))
 
     def _session(self, name: str) -> Any:
         if name not in self._sessions:
@@ -145,9 +151,9 @@ class Observer:
             session.close()
 
 
-def pause_after(took_s: float, cpu_s: float, every_s: float) -> float:
-    """Return how long to wait after a look that took ``took_s`` and ``cpu_s`` of this process's processor time."""
-    return max(every_s, max(took_s, cpu_s) / GREATEST_SHARE)
+def pause_after(spent_s: float, cpu_s: float, every_s: float) -> float:
+    """Return how long to wait after a look for which the servers worked ``spent_s``, and this process ``cpu_s``."""
+    return max(every_s, max(spent_s, cpu_s) / GREATEST_SHARE)
 
 
 def _join_by_statement(findings: Sequence[Finding]) -> tuple[Finding, ...]:

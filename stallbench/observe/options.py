@@ -39,5 +39,7 @@ def read_options(dsn: Sequence[str], *, every: str, tables: Sequence[str], log: 
     if every_s < _SHORTEST_PAUSE_S:
         raise BadInputError(f"--every {every}: expected at least {_SHORTEST_PAUSE_S:g}s: each look is work for the server")
     if log is not None and not log.is_file():
-        raise BadInputError(f"--log {log}: there is no such file on this machine; leave the option out if the server is on another one")
+        raise BadInputError(
+            f"--log {log}: there is no such file on this machine; leave the option out if the server is on another one"
+        )
     return ObserveOptions(servers=read_addresses(dsn), every_s=every_s, tables=tuple(tables), log=log)

@@ -57,7 +57,7 @@ class ObserveScreen:
             self._console.print(render(observation))
         else:
             for line in list_changes(self._last, observation):
-                self._console.print(Text(line))
+                self._console.print(Text(line), soft_wrap=True)
         self._last = observation if not observation.gone or self._last is None else self._last
 
     def print(self, observation: Observation) -> None:
@@ -134,7 +134,10 @@ def _section(section: Section) -> RenderableType:
 
 
 def _are_figures(values: Iterable[str]) -> bool:
-    return all(not value or value[0].isdigit() or value[0] in "+-?" or value.startswith(("at least", "about", "little")) for value in values)
+    return all(
+        not value or value[0].isdigit() or value[0] in "+-?" or value.startswith(("at least", "about", "little"))
+        for value in values
+    )
 
 
 def _unseen(one: Unseen) -> Text:
@@ -142,6 +145,6 @@ def _unseen(one: Unseen) -> Text:
     return Text.assemble(f"{one.what}: {one.why}.", remedy)
 
 
-def describe_pace(observation: Observation, pause_s: float) -> str:
+def describe_pace(pause_s: float) -> str:
     """Return the last line on a terminal."""
     return f"next look in {format_age(pause_s)}; Ctrl-C ends"

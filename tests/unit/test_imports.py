@@ -68,6 +68,7 @@ comparison.statistics comparison.saturation
 forecast
 comparison
 soak
+observe
 commands
 cli
 """

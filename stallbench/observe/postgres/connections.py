@@ -28,7 +28,7 @@ class ConnectionsSubject(Subject):
         rows = look.server.execute(_SESSIONS).fetchall()
         total, limit = sum(count for _, count, _ in rows), rows[0][2] if rows else 0
         states = ", ".join(f"{format_count(count)} {state}" for state, count, _ in sorted(rows, key=lambda row: -row[1]))
-        findings = ()
+        findings: tuple[Finding, ...] = ()
         if limit and total >= _ALMOST_ALL * limit:
             findings = (
                 Finding(
@@ -42,6 +42,8 @@ class ConnectionsSubject(Subject):
         seen = "" if look.known.get("sees_all") else " that this user may see"
         return Section(
             title="Connections",
-            sentences=(f"{format_plural(total, 'client session')}{seen}" + (f" of {format_count(limit)}: {states}." if rows else "."),),
+            sentences=(
+                f"{format_plural(total, 'client session')}{seen}" + (f" of {format_count(limit)}: {states}." if rows else "."),
+            ),
             findings=findings,
         )

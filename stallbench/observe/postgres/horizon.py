@@ -129,9 +129,7 @@ def _judge(
     )
 
 
-def _end(
-    holder: Holder, session: SessionDetails | None, prepared: Mapping[str, PreparedTransaction]
-) -> tuple[str, str, str]:
+def _end(holder: Holder, session: SessionDetails | None, prepared: Mapping[str, PreparedTransaction]) -> tuple[str, str, str]:
     """Return the statement that ends the holder, where to execute it, and what else it does."""
     on_replica = f"on {holder.source}" if holder.via else ""
     match holder.kind:

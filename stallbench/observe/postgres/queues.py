@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from stallbench.observe.formatting import format_age, format_count, format_plural
+from stallbench.observe.formatting import format_age, format_count
 from stallbench.observe.postgres.recognition import QueueTable, find_named_table, find_queue_tables
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 
@@ -21,6 +21,7 @@ _MOST_RUNNING = 1_000
 COUNT_TIMEOUT_MS = 250
 _TRY_AGAIN_S = 60.0
 _SEARCH_AGAIN_S = 300.0
+_REFUSED = "refused"
 _BEHIND_S = 60.0
 _FAR_BEHIND_S = 600.0
 _READY = """
@@ -75,7 +76,9 @@ class QueuesSubject(Subject):
             "claim_patterns": patterns,
         }
         rows, findings = [], []
-        unseen = [Unseen(what=f"table {name}", why="there is no such table", remedy="give it as SCHEMA.TABLE") for name in self._missing]
+        unseen = [
+            Unseen(what=f"table {name}", why="there is no such table", remedy="give it as SCHEMA.TABLE") for name in self._missing
+        ]
         for table in self._tables:
             counts = self._count(look, table)
             rows.append(self._row(look, table, counts))
@@ -113,22 +116,24 @@ class QueuesSubject(Subject):
         self._missing = [name for name, table in found.items() if table is None]
 
     def _count(self, look: Look, table: QueueTable) -> JobCounts:
-        if not table.is_readable:
-            return JobCounts(ready=None, oldest_s=None, why_not="refused")
         if look.at_s < self._not_before_s.get(table.oid, 0.0):
             return self._last[table.oid][1]
+        why_not = ""
         try:
-            return count_jobs(look.server, table)
+            if table.is_readable:
+                return count_jobs(look.server, table)
+            why_not = _REFUSED
+        except psycopg.errors.InsufficientPrivilege:
+            why_not = _REFUSED
         except psycopg.errors.QueryCanceled:
             self._not_before_s[table.oid] = look.at_s + _TRY_AGAIN_S
-            return JobCounts(ready=None, oldest_s=None, why_not=f"the count took longer than {COUNT_TIMEOUT_MS} ms")
+            why_not = f"the count took longer than {COUNT_TIMEOUT_MS} ms"
         except psycopg.errors.LockNotAvailable:
-            return JobCounts(ready=None, oldest_s=None, why_not="another session has locked the table (ACCESS EXCLUSIVE)")
-        except psycopg.errors.InsufficientPrivilege:
-            return JobCounts(ready=None, oldest_s=None, why_not="refused")
+            why_not = "another session has locked the table (ACCESS EXCLUSIVE)"
         except psycopg.errors.UndefinedTable:
             self._searched_s = float("-inf")
-            return JobCounts(ready=None, oldest_s=None, why_not="the table was dropped")
+            why_not = "the table was dropped"
+        return JobCounts(ready=None, oldest_s=None, why_not=why_not)
 
     def _row(self, look: Look, table: QueueTable, counts: JobCounts) -> tuple[str, ...]:
         change = ""
@@ -211,7 +216,7 @@ def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
 
 
 def _explain(look: Look, table: QueueTable, counts: JobCounts) -> Unseen:
-    if counts.why_not == "refused":
+    if counts.why_not == _REFUSED:
         user = look.known.get("user", "the user")
         return Unseen(
             what=f"the jobs of {table.title}",

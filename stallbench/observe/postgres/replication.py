@@ -40,7 +40,14 @@ class ReplicationSubject(Subject):
         replicas = look.server.execute(_REPLICAS).fetchall()
         slots = look.server.execute(_SLOTS).fetchall()
         rows = [
-            (f"replica {name}", client, state, format_bytes(lag_bytes), format_age(lag_s) if lag_s is not None else "", sync or "")
+            (
+                f"replica {name}",
+                client,
+                state,
+                format_bytes(lag_bytes),
+                format_age(lag_s) if lag_s is not None else "",
+                sync or "",
+            )
             for name, client, state, sync, lag_bytes, lag_s in replicas
         ]
         findings = []
@@ -83,9 +90,7 @@ class ReplicationSubject(Subject):
         )
 
 
-def _judge_inactive(
-    name: str, kind: str, kept_bytes: int | None, xmin_age: int | None, catalog_age: int | None
-) -> Finding:
+def _judge_inactive(name: str, kind: str, kept_bytes: int | None, xmin_age: int | None, catalog_age: int | None) -> Finding:
     kept = f"keeps {format_bytes(kept_bytes)} of WAL" if kept_bytes is not None else "keeps no WAL yet"
     if xmin_age is not None:
         kept += f" and holds the horizon ({format_count(xmin_age)} transactions ago)"

@@ -7,11 +7,13 @@ Through a pooler, each query is therefore a read-only transaction of its own, wh
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg.types.numeric import FloatLoader
 
 from stallbench.engines.postgres import DRIVER, Connection
 from stallbench.errors import NotCarriedOutError
@@ -72,6 +74,7 @@ class ReadOnlySession:
         self.is_pooled = False
         """Whether the connection leads through a pooler."""
         self._connection: Connection
+        self._waited_s, self._queries, self._shortest_s = 0.0, 0, float("inf")
         self._connect()
 
     @property
@@ -79,12 +82,18 @@ class ReadOnlySession:
         """The server's version as PostgreSQL numbers it: 150008 for 15.8."""
         return self._connection.info.server_version
 
+    @property
+    def spent_s(self) -> float:
+        """How long the server has worked for this session, at most: what was waited for, less a round trip of the network for each query."""
+        return self._waited_s - self._queries * self._shortest_s if self._queries else 0.0
+
     def execute(self, query: str, values: Any = None, *, timeout_ms: int | None = None) -> Rows:
         """Execute one query and return its rows. ``timeout_ms``: a shorter time limit than `STATEMENT_TIMEOUT_MS`.
 
         Raises `ServerGoneError` when the session has ended, or one of psycopg's errors when the server refuses the query.
         """
         query = f"{MARK} {query.strip()}"
+        began_s = time.monotonic()
         try:
             if self.is_pooled or timeout_ms is not None:
                 return self._execute_in_transaction(query, values, timeout_ms)
@@ -94,6 +103,11 @@ class ReadOnlySession:
                 self.close()
                 raise ServerGoneError(self.name, DRIVER.describe(error)) from error
             raise
+        finally:
+            waited_s = time.monotonic() - began_s
+            self._waited_s += waited_s
+            self._queries += 1
+            self._shortest_s = min(self._shortest_s, waited_s)
 
     def close(self) -> None:
         """Close it in any state."""
@@ -172,7 +186,7 @@ class ReadOnlySession:
             connect_timeout=_CONNECT_TIMEOUT_S,
             autocommit=True,
             prepare_threshold=None,
-            **({"options": options} if options else {}),
+            options=options or None,
         )
-        connection.adapters.register_loader("numeric", psycopg.types.numeric.FloatLoader)
+        connection.adapters.register_loader("numeric", FloatLoader)
         return connection

@@ -51,7 +51,9 @@ class StatementsSubject(Subject):
         own = {name for name in counts if self._texts.get(name, "").startswith(MARK)}
         own_ms = sum(one.total_ms for name, one in counts.items() if name in own) - self._own_ms
         counts = {name: one for name, one in counts.items() if name not in own}
-        grown = {name: grew for name, one in counts.items() if (grew := _subtract(one, self._last.get(name)))} if not is_first else {}
+        grown = (
+            {name: grew for name, one in counts.items() if (grew := _subtract(one, self._last.get(name)))} if not is_first else {}
+        )
         if is_first:
             self._first = counts
         over_s = look.at_s - self._last_s
@@ -59,7 +61,9 @@ class StatementsSubject(Subject):
         of_all_time = sorted(counts.values(), key=lambda one: -one.total_ms)[:_MOST_SHOWN]
         tables, patterns = look.known.get("queue_names", []), look.known.get("claim_patterns", [])
         claims = [name for name in counts if self._is_claim(name, tables, patterns)]
-        shown = dict.fromkeys([*sorted(claims, key=lambda name: -counts[name].total_ms)[:_MOST_SHOWN], *(one.statement for one in slowest)])
+        shown = dict.fromkeys(
+            [*sorted(claims, key=lambda name: -counts[name].total_ms)[:_MOST_SHOWN], *(one.statement for one in slowest)]
+        )
         shown = shown or dict.fromkeys(one.statement for one in of_all_time)
         rows, findings = [], []
         for name in list(shown)[: 2 * _MOST_SHOWN]:
@@ -129,7 +133,9 @@ def _subtract(now: StatementCounts, before: StatementCounts | None) -> Statement
     if now.calls <= before.calls:
         return None
     buffers = None if now.buffers is None or before.buffers is None else now.buffers - before.buffers
-    return StatementCounts(now.statement, now.calls - before.calls, now.total_ms - before.total_ms, now.rows - before.rows, buffers)
+    return StatementCounts(
+        now.statement, now.calls - before.calls, now.total_ms - before.total_ms, now.rows - before.rows, buffers
+    )
 
 
 def _mean_ms(counts: StatementCounts | None) -> float | None:
@@ -154,7 +160,9 @@ def _describe_spans(look: Look, over_s: float, *, is_first: bool, has_claims: bo
 
 
 def _describe_missing(look: Look) -> Unseen:
-    (is_loaded,) = look.server.execute("SELECT current_setting('pg_stat_statements.max', true) IS NOT NULL").fetchone() or (False,)
+    (is_loaded,) = look.server.execute("SELECT current_setting('pg_stat_statements.max', true) IS NOT NULL").fetchone() or (
+        False,
+    )
     if is_loaded:
         remedy = f"CREATE EXTENSION pg_stat_statements; in database {look.known.get('database')}"
     else:

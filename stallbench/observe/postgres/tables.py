@@ -133,7 +133,18 @@ class TablesSubject(Subject):
             )
         section = Section(
             title="Tables with the most dead rows, and the queue's",
-            columns=("table", "live rows", "dead rows", "due at", "last vacuum", "it left", "writes/s", "size", "bloat", "indexes"),
+            columns=(
+                "table",
+                "live rows",
+                "dead rows",
+                "due at",
+                "last vacuum",
+                "it left",
+                "writes/s",
+                "size",
+                "bloat",
+                "indexes",
+            ),
             rows=tuple(self._row(table, look.at_s) for table in tables if table.dead >= _SOME_DEAD or table.oid in wanted),
             sentences=(self._describe_workers(most, workers, overdue, tables),),
             findings=tuple(findings),
@@ -157,7 +168,11 @@ class TablesSubject(Subject):
         if table.dead < _MANY_DEAD or table.dead < _MOSTLY_DEAD * (table.live + table.dead):
             return None
         holder: str = look.known.get("holder", "")
-        vacuumed = f"its last vacuum ended {format_age(table.vacuumed_s)} ago" if table.vacuumed_s is not None else "it was never vacuumed"
+        vacuumed = (
+            f"its last vacuum ended {format_age(table.vacuumed_s)} ago"
+            if table.vacuumed_s is not None
+            else "it was never vacuumed"
+        )
         left = self._left.get(table.oid)
         could_not = ""
         if left is not None and left >= _MANY_DEAD:

@@ -46,7 +46,7 @@ class WraparoundSubject(Subject):
         ids = "transaction ids" if age_xids >= age_multixacts else "multixact ids"
         speed = f", {format_age(left / self._rate)} at {format_count(self._rate)} transactions/s" if self._rate >= 1 else ""
         sentence = f"{format_count(left)} {ids} left until the server refuses to write{speed}; the oldest database is {database}."
-        findings = ()
+        findings: tuple[Finding, ...] = ()
         if oldest >= max(_LATE, 2 * freeze_at):
             findings = (
                 Finding(
