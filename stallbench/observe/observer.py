@@ -78,7 +78,7 @@ class Observer:
     def look(self, *, reads_everything: bool = False) -> Observation:
         """Look once. ``reads_everything``: also what would be left to a later look because it is expensive."""
         began_s = time.monotonic()
-        at, spent_before_s = datetime.now(UTC), self._spent_s()
+        at, spent_before_s = datetime.now(UTC), self.spent_s
         unseen: list[Unseen] = []
         try:
             server = self._session(PRIMARY)
@@ -103,8 +103,18 @@ class Observer:
             findings=_join_by_statement(findings),
             unseen=(*unseen, *(one for section in sections for one in section.unseen)),
             took_s=time.monotonic() - began_s,
-            spent_s=self._spent_s() - spent_before_s,
+            spent_s=self.spent_s - spent_before_s,
         )
+
+    @property
+    def sessions(self) -> Mapping[str, Any]:
+        """The open sessions, by the name of their server."""
+        return dict(self._sessions)
+
+    @property
+    def spent_s(self) -> float:
+        """How long the servers have worked for the open sessions, at most."""
+        return float(sum(session.spent_s for session in self._sessions.values()))
 
     def close(self) -> None:
         """Close every session."""
@@ -112,7 +122,7 @@ class Observer:
             self._forget(name)
 
     def _read(self, subject: Subject, look: Look) -> None:
-        before_s = self._spent_s()
+        before_s = self.spent_s
         try:
             section = subject.look(look)
         except ServerGoneError as error:
@@ -123,13 +133,10 @@ class Observer:
             section = subject.look(look)
         except loaded_errors() as error:
             section = Section(title="", unseen=(self._explain(subject, error),))
-        took_s = self._spent_s() - before_s
+        took_s = self.spent_s - before_s
         self._sections[subject.name] = section
         pause_s = max(subject.shortest_pause_s, took_s / _SHARE_OF_SUBJECT)
         self._not_before_s[subject.name] = look.at_s + pause_s
-
-    def _spent_s(self) -> float:
-        return float(sum(session.spent_s for session in self._sessions.values()))
 
     def _session(self, name: str) -> Any:
         if name not in self._sessions:

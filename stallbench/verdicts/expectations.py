@@ -19,6 +19,7 @@ class Expectations(Check):
     name = "expectations"
     position = 0
     severity = Severity.EXPECTATION
+    judges_observations = True
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each expectation; info if the scenario has none."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.observer import Observation, Observer
 from stallbench.observe.postgres.observer import make_postgres_observer
+from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.subject import Finding, Section
 from stallbench.records.endpoint import Endpoint
 
@@ -16,7 +17,7 @@ from stallbench.records.endpoint import Endpoint
 def observer_of(
     endpoint: Endpoint, replicas: Mapping[str, Endpoint] | None = None, tables: tuple[str, ...] = ()
 ) -> Iterator[Observer]:
-    observer = make_postgres_observer(ObservedServers(primary=endpoint, replicas=replicas or {}), tables, None)
+    observer = make_postgres_observer(ObservedServers(primary=endpoint, replicas=replicas or {}), QueuesSubject(tables), None)
     try:
         yield observer
     finally:

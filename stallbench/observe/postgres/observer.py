@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
@@ -34,8 +33,8 @@ _NOT_KNOWN = (
 )
 
 
-def make_postgres_observer(servers: ObservedServers, tables: Sequence[str], log: Path | None) -> Observer:
-    """Return the observer. ``tables``: queue tables that the user named; all that are recognised if none. ``log``: the server's log."""
+def make_postgres_observer(servers: ObservedServers, queues: QueuesSubject, log: Path | None) -> Observer:
+    """Return the observer. ``queues``: finds and counts the queues. ``log``: the server's log."""
     endpoints = {PRIMARY: servers.primary, **servers.replicas}
     return Observer(
         lambda name: ReadOnlySession(endpoints[name], name),
@@ -43,7 +42,7 @@ def make_postgres_observer(servers: ObservedServers, tables: Sequence[str], log:
         [
             RightsSubject(),
             HorizonSubject(),
-            QueuesSubject(tables),
+            queues,
             TablesSubject(log),
             BlockingSubject(),
             OperationsSubject(),

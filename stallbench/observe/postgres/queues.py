@@ -58,28 +58,34 @@ class QueuesSubject(Subject):
     def __init__(self, tables: Sequence[str] = ()) -> None:
         """``tables``: those that the user named; if none, all that are recognised."""
         self._named = tables
-        self._tables: list[QueueTable] = []
+        self.tables: list[QueueTable] = []
+        """Found at the last search."""
         self._missing: list[str] = []
         self._searched_s = float("-inf")
         self._not_before_s: dict[int, float] = {}
         self._last: dict[int, tuple[float, JobCounts]] = {}
+
+    @property
+    def counts(self) -> list[JobCounts]:
+        """The last counts of each queue."""
+        return [self._last[table.oid][1] for table in self.tables if table.oid in self._last]
 
     def look(self, look: Look) -> Section:
         """Return a row for each queue, and a finding for each that is behind or has jobs that nobody works on."""
         if look.at_s - self._searched_s >= _SEARCH_AGAIN_S:
             self._search(look.server)
             self._searched_s = look.at_s
-        patterns = [pattern for table in self._tables if table.known and (pattern := table.known.claim_pattern)]
+        patterns = [pattern for table in self.tables if table.known and (pattern := table.known.claim_pattern)]
         look.known |= {
-            "queue_oids": [oid for table in self._tables for oid in table.leaves],
-            "queue_names": [table.plain_name for table in self._tables],
+            "queue_oids": [oid for table in self.tables for oid in table.leaves],
+            "queue_names": [table.plain_name for table in self.tables],
             "claim_patterns": patterns,
         }
         rows, findings = [], []
         unseen = [
             Unseen(what=f"table {name}", why="there is no such table", remedy="give it as SCHEMA.TABLE") for name in self._missing
         ]
-        for table in self._tables:
+        for table in self.tables:
             counts = self._count(look, table)
             rows.append(self._row(look, table, counts))
             findings += _judge(table, counts)
@@ -88,7 +94,7 @@ class QueuesSubject(Subject):
             self._last[table.oid] = (look.at_s, counts)
         sentences = tuple(
             sentence
-            for table in self._tables
+            for table in self.tables
             if table.known
             for sentence in (
                 f"{table.known.title}: {table.known.note}." if table.known.note else "",
@@ -96,7 +102,7 @@ class QueuesSubject(Subject):
             )
             if sentence
         )
-        if not self._tables:
+        if not self.tables:
             sentences = ("No queue table was recognised; name it with --table SCHEMA.TABLE.",)
         return Section(
             title="Queues",
@@ -109,10 +115,10 @@ class QueuesSubject(Subject):
 
     def _search(self, server: Any) -> None:
         if not self._named:
-            self._tables = find_queue_tables(server)
+            self.tables = find_queue_tables(server)
             return
         found = {name: find_named_table(server, name) for name in self._named}
-        self._tables = [table for table in found.values() if table is not None]
+        self.tables = [table for table in found.values() if table is not None]
         self._missing = [name for name, table in found.items() if table is None]
 
     def _count(self, look: Look, table: QueueTable) -> JobCounts:

@@ -12,7 +12,8 @@ _CANDIDATES = """
 SELECT pg_class.oid::bigint, quote_ident(nspname), quote_ident(relname), relname,
   ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped),
   has_schema_privilege(nspname, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT'),
-  ARRAY(SELECT relid::oid::bigint FROM pg_partition_tree(pg_class.oid) WHERE isleaf)
+  ARRAY(SELECT relid::oid::bigint FROM pg_partition_tree(pg_class.oid) WHERE isleaf ORDER BY relid),
+  ARRAY(SELECT relid::text FROM pg_partition_tree(pg_class.oid) WHERE isleaf ORDER BY relid)
 FROM pg_class
 JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname NOT IN ('pg_catalog', 'information_schema')
@@ -38,6 +39,8 @@ class QueueTable:
     is_readable: bool
     leaves: tuple[int, ...]
     """The tables that have the rows: itself, or its partitions."""
+    leaf_names: tuple[str, ...]
+    """As SQL needs them, with their schemas."""
 
     @property
     def name(self) -> str:
@@ -67,7 +70,7 @@ def find_named_table(server: Any, name: str) -> QueueTable | None:
 
 
 def _read(row: Sequence[Any]) -> QueueTable:
-    oid, schema, table, plain_name, columns, is_readable, leaves = row
+    oid, schema, table, plain_name, columns, is_readable, leaves, leaf_names = row
     return QueueTable(
         oid=oid,
         schema=schema,
@@ -76,6 +79,7 @@ def _read(row: Sequence[Any]) -> QueueTable:
         known=_recognise(plain_name, set(columns)),
         is_readable=is_readable,
         leaves=tuple(leaves) or (oid,),
+        leaf_names=tuple(leaf_names) or (f"{schema}.{table}",),
     )
 
 

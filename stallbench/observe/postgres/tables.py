@@ -17,7 +17,8 @@ _SOME_DEAD = 1_000
 _MOSTLY_DEAD = 0.5
 """Share of dead rows among all above which a scan of the table is mostly in vain."""
 _JUST_VACUUMED_S = 600.0
-# All tables are counted in memory; only those that are shown are measured on disk, under ACCESS SHARE.
+# All tables are counted in memory; only those that are shown are measured on disk, under ACCESS SHARE. A table without settings of its own is not
+# due before it has the server's threshold of dead rows, so the others need not be judged.
 _TABLES = f"""
 WITH counted AS MATERIALIZED (
   SELECT oid, pg_stat_get_dead_tuples(oid) AS dead,
@@ -29,7 +30,8 @@ WITH counted AS MATERIALIZED (
   FROM counted
   JOIN pg_class ON pg_class.oid = counted.oid
   {OWN_VACUUM_SETTINGS}
-  WHERE dead > 0 OR counted.oid = ANY(%(wanted)s::oid[])
+  WHERE dead > current_setting('autovacuum_vacuum_threshold')::int OR dead > 0 AND reloptions IS NOT NULL
+  OR counted.oid = ANY(%(wanted)s::oid[])
 ), shown AS (
   (SELECT * FROM judged ORDER BY dead DESC LIMIT {_MOST_SHOWN})
   UNION
