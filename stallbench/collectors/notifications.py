@@ -58,7 +58,10 @@ class StuckClients:
         found = connection.execute(_IN_CLIENT_WRITE).fetchall()
         now_s = time.monotonic()
         self._first_seen_s = {key: self._first_seen_s.get(key, now_s) for key, *_ in found}
-        stuck = [StuckClient(*row, now_s - self._first_seen_s[row[0]]) for row in found]
+        stuck = [
+            StuckClient(key, pid, application, state, age_xids, now_s - self._first_seen_s[key])
+            for key, pid, application, state, age_xids in found
+        ]
         return [one for one in stuck if one.stuck_s >= _MOMENT_S]
 
 
@@ -100,7 +103,7 @@ class NotificationsCollector(ServerCollector):
         }
         yield from samples_of(server.name, "server", values)
         for one in stuck:
-            of_one = {
+            of_one: dict[str, float | int | str | None] = {
                 "pid": one.pid,
                 "application": one.application,
                 "state": one.state,

@@ -35,7 +35,7 @@ class _Ongoing:
         self.observer: Observer = make_postgres_observer(options.servers, self.queues, options.log)
         self.recording: Recording | None = None
         self.looks = self.missed = 0
-        self.first = self.observer.look()
+        self.first = self.last = self.observer.look()
         if self.first.gone:
             self.observer.close()
             endpoint = options.servers.primary
@@ -47,6 +47,7 @@ class _Ongoing:
         """Look, and record what the collectors measure."""
         observation = self.observer.look(reads_everything=reads_everything)
         self.looks += 1
+        self.last = self.last if observation.gone else observation
         if self.recording is not None and not observation.gone:
             try:
                 self.recording.sample(self.queues.counts)
@@ -136,7 +137,12 @@ def _recorded(ongoing: _Ongoing) -> Iterator[ObservationRecord]:
 
 
 def _list_notes(ongoing: _Ongoing) -> list[str]:
-    notes = [f"{one.what}: {one.why}." for one in ongoing.first.unseen]
+    notes = [
+        f"At the end ({ongoing.last.at:%H:%M:%S} UTC), {one.severity.name.lower()}: {one.sentence}"
+        + (f" To end it: {one.statement}" if one.statement else "")
+        for one in ongoing.last.findings
+    ]
+    notes += [f"Not seen: {one.what}: {one.why}." for one in ongoing.last.unseen]
     if ongoing.missed:
         notes.append(f"In {ongoing.missed} of {ongoing.looks} looks the server could not be read.")
     if ongoing.recording is not None:

@@ -73,6 +73,7 @@ class Observer:
         self._sessions: dict[str, Any] = {}
         self._sections: dict[str, Section] = {}
         self._not_before_s: dict[str, float] = {}
+        self._known: dict[str, Any] = {}
         self._title = ""
 
     def look(self, *, reads_everything: bool = False) -> Observation:
@@ -82,8 +83,8 @@ class Observer:
         unseen: list[Unseen] = []
         try:
             server = self._session(PRIMARY)
-            look = Look(server=server, at_s=began_s)
-            look.known["replicas"] = self._open_replicas(unseen)
+            self._known["replicas"] = self._open_replicas(unseen)
+            look = Look(server=server, at_s=began_s, known=self._known)
             for subject in self._subjects:
                 if reads_everything or began_s >= self._not_before_s.get(subject.name, 0.0):
                     self._read(subject, look)

@@ -112,7 +112,9 @@ class Recording:
             if error.name == PRIMARY:
                 raise
             self.why_not[collector.name] = str(error)
-        except (NotMeasuredError, OSError, *loaded_errors()) as error:
+        except Exception as error:
+            if not isinstance(error, (NotMeasuredError, OSError, *loaded_errors())):
+                raise
             self.why_not[collector.name] = str(error)
         return samples
 

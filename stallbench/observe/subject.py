@@ -72,7 +72,7 @@ class Look:
     at_s: float
     """When it began, on the monotonic clock."""
     known: dict[str, Any] = field(default_factory=dict)
-    """What earlier subjects of the same look found, for later ones: ``holder``, ``queues``, ``is_replica``, ``sees_all``."""
+    """What subjects found, for those that look after them: ``holder``, ``queue_oids``, ``is_replica``, ``sees_all``, .. It stays from look to look."""
 
 
 class Subject(ABC):

@@ -61,6 +61,7 @@ class HorizonSubject(Subject):
         prepared = _read_prepared(look) if any(one.kind == "prepared" for one in shown) else {}
         details = _read_details(look, shown, replicas)
         holding = [one for one in shown if not one.catalog_only]
+        look.known |= {"holder": "", "holder_statement": ""}
         if holding and _is_long(holding[0]):
             oldest = holding[0]
             look.known["holder"] = _describe(oldest, details, prepared)
