@@ -7,7 +7,7 @@ network's; the next look comes when a hundred times that has passed. A subject t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -93,15 +93,12 @@ class Observer:
             self._forget(PRIMARY)
             return Observation(at=at, title=self._title, gone=str(error), took_s=time.monotonic() - began_s)
         sections = [self._sections[subject.name] for subject in self._subjects if subject.name in self._sections]
-        findings = sorted(
-            (finding for section in sections for finding in section.findings),
-            key=lambda finding: (finding.severity, [subject.name for subject in self._subjects].index(finding.subject)),
-        )
+        findings = _join_by_statement(finding for section in sections for finding in section.findings)
         return Observation(
             at=at,
             title=self._title,
             sections=tuple(section for section in sections if section.title),
-            findings=_join_by_statement(findings),
+            findings=tuple(sorted(findings, key=lambda finding: finding.severity)),
             unseen=(*unseen, *(one for section in sections for one in section.unseen)),
             took_s=time.monotonic() - began_s,
             spent_s=self.spent_s - spent_before_s,
@@ -164,11 +161,22 @@ def pause_after(spent_s: float, cpu_s: float, every_s: float) -> float:
     return max(every_s, max(spent_s, cpu_s) / GREATEST_SHARE)
 
 
-def _join_by_statement(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Join findings that the same statement ends: a session that holds the horizon and blocks others is one problem."""
-    kept: dict[str, Finding] = {}
+def _join_by_statement(findings: Iterable[Finding]) -> list[Finding]:
+    """Join findings that the same statement ends: a session that holds the horizon and blocks others is one problem.
+
+    ``findings``: in the order of their subjects, in which their sentences follow each other.
+    """
+    groups: dict[str, list[Finding]] = {}
     for finding in findings:
-        key = finding.statement or f"{finding.subject}:{finding.about}"
-        worse = kept.get(key)
-        kept[key] = replace(worse, sentence=f"{worse.sentence} {finding.sentence}") if worse else finding
-    return tuple(kept.values())
+        groups.setdefault(finding.statement or f"{finding.subject}:{finding.about}", []).append(finding)
+    return [
+        replace(
+            group[0],
+            severity=min(one.severity for one in group),
+            sentence=" ".join(one.sentence for one in group),
+            because=next((one.because for one in group if one.because), ""),
+            where=next((one.where for one in group if one.where), ""),
+            caution=next((one.caution for one in group if one.caution), ""),
+        )
+        for group in groups.values()
+    ]

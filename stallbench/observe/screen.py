@@ -31,6 +31,7 @@ class ObserveScreen:
             self._console.width = max(self._console.width, _WIDTH_OF_FILES)
         self._live: Live | None = None
         self._last: Observation | None = None
+        self._gone = ""
 
     @property
     def is_redrawn(self) -> bool:
@@ -56,9 +57,18 @@ class ObserveScreen:
         elif self._last is None:
             self._console.print(render(observation))
         else:
-            for line in list_changes(self._last, observation):
+            for line in self._list_changes(observation):
                 self._console.print(Text(line), soft_wrap=True)
         self._last = observation if not observation.gone or self._last is None else self._last
+        self._gone = observation.gone
+
+    def _list_changes(self, now: Observation) -> list[str]:
+        assert self._last is not None, "the first report has been printed"
+        stamp = now.at.strftime("%H:%M:%S UTC")
+        if now.gone:
+            return [f"{stamp}  gone      the server cannot be read: {now.gone}"] if now.gone != self._gone else []
+        back = [f"{stamp}  back      the server can be read again"] if self._gone else []
+        return [*back, *list_changes(self._last, now)]
 
     def print(self, observation: Observation) -> None:
         """Print one whole report."""
@@ -85,8 +95,6 @@ def render(observation: Observation) -> RenderableType:
 def list_changes(before: Observation, now: Observation) -> list[str]:
     """Return a line for each finding that is new, worse, or gone."""
     stamp = now.at.strftime("%H:%M:%S UTC")
-    if now.gone:
-        return [f"{stamp}  gone      {now.gone}"]
     old = {(one.subject, one.about): one for one in before.findings}
     new = {(one.subject, one.about): one for one in now.findings}
     lines = [

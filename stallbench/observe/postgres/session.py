@@ -42,7 +42,7 @@ _SETTINGS: Mapping[str, str] = {
     "TimeZone": "UTC",  # of timestamps without a time zone, which libraries write in UTC
 }
 _IN_TRANSACTION = "; ".join(
-    f"SET LOCAL {name if name != 'default_transaction_read_only' else 'transaction_read_only'} = '{value}'"
+    f"{MARK} SET LOCAL {name if name != 'default_transaction_read_only' else 'transaction_read_only'} = '{value}'"
     for name, value in _SETTINGS.items()
 )
 _NOT_PASSED_ON = "unsupported startup parameter"
@@ -119,19 +119,19 @@ class ReadOnlySession:
 
     def _execute_in_transaction(self, query: str, values: Any, timeout_ms: int | None) -> Rows:
         """Execute it in a transaction of its own; no snapshot is held before or after the query."""
-        begin = "BEGIN READ ONLY"
+        begin = f"{MARK} BEGIN READ ONLY"
         if self.is_pooled:
             begin += f"; {_IN_TRANSACTION}"
         if timeout_ms is not None:
-            begin += f"; SET LOCAL statement_timeout = {timeout_ms:d}"
+            begin += f"; {MARK} SET LOCAL statement_timeout = {timeout_ms:d}"
         self._connection.execute(begin, prepare=False)
         try:
             rows = Rows(self._connection.execute(query, values).fetchall())
         except BaseException:
             with suppress(psycopg.Error):
-                self._connection.execute("ROLLBACK")
+                self._connection.execute(f"{MARK} ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
+        self._connection.execute(f"{MARK} COMMIT")
         return rows
 
     def _connect(self) -> None:

@@ -74,7 +74,7 @@ class StatementsSubject(Subject):
         self._last, self._last_s, self._own_ms = counts, look.at_s, self._own_ms + own_ms
         spans = _describe_spans(look, over_s, is_first=is_first, has_claims=bool(claims), has_queue=bool(tables))
         if not is_first and over_s > 0:
-            spans += f" The queries of this observation took {own_ms / over_s / 10:.2g} % of a core."
+            spans += f" The queries of this observation took {format_ms(own_ms)} of that time."
         return Section(
             title="Statements: claims, and those that take the most time now",
             columns=("statement", "calls/s", "now", "earlier", "buffers now", "earlier"),
