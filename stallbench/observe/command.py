@@ -13,6 +13,8 @@ from stallbench.exposition import serve
 from stallbench.exposition.intervals import Interval
 from stallbench.exposition.targets import Targets
 from stallbench.observe.expectations import PHASE
+from stallbench.observe.innodb.observer import make_innodb_observer
+from stallbench.observe.innodb.queues import InnoDBQueuesSubject
 from stallbench.observe.observer import Observation, Observer, ServerGoneError, pause_after
 from stallbench.observe.options import ObserveOptions
 from stallbench.observe.postgres.observer import make_postgres_observer
@@ -31,8 +33,13 @@ class _Ongoing:
     def __init__(self, options: ObserveOptions) -> None:
         """Look for the first time. Raises `NotCarriedOutError` if the server cannot be read."""
         self.options = options
-        self.queues = QueuesSubject(options.tables)
-        self.observer: Observer = make_postgres_observer(options.servers, self.queues, options.log)
+        is_postgres = options.servers.primary.engine == "postgres"
+        self.queues = QueuesSubject(options.tables) if is_postgres else InnoDBQueuesSubject(options.tables)
+        self.observer: Observer = (
+            make_postgres_observer(options.servers, self.queues, options.log)
+            if is_postgres
+            else make_innodb_observer(options.servers, self.queues)
+        )
         self.recording: Recording | None = None
         self.looks = self.missed = 0
         self.first = self.last = self.observer.look()
@@ -58,11 +65,12 @@ class _Ongoing:
 
     def continue_until(self, screen: ObserveScreen, until_s: float) -> None:
         """Look and show until ``until_s`` on the monotonic clock."""
-        pause_s = _BETWEEN_LOOKS_S
+        pause_s, is_second = _BETWEEN_LOOKS_S, True
         while time.monotonic() + pause_s <= until_s:
             time.sleep(pause_s)
             cpu_s, spent_s = time.process_time(), self.observer.spent_s
-            observation = self.look()
+            observation = self.look(reads_everything=is_second)
+            is_second = False
             # A session that was opened in between has spent less than the former one.
             spent_s = max(self.observer.spent_s - spent_s, observation.spent_s)
             screen.show(observation, describe_pace(pause_after(spent_s, 0.0, self.options.every_s)))
@@ -112,14 +120,14 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
 @contextmanager
 def _recorded(ongoing: _Ongoing) -> Iterator[ObservationRecord]:
     """Record the observation as a run, completed or aborted."""
-    options, version = ongoing.options, ongoing.observer.sessions["primary"].version
+    options = ongoing.options
     watched = Recording.describe(ongoing.queues.tables)
     record = ObservationRecord(
         options.runs,
         options.servers,
         watched,
         title=ongoing.first.title,
-        version=f"{version // 10_000}.{version % 10_000}",
+        version=ongoing.observer.sessions["primary"].version_text,
         duration_s=options.for_s or 0.0,
         every_s=options.every_s,
         expect=options.expect,

@@ -42,6 +42,13 @@ class Running(_Part):
     )
 
 
+class OnInnoDB(_Part):
+    """The same on MariaDB and MySQL, in their SQL."""
+
+    ready: Ready
+    running: Running | None = None
+
+
 class KnownQueue(_Part):
     """One library."""
 
@@ -56,6 +63,7 @@ class KnownQueue(_Part):
     note: str = Field(default="", description="what the counts include")
     ready: Ready
     running: Running | None = None
+    innodb: OnInnoDB | None = Field(default=None, description="on MariaDB and MySQL, if the library has them")
 
     @property
     def definition(self) -> Library | None:
@@ -75,11 +83,21 @@ class KnownQueue(_Part):
 
     @property
     def rescue(self) -> str:
-        """The rescue interval as SQL; empty if nothing rescues its jobs after a fixed time."""
+        """The rescue interval as PostgreSQL's SQL; empty if nothing rescues its jobs after a fixed time."""
         if self.running and self.running.rescue:
             return self.running.rescue
-        after_s = self.definition.rescue.after_s if self.definition and self.definition.rescue.by_default else None
-        return f"make_interval(secs => {after_s:g})" if after_s else ""
+        return f"make_interval(secs => {self._rescue_s:g})" if self._rescue_s else ""
+
+    @property
+    def rescue_on_innodb(self) -> str:
+        """The same as MariaDB's and MySQL's SQL."""
+        if self.innodb and self.innodb.running and self.innodb.running.rescue:
+            return self.innodb.running.rescue
+        return f"INTERVAL {self._rescue_s:.0f} SECOND" if self._rescue_s else ""
+
+    @property
+    def _rescue_s(self) -> float | None:
+        return self.definition.rescue.after_s if self.definition and self.definition.rescue.by_default else None
 
 
 @cache

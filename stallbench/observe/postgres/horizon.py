@@ -84,7 +84,7 @@ class HorizonSubject(Subject):
             rows=tuple(rows),
             sentences=(f"and {more} more",) if more else () if rows else ("No transaction is older than a second.",),
             findings=tuple(
-                _judge(one, details, prepared, rank)
+                judge_holder(one, details, prepared, rank)
                 for rank, one in enumerate(holding)
                 if _is_long(one) or one.kind == "prepared"
             ),
@@ -107,9 +107,10 @@ def _is_long(holder: Holder) -> bool:
     return holder.age_s >= (_PREPARED_S if holder.kind == "prepared" else _LONG_S) or holder.age_xids >= _MANY_XIDS
 
 
-def _judge(
+def judge_holder(
     holder: Holder, details: Mapping[str, SessionDetails], prepared: Mapping[str, PreparedTransaction], rank: int
 ) -> Finding:
+    """Return what a holder means, and how to end it. ``rank``: 0 for the oldest. ``details`` and ``prepared``: by the holder's key."""
     is_urgent = rank == 0 and ((holder.age_s or 0) >= _VERY_LONG_S or holder.age_xids >= _MANY_XIDS)
     severity = Severity.CRITICAL if is_urgent else Severity.WARNING if _is_long(holder) else Severity.NOTE
     since = f" for {format_age(holder.age_s)}, since {format_since(holder.age_s)}" if holder.age_s is not None else ""

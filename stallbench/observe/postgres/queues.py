@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from stallbench.engines import loaded_errors
 from stallbench.observe.formatting import format_age, format_count
 from stallbench.observe.postgres.recognition import QueueTable, find_named_table, find_queue_tables
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
@@ -21,7 +22,9 @@ _MOST_RUNNING = 1_000
 COUNT_TIMEOUT_MS = 250
 _TRY_AGAIN_S = 60.0
 _SEARCH_AGAIN_S = 300.0
-_REFUSED = "refused"
+REFUSED = "refused"
+TOO_LONG = "the count took too long"
+DROPPED = "the table was dropped"
 _BEHIND_S = 60.0
 _FAR_BEHIND_S = 600.0
 _READY = """
@@ -73,7 +76,7 @@ class QueuesSubject(Subject):
     def look(self, look: Look) -> Section:
         """Return a row for each queue, and a finding for each that is behind or has jobs that nobody works on."""
         if look.at_s - self._searched_s >= _SEARCH_AGAIN_S:
-            self._search(look.server)
+            self._search(look)
             self._searched_s = look.at_s
         patterns = [pattern for table in self.tables if table.known and (pattern := table.known.claim_pattern)]
         look.known |= {
@@ -113,32 +116,52 @@ class QueuesSubject(Subject):
             unseen=tuple(unseen),
         )
 
-    def _search(self, server: Any) -> None:
+    def find_all(self, look: Look) -> list[QueueTable]:
+        """Return the tables of all known libraries."""
+        return find_queue_tables(look.server)
+
+    def find_named(self, look: Look, name: str) -> QueueTable | None:
+        """Return the table that the user named; none if there is no such table."""
+        return find_named_table(look.server, name)
+
+    def count(self, look: Look, table: QueueTable) -> JobCounts:
+        """Count the jobs of one queue; raises errors of the server's driver."""
+        return count_jobs(look.server, table)
+
+    def explain(self, error: Exception) -> str | None:
+        """Return why a count failed, `REFUSED` or `TOO_LONG` among others; none if its error is unexpected."""
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            return REFUSED
+        if isinstance(error, psycopg.errors.QueryCanceled):
+            return TOO_LONG
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            return "another session has locked the table (ACCESS EXCLUSIVE)"
+        return DROPPED if isinstance(error, psycopg.errors.UndefinedTable) else None
+
+    def _search(self, look: Look) -> None:
         if not self._named:
-            self.tables = find_queue_tables(server)
+            self.tables = self.find_all(look)
             return
-        found = {name: find_named_table(server, name) for name in self._named}
+        found = {name: self.find_named(look, name) for name in self._named}
         self.tables = [table for table in found.values() if table is not None]
         self._missing = [name for name, table in found.items() if table is None]
 
     def _count(self, look: Look, table: QueueTable) -> JobCounts:
         if look.at_s < self._not_before_s.get(table.oid, 0.0):
             return self._last[table.oid][1]
-        why_not = ""
+        why_not = REFUSED
         try:
             if table.is_readable:
-                return count_jobs(look.server, table)
-            why_not = _REFUSED
-        except psycopg.errors.InsufficientPrivilege:
-            why_not = _REFUSED
-        except psycopg.errors.QueryCanceled:
+                return self.count(look, table)
+        except loaded_errors() as error:
+            explained = self.explain(error)
+            if explained is None:
+                raise
+            why_not = explained
+        if why_not == TOO_LONG:
             self._not_before_s[table.oid] = look.at_s + _TRY_AGAIN_S
-            why_not = f"the count took longer than {COUNT_TIMEOUT_MS} ms"
-        except psycopg.errors.LockNotAvailable:
-            why_not = "another session has locked the table (ACCESS EXCLUSIVE)"
-        except psycopg.errors.UndefinedTable:
+        if why_not == DROPPED:
             self._searched_s = float("-inf")
-            why_not = "the table was dropped"
         return JobCounts(ready=None, oldest_s=None, why_not=why_not)
 
     def _row(self, look: Look, table: QueueTable, counts: JobCounts) -> tuple[str, ...]:
@@ -222,14 +245,17 @@ def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
 
 
 def _explain(look: Look, table: QueueTable, counts: JobCounts) -> Unseen:
-    if counts.why_not == _REFUSED:
+    if counts.why_not == REFUSED:
         user = look.known.get("user", "the user")
         return Unseen(
             what=f"the jobs of {table.title}",
             why=f"{user} may not read the table",
             remedy=f'GRANT USAGE ON SCHEMA {table.schema} TO "{user}"; GRANT SELECT ON {table.name} TO "{user}";',
         )
-    return Unseen(what=f"the jobs of {table.title}", why=counts.why_not)
+    return Unseen(
+        what=f"the jobs of {table.title}",
+        why=counts.why_not + (f", more than {COUNT_TIMEOUT_MS} ms" if counts.why_not == TOO_LONG else ""),
+    )
 
 
 def _at_least(count: int | None, limit: int) -> str:

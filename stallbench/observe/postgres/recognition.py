@@ -76,14 +76,14 @@ def _read(row: Sequence[Any]) -> QueueTable:
         schema=schema,
         table=table,
         plain_name=plain_name,
-        known=_recognise(plain_name, set(columns)),
+        known=recognise(plain_name, set(columns)),
         is_readable=is_readable,
         leaves=tuple(leaves) or (oid,),
         leaf_names=tuple(leaf_names) or (f"{schema}.{table}",),
     )
 
 
-def _recognise(name: str, columns: set[str]) -> KnownQueue | None:
+def recognise(name: str, columns: set[str]) -> KnownQueue | None:
     """Return the library that has such a table: of several the one with the most of its columns."""
     fitting = [
         known

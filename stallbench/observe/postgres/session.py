@@ -83,6 +83,11 @@ class ReadOnlySession:
         return self._connection.info.server_version
 
     @property
+    def version_text(self) -> str:
+        """The server's version, like ``15.8``."""
+        return f"{self.version // 10_000}.{self.version % 10_000}"
+
+    @property
     def spent_s(self) -> float:
         """How long the server has worked for this session, at most: what was waited for, less a round trip of the network for each query."""
         return self._waited_s - self._queries * self._shortest_s if self._queries else 0.0

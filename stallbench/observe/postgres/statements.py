@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stallbench.collectors.statements import StatementCounts, plain_statement, read_statement_counts, read_statement_texts
@@ -42,9 +42,9 @@ class StatementsSubject(Subject):
 
     def look(self, look: Look) -> Section:
         """Return the claim statements and those that took the most time since the last look."""
-        counted = read_statement_counts(look.server)
+        counted = self.read_counts(look)
         if counted is None:
-            return Section(title="Statements", unseen=(_describe_missing(look),))
+            return Section(title="Statements", unseen=self.describe_missing(look))
         counts = {one.statement: one for one in counted}
         is_first = not self._last_s
         self._read_texts(look, [name for name in counts if name not in self._texts])
@@ -72,8 +72,11 @@ class StatementsSubject(Subject):
             if name in claims and now and (finding := self._judge(name, now, earlier)):
                 findings.append(finding)
         self._last, self._last_s, self._own_ms = counts, look.at_s, self._own_ms + own_ms
-        spans = _describe_spans(look, over_s, is_first=is_first, has_claims=bool(claims), has_queue=bool(tables))
-        if not is_first and over_s > 0:
+        last = "not known before the second look" if is_first else f"the last {format_age(over_s)}"
+        spans = f"now: {last}; earlier: {self.describe_reset(look)}."
+        if tables and not claims:
+            spans += " No statement was recognised as the claim of the queue."
+        if not is_first and own_ms > 0:
             spans += f" The queries of this observation took {format_ms(own_ms)} of that time."
         return Section(
             title="Statements: claims, and those that take the most time now",
@@ -83,10 +86,26 @@ class StatementsSubject(Subject):
             findings=tuple(findings),
         )
 
+    def read_counts(self, look: Look) -> list[StatementCounts] | None:
+        """Return the counts of every statement; none if the server counts none."""
+        return read_statement_counts(look.server)
+
+    def read_texts(self, look: Look, statements: Sequence[int | str]) -> Iterable[tuple[int | str, str | None]]:
+        """Return the text of each statement."""
+        return read_statement_texts(look.server, statements)
+
+    def describe_missing(self, look: Look) -> tuple[Unseen, ...]:
+        """Return why no statements are counted."""
+        return (_describe_missing(look),)
+
+    def describe_reset(self, look: Look) -> str:
+        """Return when the counts began, to follow 'earlier: '."""
+        return _describe_reset(look)
+
     def _read_texts(self, look: Look, new: Sequence[int | str]) -> None:
         """Read the texts of statements that were not there at the last look: the server reads a whole file for it."""
         if new:
-            for name, text in read_statement_texts(look.server, new):
+            for name, text in self.read_texts(look, new):
                 self._texts[name] = plain_statement(text)
 
     def _is_claim(self, name: int | str, tables: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> bool:
@@ -104,8 +123,8 @@ class StatementsSubject(Subject):
             f"{now.calls / over_s:,.1f}" if now else "0",
             format_ms(_mean_ms(now)) if now else "-",
             format_ms(_mean_ms(earlier)) if earlier else "-",
-            format_count(_buffers(now)) if now else "-",
-            format_count(_buffers(earlier)) if earlier else "-",
+            _format_buffers(now),
+            _format_buffers(earlier),
         )
 
     def _judge(self, name: int | str, now: StatementCounts, earlier: StatementCounts | None) -> Finding | None:
@@ -146,17 +165,18 @@ def _buffers(counts: StatementCounts | None) -> float | None:
     return counts.buffers / counts.calls if counts and counts.calls and counts.buffers is not None else None
 
 
-def _describe_spans(look: Look, over_s: float, *, is_first: bool, has_claims: bool, has_queue: bool) -> str:
-    now = "now: not known before the second look" if is_first else f"now: the last {format_age(over_s)}"
-    earlier = "earlier: since the statistics were reset"
+def _format_buffers(counts: StatementCounts | None) -> str:
+    buffers = _buffers(counts)
+    return "-" if buffers is None else format_count(buffers)
+
+
+def _describe_reset(look: Look) -> str:
     rows: list[tuple[Any, ...]] = []
     if look.server.version >= 140_000:
         ((schema,),) = look.server.execute(_SCHEMA).fetchall()
         rows = look.server.execute(_RESET.format(schema=schema)).fetchall()
-    if rows:
-        earlier += f", {format_age(rows[0][0])} ago, until this observation began"
-    missing = " No statement was recognised as the claim of the queue." if has_queue and not has_claims else ""
-    return f"{now}; {earlier}.{missing}"
+    since = f", {format_age(rows[0][0])} ago, until this observation began" if rows else ""
+    return f"since the statistics were reset{since}"
 
 
 def _describe_missing(look: Look) -> Unseen:
