@@ -107,7 +107,7 @@ def _locks() -> list[Panel]:
         ),
         curve(
             "Deadlocks and rollbacks",
-            "Deadlocks that the server broke, and transactions rolled back for any reason. The report draws the cycles of InnoDB's deadlocks.",
+            "Deadlocks that the server broke, and transactions rolled back for any reason. The report draws their cycles.",
             "suffix: /s",
             Query(_rate(series("deadlocks") + "_total", "server"), "{{server}}: deadlocks"),
             Query(_rate("stallbench_rollbacks_total", "server"), "{{server}}: rollbacks"),

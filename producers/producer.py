@@ -14,8 +14,8 @@ from stallbench.queues import RefusedError
 from stallbench.records.events import EventLog
 
 _LONGEST_NAP_S = 0.2
-_JOBS_AT_ONCE, _BYTES_AT_ONCE = 10_000, 4_000_000
-"""Batch sizes for loading a backlog. The bytes are those of payloads: a statement must fit into MariaDB's packet limit, 16 MB."""
+_BYTES_PER_LOAD = 4_000_000
+"""Payload bytes that one call of `load` contains at most: a statement must fit into MariaDB's packet limit, 16 MB."""
 
 
 class ProducerDocument(EnqueuerDocument):
@@ -41,7 +41,7 @@ class Producer:
     def fill(self) -> None:
         """Enqueue the backlog. Raises an error of the driver if the queue does not take all of it."""
         client = self._enqueuer.client
-        at_once = max(1, min(_JOBS_AT_ONCE, _BYTES_AT_ONCE // self._document.payload_bytes))
+        at_once = max(1, min(client.queue.jobs_per_load, _BYTES_PER_LOAD // self._document.payload_bytes))
         for begin in range(0, self._document.backlog, at_once):
             batch = range(begin, min(begin + at_once, self._document.backlog))
             jobs = self._enqueuer.make_jobs(batch)

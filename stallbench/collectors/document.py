@@ -19,7 +19,10 @@ class WatchedServer(BaseModel):
     name: str = Field(description="for a replica also the application name that it streams under")
     role: Literal["primary", "replica"]
     endpoint: Endpoint
-    log: Path | None = Field(default=None, description="its log, as text or jsonlog, if this machine has it")
+    log: Path | None = Field(default=None, description="its log, as text, if this machine has it")
+    log_bytes_before: int = Field(
+        default=0, ge=0, description="size of its log at the start of the run; what is in it is of earlier runs"
+    )
 
 
 class WatchedQueue(BaseModel):

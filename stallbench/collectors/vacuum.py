@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
+from stallbench.collectors.server_log import ServerLog
 from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
@@ -28,23 +29,14 @@ class AutovacuumLog:
 
     def __init__(self, path: Path) -> None:
         """Start at the beginning of ``path``."""
-        self._path = path
-        self._offset = 0
-        self._rest = ""
+        self._log = ServerLog(path)
         self._table: str | None = None
         self.last: dict[str, dict[str, int]] = {}
-        """By table: ``removed_tuples``, ``not_removable_tuples``, ``oldest_xmin``."""
+        """By table, without its schema: ``removed_tuples``, ``not_removable_tuples``, ``oldest_xmin``."""
 
     def read_on(self) -> None:
         """Read what was written since the last call; an incomplete line is left for the next call."""
-        if self._path.stat().st_size < self._offset:
-            self._offset, self._rest = 0, ""
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            text = self._rest + file.read().decode(errors="replace")
-            self._offset = file.tell()
-        *lines, self._rest = text.split("\n")
-        for line in lines:
+        for line in self._log.read_lines():
             self._add_server(line)
 
     def _add_server(self, line: str) -> None:
@@ -81,6 +73,6 @@ class VacuumCollector(ServerCollector):
             values = {
                 "autovacuum_count": count,
                 "last_autovacuum_age_s": age_s,
-                **(self._log.last.get(name, {}) if self._log else {}),
+                **(self._log.last.get(name.rpartition(".")[2], {}) if self._log else {}),
             }
             yield from samples_of(server.name, f"table:{name}", values)

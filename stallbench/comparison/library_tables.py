@@ -6,28 +6,31 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import isnan
 from pathlib import Path
 from statistics import median
 
 from stallbench import PROJECT
 from stallbench.atomic_file import replace_file
+from stallbench.comparison.library_run import LibraryRun
 from stallbench.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
 from stallbench.comparison.subject import TIME_TO_SATURATION
 from stallbench.errors import BadInputError
-from stallbench.libraries import PREFIX, Library, find_libraries, find_library
-from stallbench.run.folder import COMPARISON, RunFolder
+from stallbench.libraries import PREFIX, Library, find_libraries
+from stallbench.libraries.definition import Rescue
+from stallbench.run.folder import COMPARISON
 from stallbench.scenario.duration import format_duration
-from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.expectations import format_value
 
 PAGE = PROJECT / "docs" / "libraries.md"
+README = PROJECT / "README.md"
+"""Shows a few columns of the first table."""
 HELD = "longtx"
 """The scenario of the first table, and the phase in which the horizon is held."""
 BASELINE = "baseline"
 FAULTS = ("worker-crash", "rolling-deploy", "server-crash", "failover", "network-partition", "pgbouncer", "stuck-listener")
 """The scenarios of the table of faults."""
+_IN_README = ("capacity, jobs/s", "latency p95, ms", "buffers a claim", "time to saturation")
+"""The columns of the first table that the README shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +41,13 @@ class Column:
     metric: str
     in_baseline: bool = True
     while_held: bool = True
+    includes_enqueueing: bool = False
+    """Whether the time from when a job is due until it is enqueued is part of it."""
 
 
 COLUMNS = (
-    Column(title="pickup p95, ms", metric="pickup_ms.p95"),
-    Column(title="latency p95, ms", metric="latency_ms.p95"),
+    Column(title="pickup p95, ms", metric="pickup_ms.p95", includes_enqueueing=True),
+    Column(title="latency p95, ms", metric="latency_ms.p95", includes_enqueueing=True),
     Column(title="claim statement, ms", metric="claim_statement_ms.mean"),
     Column(title="buffers a claim", metric="claim_statement_buffers.per_call"),
     Column(title="dead tuples a job", metric="dead_tuples.per_job", in_baseline=False),
@@ -51,39 +56,15 @@ COLUMNS = (
 )
 
 
-class LibraryRun:
-    """A run whose queue is a library."""
-
-    def __init__(self, folder: Path) -> None:
-        """Remember the folder."""
-        self._folder = RunFolder(folder)
-        self.tables = RunTables(folder)
-
-    @cached_property
-    def name(self) -> str:
-        """The library's, if the run's queue is one."""
-        kind = self.tables.record.queue.kind
-        return kind.removeprefix(PREFIX) if kind.startswith(PREFIX) else ""
-
-    def count_stranded(self) -> int:
-        """Return how many jobs the library still held for a worker when all workers had ended: they wait for a rescue, if there is one."""
-        return sum(line.endswith(",claimed") for line in self._folder.final_snapshot.read_text().splitlines())
-
-    def metric(self, name: str, phase: str | None) -> float | None:
-        """Return a metric like ``latency_ms.p95`` in a phase."""
-        measure, _, statistic = name.partition(".")
-        return self.tables.metric(measure, statistic, phase)
-
-
-def write_tables(runs: Path, page: Path = PAGE) -> list[str]:
-    """Replace the tables of ``page`` by what the runs below ``runs`` show; returns a message for each table.
+def write_tables(runs: Path, page: Path = PAGE, readme: Path = README) -> list[str]:
+    """Replace the tables of ``page`` by what the runs below ``runs`` show, and that of ``readme``; returns a message for each table.
 
     The first table is of comparisons of `HELD`; for each library the newest one that includes it. A cell of the table of faults is of the
     newest run of its scenario without changes but the queue's. A row or cell that no run on disk has keeps what the page says.
 
-    Raises `BadInputError` if there is no run of a library at all, or if ``page`` has no markers for a table.
+    Raises `BadInputError` if there is no run of a library at all, or if a page has no markers for a table.
     """
-    text = page.read_text()
+    text, short = page.read_text(), readme.read_text()
     comparisons = _read_comparisons(runs)
     found = _find_fault_runs(runs)
     if not comparisons and not found:
@@ -92,7 +73,10 @@ def write_tables(runs: Path, page: Path = PAGE) -> list[str]:
     text = _replace(text, "faults", _fault_table(found, _section(text, "faults", page)))
     text = _replace(text, "rescue", _rescue_table(find_libraries().values()))
     text = _replace(text, "settings", _settings_table(find_libraries().values()))
+    _section(short, "libraries", readme)
+    short = _replace(short, "libraries", _readme_table(_rows(_section(text, HELD, page))))
     replace_file(page, text)
+    replace_file(readme, short)
     return [
         f"{HELD}: from {', '.join(record.id for record in comparisons) or 'no comparison'}",
         f"faults: {len(found)} runs",
@@ -100,12 +84,12 @@ def write_tables(runs: Path, page: Path = PAGE) -> list[str]:
 
 
 def _read_comparisons(runs: Path) -> list[ComparisonRecord]:
-    """Return the comparisons of `HELD` that have a library, the oldest first."""
+    """Return the comparisons of `HELD` that have a library, the oldest first; one that was interrupted counts with its completed runs."""
     records = [ComparisonFolder(path.parent).read() for path in sorted(runs.glob(f"*/{COMPARISON}"))]
     return [
         record
         for record in records
-        if record.scenario.name == HELD and record.status == "completed" and any(name.startswith(PREFIX) for name in record.names)
+        if record.scenario.name == HELD and record.status != "running" and any(name.startswith(PREFIX) for name in record.names)
     ]
 
 
@@ -114,10 +98,10 @@ def _find_fault_runs(runs: Path) -> dict[tuple[str, str], LibraryRun]:
     found = {}
     for path in sorted(runs.glob("*/run.json")):
         run = LibraryRun(path.parent)
-        if not (path.parent / "tables").is_dir() or not run.name:
+        if not run.name:
             continue
         record = run.tables.record
-        if record.status == "completed" and record.scenario.name in FAULTS and not record.scenario.variant:
+        if record.status == "completed" and record.scenario.name in FAULTS and not record.scenario.variant and run.has_tables():
             found[run.name, record.scenario.name] = run
     return found
 
@@ -128,15 +112,12 @@ def _held_table(comparisons: Sequence[ComparisonRecord], runs: Path, section: st
     yield f"|---|---|{'---|' * len(COLUMNS)}---|---|"
     footnotes = _Footnotes(section)
     for name, library in find_libraries().items():
-        of_it = [record for record in comparisons if PREFIX + name in record.names]
+        of_it = [(record, carried_out) for record in comparisons if (carried_out := _carried_out(record, name))]
         if of_it:
-            record = of_it[-1]
-            carried_out = [
-                run for run in record.runs if run.variant == PREFIX + name and run.status == "completed" and run.folder
-            ]
-            if carried_out:
-                cells = _held_cells(record, carried_out, runs)
-                yield f"| {library.title_and_version} | {' | '.join(cells)} | {footnotes.refer_to(_describe(record))} |"
+            record, carried_out = of_it[-1]
+            cells = _held_cells(record, carried_out, runs)
+            origin = footnotes.refer_to(_describe(record, len(carried_out)))
+            yield f"| {library.title_and_version} | {' | '.join(cells)} | {origin} |"
         elif kept := re.search(rf"^\| {re.escape(library.title_and_version)} \|.*\| (\d+) \|$", section, re.MULTILINE):
             yield f"{kept[0].rpartition(' | ')[0]} | {footnotes.keep(int(kept[1]))} |"
     yield from footnotes.lines()
@@ -148,12 +129,25 @@ def _held_cells(record: ComparisonRecord, carried_out: Sequence[ComparedRun], ru
     yield "" if capacity is None else format_value(capacity)
     for column in COLUMNS:
         phases = [BASELINE] * column.in_baseline + [HELD] * column.while_held
-        yield " → ".join(_median([run.metric(column.metric, phase) for run in of_runs]) for phase in phases)
+        cell = " → ".join(_median([run.metric(column.metric, phase) for run in of_runs]) for phase in phases)
+        is_late = column.includes_enqueueing and any(run.has_late_producer() for run in of_runs)
+        yield f"{cell} †" if is_late else cell
     saturation = next((subject.key for subject in record.subjects if subject.metric == TIME_TO_SATURATION), "")
     values = [run.values.get(saturation) for run in carried_out]
-    longest = record.scenario.phases.get(HELD, 0.0)
+    longest_s = max(phase.planned_duration_s for run in of_runs for phase in run.tables.record.phases if phase.name == HELD)
     known = [value for value in values if value is not None]
-    yield "" if not known else (f"{median(known):.0f} s" if median(known) < longest - 1 else f"not in {format_duration(longest)}")
+    yield "" if not known else (f"{median(known):.0f} s" if median(known) < longest_s - 1 else f"not in {longest_s:.0f} s")
+
+
+def _readme_table(held: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Choose from the rows of the first table, of which the first has the titles."""
+    titles, *rows = held
+    numbers = [titles.index(title) for title in _IN_README]
+    after = {library.title_and_version: _format_rescue(library.rescue) for library in find_libraries().values()}
+    yield f"| library | {' | '.join(_IN_README)} | a dead worker's job runs again |"
+    yield f"|---|{'---|' * len(numbers)}---|"
+    for row in rows:
+        yield f"| {row[0]} | {' | '.join(row[number] for number in numbers)} | {after[row[0]]} |"
 
 
 def _median(values: Sequence[float | None]) -> str:
@@ -161,9 +155,13 @@ def _median(values: Sequence[float | None]) -> str:
     return format_value(median(known)) if known else "?"
 
 
-def _describe(record: ComparisonRecord) -> str:
+def _carried_out(record: ComparisonRecord, name: str) -> list[ComparedRun]:
+    return [run for run in record.runs if run.variant == PREFIX + name and run.status == "completed" and run.folder]
+
+
+def _describe(record: ComparisonRecord, rounds: int) -> str:
     load = "; ".join(record.scenario.measured) or "each at its share of its own capacity"
-    return f"`{record.id}`: {record.rounds} {'round' if record.rounds == 1 else 'rounds'}, {load}"
+    return f"`{record.id}`: {rounds} {'round' if rounds == 1 else 'rounds'}, {load}"
 
 
 def _fault_table(found: Mapping[tuple[str, str], LibraryRun], section: str) -> Iterator[str]:
@@ -176,7 +174,7 @@ def _fault_table(found: Mapping[tuple[str, str], LibraryRun], section: str) -> I
         cells = []
         for number, scenario in enumerate(FAULTS):
             if run := found.get((name, scenario)):
-                verdict = _describe_outcome(run)
+                verdict = run.describe_outcome()
                 cells.append(f"{verdict} ({footnotes.refer_to(f'`{run.tables.record.id}`')})")
             else:
                 before = kept.get(title, [])[number : number + 1]
@@ -186,32 +184,17 @@ def _fault_table(found: Mapping[tuple[str, str], LibraryRun], section: str) -> I
     yield from footnotes.lines()
 
 
-def _describe_outcome(run: LibraryRun) -> str:
-    """Return what became of the jobs, and whether the workers came back."""
-    tables = run.tables
-    stranded = run.count_stranded()
-    parts = [
-        f"{tables.state_count('lost') - (0 if find_library(run.name).rescue.by_default else stranded)} lost",
-        f"{stranded} stranded",
-        f"{format_value(run.metric('re_executions.count', None) or 0)} re-executed",
-        f"{format_value(run.metric('re_completed.count', None) or 0)} completed twice",
-    ]
-    recoveries = tables["recoveries"]
-    if len(recoveries):
-        to_rate_s = recoveries["to_rate_s"].max(skipna=False)
-        parts.append("does not come back to its rate" if isnan(to_rate_s) else f"at its rate after {to_rate_s:.1f} s")
-    return ", ".join(parts)
-
-
 def _rescue_table(libraries: Iterable[Library]) -> Iterator[str]:
     yield "| library | the job of a dead worker runs again, at the defaults | by what |"
     yield "|---|---|---|"
     for library in libraries:
-        rescue = library.rescue
-        after = (
-            "never" if not rescue.by_default else "at once" if not rescue.after_s else f"after {format_duration(rescue.after_s)}"
-        )
-        yield f"| {library.title_and_version} | {after} | {rescue.what} |"
+        yield f"| {library.title_and_version} | {_format_rescue(library.rescue)} | {library.rescue.what} |"
+
+
+def _format_rescue(rescue: Rescue) -> str:
+    if not rescue.by_default:
+        return "never"
+    return f"after {format_duration(rescue.after_s)}" if rescue.after_s else "at once"
 
 
 def _settings_table(libraries: Iterable[Library]) -> Iterator[str]:

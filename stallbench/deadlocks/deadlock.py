@@ -9,23 +9,53 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import TypeAdapter
 
-Server = Literal["mariadb", "mysql", ""]
+Server = Literal["mariadb", "mysql", "postgres", ""]
 """The server that wrote the listing, as the listing says; empty if it does not say."""
 
-LockKind = Literal["rec but not gap", "gap", "next-key", "insert intention", "table", ""]
-"""``rec but not gap``: the index entry alone. ``gap``: the space before an entry, or behind the last one. ``next-key``: both,
+LockKind = Literal[
+    "rec but not gap",
+    "gap",
+    "next-key",
+    "insert intention",
+    "table",
+    "transaction",
+    "virtual transaction",
+    "tuple",
+    "page",
+    "extension",
+    "advisory",
+    "",
+]
+"""InnoDB. ``rec but not gap``: the index entry alone. ``gap``: the space before an entry, or behind the last one. ``next-key``: both,
 which is what a locking read takes under REPEATABLE READ. ``insert intention``: asks for a gap in order to insert. ``table``.
-Empty: the text did not say."""
+
+PostgreSQL. ``transaction``: the end of a transaction that wrote or locked a row, or inserted a key. ``virtual transaction``: the same of one that
+may only have read. ``tuple``: the first place among those that wait for a row. ``page``; ``extension`` of a table; ``table``; ``advisory``.
+Empty: the text did not say, or it is none of these."""
+
+_WITHOUT_TABLE: Mapping[LockKind, str] = {
+    "transaction": "a row of a table that the server does not name",
+    "virtual transaction": "the end of a session's transaction",
+    "advisory": "an advisory lock",
+}
 
 _STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'" + r'|"(?:[^"\\]|\\.|"")*"')
 _NUMBER = re.compile(r"(?<![\w`.])-?\d+(?:\.\d+)?\b")
-_LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)+\s*\)")
+_LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)+\s*(?:\)|$)")
+_LISTS = re.compile(r"\(\?, \.\.\.\)(?:\s*,\s*\(\?, \.\.\.\))+")
+_POSTGRES_PART = re.compile(
+    r"(?P<comment>--[^\n]*|/\*.*?(?:\*/|$))"
+    r"|(?P<constant>\$\d+|\b[eE]'(?:[^'\\]|\\.|'')*(?:'|$)|'(?:[^']|'')*(?:'|$)|(?P<tag>\$\w*\$).*?(?:(?P=tag)|$))"
+    r'|"(?P<name>(?:[^"]|"")*)"',
+    re.DOTALL,
+)
+"""What must not be read as anything else: a quotation mark in a comment begins no string. A statement that is cut off may end within a string."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,25 +63,26 @@ class Lock:
     """A lock on entries of an index, or on a table."""
 
     table: str
-    """With its database, unquoted: ``bench.jobs``; a partition follows a ``#``."""
+    """With its database, unquoted: ``bench.jobs``; a partition follows a ``#``. PostgreSQL's are without database and schema, and may be an index.
+    Empty if the text did not say."""
     index: str
     """Empty for a lock on the table."""
     mode: str
-    """``X``, ``S``, ``IX``, ``IS``, ``AUTO-INC``; empty when the text did not say."""
+    """``X``, ``S``, ``IX``, ``IS``, ``AUTO-INC``; on PostgreSQL ``ShareLock``, ``ExclusiveLock``, ...; empty when the text did not say."""
     kind: LockKind
     transaction_id: str
-    """The transaction that holds it or waits for it; ``0`` for a transaction that has only read so far."""
+    """The transaction that holds it or waits for it; ``0`` for a transaction that has only read so far. Empty if the text did not say."""
     space: int | None = None
     page: int | None = None
     heap_nos: tuple[int, ...] = ()
     """Entries on that page, by the number the server gives them; 1 is the end of the index."""
     keys: tuple[str, ...] = ()
-    """The readable content of those entries, one for each of `heap_nos`: ``default, 209``."""
+    """The readable content of those entries, one for each of `heap_nos`: ``default, 209``. On PostgreSQL the row, ``tuple (0,2)``, or a key."""
 
     @property
     def target(self) -> str:
-        """What is locked: table and index without the database, ``jobs.PRIMARY``, or ``jobs`` alone."""
-        table = self.table.rpartition(".")[2]
+        """What is locked: table and index without the database, ``jobs.PRIMARY``, or ``jobs`` alone; in words if no table is known."""
+        table = self.table.rpartition(".")[2] or _WITHOUT_TABLE.get(self.kind, "")
         return f"{table}.{self.index}" if self.index else table
 
     def overlaps(self, other: Lock) -> bool:
@@ -72,14 +103,19 @@ class Transaction:
     """Its number in the listing, from 1."""
     transaction_id: str
     thread_id: int | None = None
-    """The connection's id: what ``CONNECTION_ID()`` returns, so that a worker can be named by it."""
+    """The connection's id, so that a worker can be named by it: what ``CONNECTION_ID()`` returns; on PostgreSQL the session's process."""
     query_id: int | None = None
     user: str = ""
+    application: str = ""
+    """PostgreSQL's application name: ``stallbench:worker-3``."""
     host: str = ""
     state: str = ""
     """What the server was doing for it: ``Updating``, ``Sending data``."""
     sql: str = ""
-    """The statement that waited, cut off by the server at 3000 bytes. The earlier statements, which took the locks, are not listed."""
+    """The statement that waited, cut off by InnoDB at 3000 bytes and by PostgreSQL at ``track_activity_query_size``. The earlier statements, which
+    took the locks, are not listed."""
+    is_cut_off: bool = False
+    """Whether a PostgreSQL statement is known to be cut off."""
     waits_for: Lock | None = None
     holds: tuple[Lock, ...] = ()
     rolled_back: bool = False
@@ -114,7 +150,7 @@ class Deadlock:
     """The latest deadlock that a server describes."""
 
     when: str
-    """As the server wrote it, in its own time zone: ``2026-11-21 02:03:14``."""
+    """As the server wrote it, in its own time zone: ``2026-11-21 02:03:14``; PostgreSQL writes milliseconds, too."""
     server: Server
     transactions: tuple[Transaction, ...]
     other_locks: tuple[Lock, ...] = ()
@@ -136,9 +172,9 @@ class Deadlock:
     def waits(self) -> Iterator[Wait]:
         """Yield the cycle: each transaction's wait, and the transaction that blocks it as far as the listing says.
 
-        Both servers list the transactions in the order in which each waits for the next, and the last for the first. If no
-        blocking lock is listed, the holder follows from this order on MariaDB, but not on MySQL: before 8.0.18 MySQL listed only
-        two transactions of a longer cycle.
+        All servers list the transactions in the order in which each waits for the next, and the last for the first. If no
+        blocking lock is listed, the holder follows from this order on MariaDB, and on PostgreSQL, which never lists one. It does not on
+        MySQL: before 8.0.18 MySQL listed only two transactions of a longer cycle.
         """
         for position, waiter in enumerate(self.transactions):
             lock = waiter.waits_for
@@ -149,7 +185,7 @@ class Deadlock:
             holder, held = next(((other, held) for other in others for held in other.holds if held.overlaps(lock)), (None, None))
             if holder is None and unlisted:
                 held = unlisted[0]
-            elif holder is None and others and self.server == "mariadb":
+            elif holder is None and others and self.server in {"mariadb", "postgres"}:
                 holder = others[0]
             yield Wait(waiter=waiter, lock=lock, holder=holder, held=held, unlisted=len(unlisted))
 
@@ -182,7 +218,11 @@ class Deadlock:
 _ADAPTER: TypeAdapter[Deadlock] = TypeAdapter(Deadlock)
 
 
-def shape_of(sql: str) -> str:
+def shape_of(sql: str, server: Server = "") -> str:
     """Return a statement with its constants as ``?`` and without quotes around names, so that statements can be compared."""
-    constants = _NUMBER.sub("?", _STRING.sub("?", sql)).replace("`", "")
-    return " ".join(_LIST.sub("(?, ...)", constants).split())
+    if server == "postgres":
+        constants = _POSTGRES_PART.sub(lambda part: " " if part["comment"] else "?" if part["constant"] else part["name"], sql)
+    else:
+        constants = _STRING.sub("?", sql).replace("`", "")
+    lists = _LIST.sub("(?, ...)", _NUMBER.sub("?", constants))
+    return " ".join(_LISTS.sub("(?, ...), ...", lists).split())

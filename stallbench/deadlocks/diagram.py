@@ -35,6 +35,12 @@ _MEANINGS: Mapping[LockKind, str] = {
     "next-key": "the entry and the gap before it",
     "insert intention": "to insert there",
     "table": "all of it",
+    "transaction": "the end of the transaction that wrote or locked it",
+    "virtual transaction": "the end of a transaction, even one that only reads",
+    "tuple": "the first place among those that wait for this row",
+    "page": "one page of it",
+    "extension": "to add pages to it",
+    "advisory": "a key that has a meaning for applications only",
     "": "unknown",
 }
 
@@ -62,11 +68,11 @@ _STYLE = """
 
 def draw_deadlock(deadlock: Deadlock, names: Mapping[int, str] | None = None) -> str:
     """Return an inline SVG of ``deadlock``; ``names`` has the name of a connection by its thread id: ``worker-3``."""
-    called = names or {}
+    words = _Words(names or {}, *_POSTGRES_WORDS) if deadlock.server == "postgres" else _Words(names or {})
     body: list[str] = []
     top = float(_MARGIN_PX)
     for place, chain in enumerate(find_chains(deadlock)):
-        shapes, top = _draw_chain(chain, called, top + (_ROW_GAP_PX / 2 if place else 0))
+        shapes, top = _draw_chain(chain, words, top + (_ROW_GAP_PX / 2 if place else 0))
         body += shapes
     top += _MARGIN_PX
     for note in _notes(deadlock):
@@ -74,7 +80,7 @@ def draw_deadlock(deadlock: Deadlock, names: Mapping[int, str] | None = None) ->
             top += QUIET.line_px
             body.append(_text(_MARGIN_PX, top - 5, line, QUIET.css))
     title = f"Deadlock of {len(deadlock.transactions)} transactions, {deadlock.when}"
-    story = " ".join(_describe(deadlock, called))
+    story = " ".join(_describe(deadlock, words))
     key = f"deadlock-{zlib.crc32((title + story).encode()):08x}"
     return (
         f'<svg class="deadlock" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH_PX} {top + _MARGIN_PX:.0f}" '
@@ -82,6 +88,24 @@ def draw_deadlock(deadlock: Deadlock, names: Mapping[int, str] | None = None) ->
         f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-desc">{escape(story)}</desc>'
         f"<style>{_STYLE}</style>{''.join(body)}</svg>"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What sessions and the arrow from a lock to its holder are called."""
+
+    names: Mapping[int, str]
+    session: str = "connection"
+    held: str = "held by"
+
+    def name(self, transaction: Transaction) -> str:
+        if transaction.thread_id is None:
+            return f"unknown {self.session}"
+        return self.names.get(transaction.thread_id, f"{self.session} {transaction.thread_id}")
+
+
+_POSTGRES_WORDS = ("process", "blocked by")
+"""PostgreSQL also lists who waits for the same lock and is before the waiter, as blocking it."""
 
 
 @dataclass(slots=True)
@@ -113,17 +137,17 @@ class _Box:
                 yield _text(self.x + _PADDING_PX, y - 5, line, font.css)
 
 
-def _draw_chain(chain: WaitChain, names: Mapping[int, str], top: float) -> tuple[list[str], float]:
+def _draw_chain(chain: WaitChain, words: _Words, top: float) -> tuple[list[str], float]:
     """Return the shapes of a chain whose upper edge is at ``top``, and where its lower edge is."""
     boxes: list[_Box] = []
     links: list[tuple[str, str]] = []
     for place, (transaction, wait) in enumerate(chain.steps, start=1):
-        boxes.append(_transaction_box(transaction, names))
+        boxes.append(_transaction_box(transaction, words))
         if wait:
             links.append(("waits", "waits for"))
             loose = place == len(chain.steps) and not chain.closed and (wait.holder is not None or place == 1)
             boxes.append(_lock_box(wait, ends=loose))
-            links.append(("held", "held by"))
+            links.append(("held", words.held))
     rows = (len(boxes) + 1) // 2
     # The first box is at the upper left, the next ones go down on the right, the others up again on the left.
     cells = [(0, 0)] + [(1, row) for row in range(rows)] + [(0, row) for row in reversed(range(1, rows))]
@@ -139,21 +163,23 @@ def _draw_chain(chain: WaitChain, names: Mapping[int, str], top: float) -> tuple
         shapes += _draw_arrow(box, following, css, label)
     last = chain.steps[-1][1]
     if chain.closed:
-        shapes += _draw_arrow(boxes[-1], boxes[0], "held", "held by")
+        shapes += _draw_arrow(boxes[-1], boxes[0], "held", words.held)
     elif last and last.holder is None and len(chain.steps) > 1:
         shapes += _draw_arrow(boxes[-1], boxes[0], "unknown", NOT_LISTED)
     return shapes, top + sum(heights) + (rows - 1) * _ROW_GAP_PX
 
 
-def _transaction_box(transaction: Transaction, names: Mapping[int, str]) -> _Box:
+def _transaction_box(transaction: Transaction, words: _Words) -> _Box:
     tag = "rolled back" if transaction.rolled_back else ""
     room = _INNER_PX - (len(tag) * 7 + 24 if tag else 0)
     about = [f"transaction {transaction.transaction_id}"] if transaction.transaction_id else []
-    if transaction.thread_id is not None and transaction.thread_id in names:
-        about.append(f"connection {transaction.thread_id}")
+    if transaction.thread_id is not None and transaction.thread_id in words.names:
+        about.append(f"{words.session} {transaction.thread_id}")
     about += [part for part in (transaction.user, transaction.state) if part]
-    lines = _lines((f"({transaction.number}) {_name_of(transaction, names)}", room, NAME), (" · ".join(about), _INNER_PX, QUIET))
+    lines = _lines((f"({transaction.number}) {words.name(transaction)}", room, NAME), (" · ".join(about), _INNER_PX, QUIET))
     lines += [("", SPACE), *((line, CODE) for line in _shorten(transaction.sql))]
+    if transaction.is_cut_off:
+        lines += _lines(("the server or the bench cut off the rest of it", _INNER_PX, QUIET))
     if not transaction.sql:
         lines += _lines(("its statement is not in the listing", _INNER_PX, QUIET))
     if transaction.waits_for is None:
@@ -184,12 +210,6 @@ def describe(lock: Lock) -> str:
     """Return mode and kind in the server's words, and what they mean: ``X, next-key (the entry and the gap before it)``."""
     kind = f", {lock.kind} ({_MEANINGS[lock.kind]})" if lock.kind else ""
     return f"{lock.mode or 'mode unknown'}{kind}"
-
-
-def _name_of(transaction: Transaction, names: Mapping[int, str]) -> str:
-    if transaction.thread_id is None:
-        return "unknown connection"
-    return names.get(transaction.thread_id, f"connection {transaction.thread_id}")
 
 
 def _shorten(sql: str) -> list[str]:
@@ -261,14 +281,14 @@ def _notes(deadlock: Deadlock) -> Iterator[str]:
             )
 
 
-def _describe(deadlock: Deadlock, names: Mapping[int, str]) -> Iterator[str]:
+def _describe(deadlock: Deadlock, words: _Words) -> Iterator[str]:
     """Yield the drawing in sentences, for screen readers."""
     waits = {wait.waiter.number: wait for wait in deadlock.waits()}
     for transaction in deadlock.transactions:
-        yield f"({transaction.number}) {_name_of(transaction, names)}{' was rolled back' if transaction.rolled_back else ''}."
+        yield f"({transaction.number}) {words.name(transaction)}{' was rolled back' if transaction.rolled_back else ''}."
         if wait := waits.get(transaction.number):
             key = f" entry {wait.lock.keys[0]}" if wait.lock.keys else ""
-            holder = f"held by ({wait.holder.number})" if wait.holder else NOT_LISTED
+            holder = f"{words.held} ({wait.holder.number})" if wait.holder else NOT_LISTED
             yield f"It waits for {wait.lock.target}{key}, {describe(wait.lock)}, {holder}."
         yield f"Its statement: {' '.join(_shorten(transaction.sql)) or 'not listed'}."
     yield from _notes(deadlock)

@@ -29,20 +29,21 @@ class DeadlockGroup:
 
     @property
     def repeats_job(self) -> bool:
-        """Whether the victim is a DELETE: its job was executed, stays in the queue, and is re-executed."""
-        return self.victim.lower().startswith("delete")
+        """Whether the victim is a DELETE: its job was executed, stays in the queue, and is re-executed. One that returns the job is a claim."""
+        return self.victim.lower().startswith("delete") and "returning" not in self.victim.lower()
 
 
 def group_deadlocks(deadlocks: Iterable[Deadlock], names: Mapping[int, str] | None = None) -> Sequence[DeadlockGroup]:
     """Return the groups, the most frequent first; ``names`` has the name of a connection by its thread id.
 
-    A deadlock that was sampled several times counts once: the server's status shows the latest one until there is a later one.
+    A deadlock that was sampled several times counts once: InnoDB's status shows the latest one until there is a later one, and collectors that
+    are started again read PostgreSQL's log again.
     """
-    distinct = {(d.when, tuple(t.transaction_id for t in d.transactions)): d for d in deadlocks}
+    distinct = {(d.when, tuple((t.transaction_id, t.thread_id) for t in d.transactions)): d for d in deadlocks}
     found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Deadlock]] = {}
     for deadlock in distinct.values():
-        victim = shape_of(deadlock.victim.sql) if deadlock.victim else UNKNOWN
-        others = tuple(sorted(shape_of(t.sql) for t in deadlock.transactions if not t.rolled_back))
+        victim = shape_of(deadlock.victim.sql, deadlock.server) if deadlock.victim else UNKNOWN
+        others = tuple(sorted(shape_of(t.sql, deadlock.server) for t in deadlock.transactions if not t.rolled_back))
         targets = tuple(sorted(wait.lock.target for wait in deadlock.waits()))
         found.setdefault((victim, others, targets), []).append(deadlock)
     groups = [

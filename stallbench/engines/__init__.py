@@ -12,7 +12,7 @@ from functools import cache
 from stallbench.engines.driver import Driver
 from stallbench.engines.traits import ENGINES, Engine, EngineTraits
 
-__all__ = ["ENGINES", "Driver", "Engine", "EngineTraits", "driver_of", "loaded_errors"]
+__all__ = ["ENGINES", "Driver", "Engine", "EngineTraits", "describe_error", "driver_of", "loaded_errors"]
 
 
 @cache
@@ -24,5 +24,15 @@ def driver_of(engine: str) -> Driver:
 
 def loaded_errors() -> tuple[type[Exception], ...]:
     """Return the errors of all loaded drivers, for an ``except`` that does not know the engine."""
+    return tuple(error for driver in _list_loaded() for error in driver.errors)
+
+
+def describe_error(error: Exception) -> str:
+    """Return an error in one line; one of `loaded_errors` as its driver describes it, because the text of some libraries is a raw tuple."""
+    driver = next((driver for driver in _list_loaded() if isinstance(error, driver.errors)), None)
+    return driver.describe(error) if driver else str(error).strip() or type(error).__name__
+
+
+def _list_loaded() -> list[Driver]:
     modules = [module for name, module in sys.modules.items() if name.startswith(f"{__name__}.")]
-    return tuple(error for module in modules if hasattr(module, "DRIVER") for error in module.DRIVER.errors)
+    return [module.DRIVER for module in modules if hasattr(module, "DRIVER")]

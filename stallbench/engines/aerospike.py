@@ -1,4 +1,4 @@
-"""Aerospike, through its own client, which ``requirements/aerospike.lock`` installs. Not yet tried on a real server (docs/stores-on-aerospike.md)."""
+"""Aerospike, through its own client, which ``requirements/aerospike.lock`` installs; docs/stores-on-aerospike.md says what was run on a server."""
 
 from __future__ import annotations
 
@@ -26,6 +26,23 @@ class AerospikeConnection:
     prefix: str
     """Prefix of the names of the bench's sets."""
 
+    def store_set(self, queue: str) -> str:
+        """Return the name of the set with the one record that a queue has beside its jobs."""
+        return f"{self.prefix}_{queue}"
+
+    def jobs_set(self, queue: str) -> str:
+        """Return the name of the set with the jobs of a queue."""
+        return f"{self.prefix}_{queue}_jobs"
+
+    def empty(self, queue: str) -> None:
+        """Remove all records of a queue. The server does this in the background; what is written from now on stays."""
+        for name in (self.store_set(queue), self.jobs_set(queue)):
+            self.client.truncate(self.namespace, name, 0)
+
+    def ask(self, command: str) -> str:
+        """Return the answer of one node to an info command, without the command, which the node repeats before a tab."""
+        return str(self.client.info_random_node(command)).rpartition("\t")[2].strip()
+
     def close(self) -> None:
         """Close the client's connections."""
         self.client.close()
@@ -43,6 +60,9 @@ class AerospikeDriver(Driver):
     def connect_for_sampling(self, endpoint: Endpoint, name: str) -> AerospikeConnection:
         """Connect with a time limit for every answer."""
         return self._connect(endpoint, timeout_s=SAMPLING_TIMEOUT_S)
+
+    def abort(self, connection: AerospikeConnection) -> None:
+        """Do nothing: the client crashes if it is closed while another thread uses it. A call that samples ends by its own time limit."""
 
     def is_closed(self, connection: AerospikeConnection) -> bool:
         """Whether the client is disconnected from its cluster."""

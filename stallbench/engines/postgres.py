@@ -82,7 +82,7 @@ class PostgresDriver(Driver):
 
     def settle(self, connection: Connection, tables: Sequence[str]) -> None:
         """Vacuum and analyse them, as autovacuum does in its next iteration."""
-        names = sql.SQL(", ").join(sql.Identifier(table) for table in tables)
+        names = sql.SQL(", ").join(quote_table(table) for table in tables)
         connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(names))
 
     def abort(self, connection: Connection) -> None:
@@ -116,3 +116,8 @@ class PostgresDriver(Driver):
 
 
 DRIVER = PostgresDriver()
+
+
+def quote_table(name: str) -> sql.Identifier:
+    """Quote the name of a table, with or without its schema: ``jobs``, ``pgmq.q_jobs``."""
+    return sql.Identifier(*name.split("."))

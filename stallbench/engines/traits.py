@@ -20,6 +20,8 @@ class EngineTraits:
     old_versions: Literal["dead_tuples", "history_list_length"] | None = None
     """The measure of the old row versions that it keeps as long as a transaction holds the horizon; none if it keeps none."""
     has_settings: bool = True
+    belongs_to_user: bool = False
+    """Whether the bench never starts a server of it: a run uses the user's, and removes its records from it."""
     connection_limit: tuple[str, int] | None = None
     """The setting that limits connections, and its default; none if a run cannot reach the limit."""
     own_settings: Mapping[str, str | None] = field(default_factory=dict)
@@ -101,5 +103,5 @@ ENGINES: Mapping[Engine, EngineTraits] = {
         },
     ),
     "beanstalkd": EngineTraits(title="Beanstalkd", has_settings=False),
-    "aerospike": EngineTraits(title="Aerospike", has_settings=False),
+    "aerospike": EngineTraits(title="Aerospike", has_settings=False, belongs_to_user=True),
 }

@@ -1,4 +1,4 @@
-"""Lists what the bench has to undo on external servers: settings to reset, a database to empty, proxies to clear.
+"""Lists what the bench has to undo on external servers: settings to reset, a database or sets to empty, proxies to clear.
 
 Each change is recorded in a file of the run's scratch folder before it is made. So it can be undone even if the bench is killed: by the run
 itself, by its reaper, or by ``stallbench clean``. Only the bench's user can read the file, because it contains passwords.
@@ -7,10 +7,12 @@ itself, by its reaper, or by ``stallbench clean``. Only the bench's user can rea
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from pydantic import BaseModel
 
+from stallbench.engines import ENGINES, driver_of
 from stallbench.errors import StallbenchError
 from stallbench.processes.reaper import CLEANUP_JOURNAL
 from stallbench.records.endpoint import Endpoint
@@ -33,6 +35,8 @@ class CleanupEntries(BaseModel):
     settings: list[ChangedSetting] = []
     database: tuple[str, Endpoint] | None = None
     """Name of the server, and the database that is the bench's for the run."""
+    sets: tuple[str, Endpoint] | None = None
+    """Kind of the queue, and the Aerospike namespace and prefix of the run's sets."""
     toxiproxy: tuple[str, int] | None = None
     cleared_proxies: list[str] = []
     """Proxies that were there before the run; they must be open and without toxics afterwards."""
@@ -58,6 +62,12 @@ class CleanupJournal:
         """Record the database in which the queue will be."""
         self._entries.database = (server, endpoint)
         self._write()
+
+    def record_sets(self, queue: str, endpoint: Endpoint) -> None:
+        """Record the sets in which the records of a queue of kind ``queue`` will be, if the server belongs to the user."""
+        if endpoint.engine in {name for name, traits in ENGINES.items() if traits.belongs_to_user}:
+            self._entries.sets = (queue, endpoint)
+            self._write()
 
     def record_toxiproxy(self, host: str, port: int) -> None:
         """Record the external Toxiproxy that the run uses."""
@@ -95,6 +105,7 @@ def _with_passwords(entries: CleanupEntries) -> str:
                 for change in entries.settings
             ],
             "database": entries.database and (entries.database[0], entries.database[1].with_password()),
+            "sets": entries.sets and (entries.sets[0], entries.sets[1].with_password()),
         }
     )
     return plain.model_dump_json(warnings=False)
@@ -128,6 +139,8 @@ def clean_up(path: Path) -> list[str]:
                 adapter.empty_database()
         except Exception as error:  # noqa: BLE001 - any driver's; the other entries are still to be undone
             remaining.append(f"the queue's tables are still in database {endpoint.database} on {server}: {error}")
+    if entries.sets:
+        remaining += _empty_sets(*entries.sets)
     for change in reversed(entries.settings):
         try:
             with open_adapter(change.server, change.endpoint) as adapter:
@@ -137,6 +150,17 @@ def clean_up(path: Path) -> list[str]:
     if not remaining:
         path.unlink()
     return remaining
+
+
+def _empty_sets(queue: str, endpoint: Endpoint) -> list[str]:
+    driver = driver_of(endpoint.engine)
+    try:
+        with closing(driver.connect(endpoint, "cleanup")) as connection:
+            connection.empty(queue)
+    except driver.errors as error:
+        where = f"{endpoint.host}:{endpoint.port}"
+        return [f"the queue's records are still in the sets {endpoint.database}_* on {where}: {driver.describe(error)}"]
+    return []
 
 
 if __name__ == "__main__":

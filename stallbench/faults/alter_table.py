@@ -179,5 +179,8 @@ class AlterTable(Fault[AlterTableOptions]):
             )
 
     def _has_column(self, session: SideSession) -> bool:
-        names = f"table_name = '{self._table}' AND column_name = '{self._column}'"
+        schema, _, table = self._table.rpartition(".")
+        names = f"table_name = '{table}' AND column_name = '{self._column}'" + (
+            f" AND table_schema = '{schema}'" if schema else ""
+        )
         return bool(session.run(f"SELECT 1 FROM information_schema.columns WHERE {names}"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg import sql
 
-from stallbench.engines.postgres import Connection, connect
+from stallbench.engines.postgres import Connection, connect, quote_table
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 
@@ -72,5 +72,5 @@ class NotifyTrigger(Fault[FaultOptions]):
         return connect(self.context.cluster.server(self.on).direct, self.name)
 
     def _execute(self, connection: Connection, statement: str) -> None:
-        name, table = sql.Identifier(self._trigger), sql.Identifier(self._table)
+        name, table = sql.Identifier(self._trigger), quote_table(self._table)
         connection.execute(sql.SQL(statement).format(name=name, table=table, channel=sql.Literal(self._trigger)))

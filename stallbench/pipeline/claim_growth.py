@@ -41,6 +41,7 @@ def make_growth_metrics(events: DataFrame, claims: int, partitions: int = 1) -> 
             F.regr_intercept("ms", "position").alias("intercept"),
             F.regr_r2("ms", "position").alias("r2"),
             F.max("end").alias("end"),
+            F.min("ms").alias("quickest_ms"),
             F.sum("claims").alias("count"),
             F.count("*").alias("parts"),
         )
@@ -51,10 +52,11 @@ def make_growth_metrics(events: DataFrame, claims: int, partitions: int = 1) -> 
         (F.col("intercept") + F.col("slope")).alias("first_ms"),
         (F.col("intercept") + F.col("slope") * F.col("end")).alias("last_ms"),
         F.coalesce("r2", F.lit(0.0)).alias("r2"),
+        F.greatest("quickest_ms", F.lit(0.001)).alias("quickest_ms"),
         "count",
     )
-    # Noise may tilt the line below zero at one end; no claim takes less than a microsecond.
-    times = F.greatest("last_ms", F.lit(0.001)) / F.greatest("first_ms", F.lit(0.001))
+    # Noise, or a growth that is not straight, may tilt the line towards zero or below it at one end, where the ratio would be any large number.
+    times = F.greatest("last_ms", "quickest_ms") / F.greatest("first_ms", "quickest_ms")
     return as_phase_rows(ends.withColumn("times", times), "claim_by_position", STATISTICS)
 
 

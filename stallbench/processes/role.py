@@ -18,7 +18,7 @@ from typing import NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from stallbench.engines import loaded_errors
+from stallbench.engines import describe_error, loaded_errors
 
 EXIT_BAD_DOCUMENT = 2
 EXIT_CANNOT_CONTINUE = 3
@@ -156,5 +156,5 @@ def run_role(main: Callable[[], None]) -> None:
     except Exception as error:
         if not is_expected(error):
             raise
-        print(f"cannot continue: {error}", file=sys.stderr)
+        print(f"cannot continue: {describe_error(error)}", file=sys.stderr)
         sys.exit(EXIT_CANNOT_CONTINUE)

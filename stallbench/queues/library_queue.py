@@ -40,6 +40,8 @@ class LibraryQueue(Queue[QueueOptions]):
     options_type = QueueOptions
     puts_off_failed = False
     claims_survive_connection = True
+    jobs_per_load = 200
+    slowest_load_per_s = 40  # a library may send its jobs one by one, each in a transaction
 
     def __init__(self, connection: Any, options: QueueOptions) -> None:
         """Serve ``connection``, by which the bench reads the library's tables; the library has connections of its own."""

@@ -139,8 +139,7 @@ class RefusedError(Exception):
 OptionsT = TypeVar("OptionsT", bound=QueueOptions)
 
 
-def _ignore(error: Exception) -> None:
-    """Take no notice."""
+def _ignore(error: Exception) -> None: ...
 
 
 class Queue(ABC, Generic[OptionsT]):
@@ -161,7 +160,7 @@ class Queue(ABC, Generic[OptionsT]):
     claims_survive_connection: ClassVar[bool] = False
     """Whether a claim survives the end of its worker's connection and only expires; else the job is free again at once."""
     rescues_jobs: ClassVar[bool] = True
-    """Whether the job of a dead worker is ever given to another one. If not, the job is lost, although the store may still have its record."""
+    """Whether the job of a dead worker is ever given to another one. If not, it is lost, although the store may still have its record."""
     puts_off_failed: ClassVar[bool] = True
     """Whether a failed job is delayed before it can be claimed again."""
     needs_scheduler: ClassVar[bool] = False
@@ -173,11 +172,13 @@ class Queue(ABC, Generic[OptionsT]):
     tables: ClassVar[tuple[str, ...]]
     """Tables that collectors watch; ready jobs are in the first."""
     indexes: ClassVar[tuple[str, ...]]
+    jobs_per_load: ClassVar[int] = 10_000
+    slowest_load_per_s: ClassVar[int] = 2000
+    """How many jobs one call of `load` is given at most, and how many it adds per second at least."""
     claim_pattern: ClassVar[str] = ""
     """Regular expression that finds the claim statement among all statements of a server; empty if the queue claims without SQL.
 
-    It is searched in the text as the server reports it: with ``$1`` or ``?`` in place of constants, without quotation marks, with single spaces,
-    and in any case.
+    It is searched, in any case, in the text as the server reports it: ``$1`` or ``?`` for constants, no quotation marks, single spaces.
     """
 
     def __init__(self, connection: Any, options: OptionsT) -> None:

@@ -11,7 +11,7 @@ from stallbench.atomic_file import replace_file
 from stallbench.report.charts import make_chart_data
 from stallbench.report.junit import write_junit
 from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
-from stallbench.report.samples import read_deadlocks, read_plans, read_vacuum
+from stallbench.report.samples import find_unread_logs, read_deadlocks, read_plans, read_vacuum
 from stallbench.run.record import RunRecord
 from stallbench.scenario.duration import format_duration
 from stallbench.storage.address import AnyPath
@@ -61,7 +61,8 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
         chart_data=make_chart_data(run, verdict),
         command=_command(run.record),
         vacuum=read_vacuum(run.folder / "samples" / "vacuum.csv"),
-        deadlocks=read_deadlocks(run.folder / "samples" / "innodb_deadlocks.csv"),
+        deadlocks=read_deadlocks(*(run.folder / "samples" / name for name in ("innodb_deadlocks.csv", "deadlocks.csv"))),
+        unread_logs=find_unread_logs(run.folder / "samples" / "deadlocks.csv"),
         deadlock_count=run.metric("deadlocks", "count", None),
         expected_round=_find_expected_round(run),
         plans=read_plans(run.folder / "samples" / "plan.csv"),

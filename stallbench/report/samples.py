@@ -29,17 +29,31 @@ def read_vacuum(path: AnyPath) -> list[dict[str, Any]]:
     return rows
 
 
-def read_deadlocks(path: AnyPath) -> Sequence[DeadlockGroup]:
-    """Return the deadlocks whose listings were read, by kind; one that is torn is left out."""
+def read_deadlocks(*paths: AnyPath) -> Sequence[DeadlockGroup]:
+    """Return the deadlocks whose listings were read, by kind; one that is torn is left out. ``paths``: the files of the engines' collectors."""
     deadlocks = []
-    for value in _read_samples(path)["value"]:
-        try:
-            deadlocks.append(Deadlock.from_sample_value(str(value)))
-        except ValueError:
-            continue
-    # On the bench's own servers every process logs in with its own name as user name.
-    names = {one.thread_id: one.user for deadlock in deadlocks for one in deadlock.transactions if one.thread_id and one.user}
+    for path in paths:
+        samples = _read_samples(path)
+        for value in samples.loc[samples["metric"] == "listing", "value"]:
+            try:
+                deadlocks.append(Deadlock.from_sample_value(str(value)))
+            except ValueError:
+                continue
+    # On the bench's own MariaDB and MySQL every process logs in with its own name as user name; on PostgreSQL it is the application name.
+    names = {
+        one.thread_id: name
+        for deadlock in deadlocks
+        for one in deadlock.transactions
+        if one.thread_id and (name := one.application.removeprefix("stallbench:") or one.user)
+    }
     return group_deadlocks(deadlocks, names)
+
+
+def find_unread_logs(path: AnyPath) -> Sequence[str]:
+    """Return the servers whose log the bench could not read, so that the deadlocks in it are not known; ``path``: samples of `deadlocks`."""
+    samples = _read_samples(path)
+    unread = samples[(samples["metric"] == "deadlock_log_read") & (pd.to_numeric(samples["value"], errors="coerce") == 0)]
+    return sorted(set(unread["source"]))
 
 
 def read_plans(path: AnyPath) -> list[dict[str, Any]]:

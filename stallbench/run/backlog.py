@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from stallbench.engines import loaded_errors
+from stallbench.engines import describe_error, loaded_errors
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues import Queue
 
@@ -92,6 +92,6 @@ def take_final_snapshot(queue: Queue[Any], path: Path) -> int:
                 count += 1
             file.write(f"end,{count}\n")
     except loaded_errors() as error:
-        raise NotCarriedOutError(f"the final snapshot of the queue failed: {str(error).strip()}") from error
+        raise NotCarriedOutError(f"the final snapshot of the queue failed: {describe_error(error)}") from error
     temporary.replace(path)
     return count

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.addresses import ExternalServers
+from stallbench.queues import find_queue
 from stallbench.records.events import Event, read_events
 from stallbench.run.folder import RunFolder
 from stallbench.run.opening import open_run
@@ -27,6 +28,8 @@ MEASURING = "measuring"
 """The name of the measurement in place of a variant. Its run folder is removed afterwards, unless it failed, and is never ``latest``."""
 _FAILED = "what the workers can do could not be measured"
 _MEASURED_S = 4.0
+_MEASURED_FROM_START_S = 12.0
+"""The same for workers of a library's own: some need seconds from their start until they claim."""
 _WARM_UP_S = 1.0
 """The part of the measurement that does not count: connections prepare statements, and pages are read into memory."""
 _QUICKEST_JOB_S = 0.0005
@@ -66,7 +69,7 @@ def measure_capacity(
     Uses servers like those of the run, which are stopped afterwards, or ``external_servers``. The records are kept below ``runs`` during the
     measurement, and afterwards only if it fails. Raises `NotCarriedOutError`.
     """
-    say(f"measuring what {scenario.workers.count} workers can do: {_MEASURED_S:.0f} s on a full queue")
+    say(f"measuring what {scenario.workers.count} workers can do: {_measured_s(scenario):.0f} s on a full queue")
     view = _CapturedView()
     folder: RunFolder | None = None
     try:
@@ -120,6 +123,10 @@ def read_capacity(folder: RunFolder, workers: int) -> float:
     return rate
 
 
+def _measured_s(scenario: Scenario) -> float:
+    return _MEASURED_S if find_queue(scenario.queue.kind).worker_command() is None else _MEASURED_FROM_START_S
+
+
 class _CapturedView(RunView):
     """Shows nothing, and keeps the messages."""
 
@@ -141,7 +148,7 @@ def _make_measuring_scenario(scenario: Scenario) -> Scenario:
             "producers": Producers(
                 rate=0, backlog=min(jobs, _MOST_JOBS, _MOST_BYTES // payload_bytes), payload_bytes=payload_bytes
             ),
-            "phases": (Phase.model_validate({"name": "full", "duration": f"{_MEASURED_S}s"}),),
+            "phases": (Phase.model_validate({"name": "full", "duration": f"{_measured_s(scenario)}s"}),),
             "collectors": Collectors(enabled=False),
             "external_processes": False,
             "expect": (),

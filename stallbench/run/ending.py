@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from stallbench.engines import loaded_errors
+from stallbench.engines import describe_error, loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.run.record import RunStatus
 from stallbench.run.recorder import RunRecorder
@@ -29,7 +29,7 @@ def ending_recorded(recorder: RunRecorder, take_down: Callable[[], None], *, als
     except Exception as error:
         if not isinstance(error, (StallbenchError, OSError, *loaded_errors())):
             raise
-        reason = str(error).strip() or type(error).__name__
+        reason = describe_error(error)
         raise NotCarriedOutError(reason) from error
     finally:
         try:

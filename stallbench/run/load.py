@@ -20,8 +20,6 @@ from stallbench.scenario.model import Scenario
 _READY_S = 30.0
 _STOP_S = 15.0
 _SUSPEND_S = 30.0
-_SLOWEST_FILL = 2000
-"""Jobs per second. Filling a queue that is slower than this ends the run."""
 _BACKLOG = "backlog"
 LOCUST = (
     *(sys.executable, "-m", "locust", "-f", str(PROJECT / "producers" / "locustfile.py")),
@@ -77,7 +75,7 @@ class Load:
                         "seed": self._scenario.seed + _SEED_OF_BACKLOG,
                     }
                 },
-                ready_s=_READY_S + producers.backlog / _SLOWEST_FILL,
+                ready_s=_READY_S + producers.backlog / find_queue(self._queue.kind).slowest_load_per_s,
             )
             self._processes.stop([process for process in self.running("producer") if process.name == _BACKLOG], _STOP_S)
         return producers.backlog

@@ -135,6 +135,7 @@ class Run:
                 progress=self.view.say,
                 second_engine=find_queue(self.scenario.queue.kind).second_engine,
             )
+            self._journal.record_sets(self.scenario.queue.kind, self._cluster.server("primary").direct)
         self._record_servers()
 
     def _record_servers(self) -> None:

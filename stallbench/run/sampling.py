@@ -29,6 +29,7 @@ class Sampling:
         self._folder = folder
         self._process: Process | None = None
         self._sampled: list[tuple[str, str]] = []
+        self._logged_before = {server.name: server.log.stat().st_size for server in cluster.servers if server.log}
 
     def start(self) -> None:
         """Start the collectors, and do not wait for them."""
@@ -71,6 +72,7 @@ class Sampling:
                         "role": server.role,
                         "endpoint": server.direct.with_password(),
                         "log": str(server.log) if server.log else None,
+                        "log_bytes_before": self._logged_before.get(server.name, 0),
                     }
                     for server in self._cluster.running
                 ],

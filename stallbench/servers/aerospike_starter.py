@@ -1,6 +1,6 @@
 """Connects to an external Aerospike server; the bench starts none, because no package contains one.
 
-There is no proxy, because Aerospike's clients use the addresses that the cluster reports and would bypass it. Not yet tried on a real server.
+There is no proxy, because Aerospike's clients use the addresses that the cluster reports and would bypass it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import importlib.util
 import os
 import re
 import secrets
+import socket
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,14 @@ from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.scenario.database import Database
 from stallbench.servers.starter import StartContext, Starter
 from stallbench.setup.components import MissingComponentError
+from stallbench.waiting import wait_until
 
 ADDRESS_VARIABLE = "STALLBENCH_AEROSPIKE"
 _FORM = "[USER@]HOST:PORT/NAMESPACE"
 _ADDRESS = re.compile(r"(?:(?P<user>[^@/]+)@)?(?P<host>[^@:/]+):(?P<port>\d+)/(?P<namespace>[^/]+)")
-_SETS = ("fcfs", "id_store", "token_store")
+_QUEUES = ("fcfs", "id_store", "token_store")
+_START_S = 10.0
+_TRY_EVERY_S = 0.2
 
 
 class ExternalAerospike:
@@ -34,25 +39,25 @@ class ExternalAerospike:
     log: Path | None = None
 
     def __init__(self, endpoint: Endpoint) -> None:
-        """Ask it for its version; raises `NotCarriedOutError` if it cannot be reached."""
+        """Ask it for its version; raises `NotCarriedOutError` if it cannot be reached, or has no such namespace."""
         self.endpoint = endpoint
         self.settings_in_force: dict[str, str] = {}
+        where = f"Aerospike on {endpoint.host}:{endpoint.port} ({ADDRESS_VARIABLE})"
         driver = driver_of("aerospike")
         try:
-            self._connection: Any = driver.connect(endpoint, "start")
-            self.version = str(self._connection.client.info_random_node("build")).split()[-1]
+            with closing(_connect(endpoint)) as connection:
+                self.version = connection.ask("build")
+                namespaces = connection.ask("namespaces").split(";")
         except driver.errors as error:
-            where = f"{endpoint.host}:{endpoint.port}"
-            raise NotCarriedOutError(
-                f"Aerospike on {where} ({ADDRESS_VARIABLE}) cannot be reached: {driver.describe(error)}"
-            ) from error
+            raise NotCarriedOutError(f"{where} cannot be reached: {driver.describe(error)}") from error
+        if connection.namespace not in namespaces:
+            raise NotCarriedOutError(f"{where} has no namespace {connection.namespace!r}; it has {', '.join(namespaces)}")
 
     def stop(self) -> None:
-        """Empty the run's own sets and disconnect."""
-        for kind in _SETS:
-            for name in (kind, f"{kind}_jobs"):
-                self._connection.client.truncate(self._connection.namespace, f"{self._connection.prefix}_{name}", 0)
-        self._connection.close()
+        """Empty the sets of the run."""
+        with closing(driver_of("aerospike").connect(self.endpoint, "stop")) as connection:
+            for queue in _QUEUES:
+                connection.empty(queue)
 
     def kill(self) -> None:
         """Refuse; raises `NotCarriedOutError`."""
@@ -64,6 +69,34 @@ class ExternalAerospike:
 
     def check(self) -> None:
         """Do nothing: if it ends, its clients record errors."""
+
+
+def _connect(endpoint: Endpoint) -> Any:
+    """Connect. For about two seconds after its port has opened the server refuses clients, so this tries again as long as the port is open."""
+    driver = driver_of("aerospike")
+    refusals: list[Exception] = []
+
+    def try_to_connect() -> Any:
+        try:
+            return driver.connect(endpoint, "start")
+        except driver.errors as error:
+            refusals.append(error)
+            if not _is_listening(endpoint):
+                raise
+            return None
+
+    connection = wait_until(try_to_connect, within_s=_START_S, every_s=_TRY_EVERY_S)
+    if connection is None:
+        raise refusals[-1]
+    return connection
+
+
+def _is_listening(endpoint: Endpoint) -> bool:
+    try:
+        socket.create_connection((endpoint.host, endpoint.port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 class AerospikeStarter(Starter):

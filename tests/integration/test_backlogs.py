@@ -79,3 +79,12 @@ def test_the_planner_has_statistics_of_a_backlog_before_the_first_claim(empty_on
             "SELECT relname, reltuples, relallvisible FROM pg_class WHERE relname = ANY(%s)", [list(queue.tables)]
         ).fetchall()
     assert {name: tuples for name, tuples, _ in known} == {"log_entries": SEVERAL_CALLS, "log_ranges": 0, "log_positions": 0}
+
+
+def test_the_statistics_of_a_table_in_another_schema_are_made_too(empty_on: EmptyOn) -> None:
+    driver = driver_of("postgres")
+    with driver.connect(empty_on("postgres"), "test") as connection:
+        connection.execute('CREATE SCHEMA "other"')
+        connection.execute("CREATE TABLE other.jobs AS SELECT * FROM generate_series(1, 10)")
+        driver.settle(connection, ("other.jobs",))
+        assert connection.execute("SELECT reltuples FROM pg_class WHERE relname = 'jobs'").fetchall() == [(10,)]

@@ -12,7 +12,7 @@ from tests.integration.conftest import EmptyOn
 
 pytestmark = pytest.mark.integration
 
-REPORTS_NO_TIME = ("beanstalkd", "sqlite")
+REPORTS_NO_TIME = ("aerospike", "beanstalkd", "sqlite")
 
 
 @pytest.mark.parametrize("engine", typing.get_args(Engine))

@@ -12,14 +12,19 @@ from tests.synthetic_run import SyntheticRun
 CLAIMS = 500
 
 
-def growth(make: MakeTables, folder: Path, *, ms_each: float, backlog: int) -> dict[str, float]:
-    """Return the line of a run in which each claim takes ``ms_each`` longer than the one before, from 2 ms on; every hundredth is stalled."""
+def growth(make: MakeTables, folder: Path, *, ms_each: float, backlog: int, ms_each_squared: float = 0) -> dict[str, float]:
+    """Return the line of a run in which each claim takes ``ms_each`` longer than the one before, from 2 ms on; every hundredth is stalled.
+
+    ``ms_each_squared``: how much longer a claim takes with the square of its place.
+    """
     run = SyntheticRun(folder / "run", phases={"drain": 60})
     run.record["scenario"]["producers"]["backlog"] = backlog
     for place in range(1, CLAIMS + 1):
         run.enqueue(place, at_s=-10 + place / 1000)
         stalled_ms = 1000 if place % 100 == 50 else 0
-        run.claim(place, at_s=place / 10, took_ms=2 + ms_each * place + stalled_ms).complete(place, at_s=place / 10 + 0.01)
+        run.claim(place, at_s=place / 10, took_ms=2 + ms_each * place + ms_each_squared * place**2 + stalled_ms).complete(
+            place, at_s=place / 10 + 0.01
+        )
     phases = make(run.write(final_snapshot={}))("phases")
     rows = phases[(phases.phase == "run") & (phases.measure == "claim_by_position")]
     return dict(zip(rows.statistic, rows.value, strict=True))
@@ -38,6 +43,12 @@ def test_a_claim_that_always_takes_the_same(make: MakeTables, tmp_path: Path) ->
     line = growth(make, tmp_path, ms_each=0, backlog=CLAIMS)
     assert line["times"] == pytest.approx(1, rel=0.01)
     assert line["slope_us"] == pytest.approx(0, abs=0.1)
+
+
+def test_a_line_that_begins_below_zero_is_not_followed_below_the_quickest_claims(make: MakeTables, tmp_path: Path) -> None:
+    line = growth(make, tmp_path, ms_each=0, ms_each_squared=0.0004, backlog=CLAIMS)
+    assert line["first_ms"] < 0
+    assert line["times"] == pytest.approx(line["last_ms"] / 2, rel=0.05)
 
 
 def test_without_a_backlog_positions_are_not_measured(make: MakeTables, tmp_path: Path) -> None:

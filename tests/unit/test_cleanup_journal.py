@@ -42,6 +42,17 @@ def test_what_cannot_be_undone_is_described_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / CLEANUP_JOURNAL).exists()
 
 
+def test_the_records_of_a_run_on_a_user_s_aerospike_are_removed_or_their_sets_named(tmp_path: Path) -> None:
+    journal = CleanupJournal(tmp_path)
+    journal.record_sets("fcfs", NOBODY_LISTENS)
+    assert not list(tmp_path.iterdir()), "PostgreSQL servers are the bench's own, and are gone after the run"
+    database = "test/stallbench_0"
+    journal.record_sets("fcfs", NOBODY_LISTENS.model_copy(update={"engine": "aerospike", "database": database}))
+    assert json.loads((tmp_path / CLEANUP_JOURNAL).read_text())["sets"][1]["password"] == "secret"
+    (sentence,) = journal.clean_up()
+    assert sentence.startswith("the queue's records are still in the sets test/stallbench_0_* on 127.0.0.1:1: ")
+
+
 def test_the_folder_of_a_pipeline_whose_process_has_ended_is_removed(tmp_path: Path) -> None:
     make = "import os, tempfile; print(tempfile.mkdtemp(prefix=f'stallbench-spark-{os.getpid()}-'))"
     ended = subprocess.run([sys.executable, "-c", make], capture_output=True, text=True, check=True)

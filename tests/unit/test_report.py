@@ -11,6 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from stallbench.deadlocks.postgres import DeadlockLog
+from stallbench.records.samples import Sample, SampleLog
 from stallbench.report import make_report
 from stallbench.verdicts import judge
 from tests.unit.made_up_run import EMPTY, make_fault, make_phases, make_record, make_run
@@ -130,3 +132,27 @@ def test_a_library_is_shown_with_its_version_its_options_in_force_its_completion
     assert re.findall(r'<p class="between">(.*?)</p>', page)[0] == "baseline → longtx"
     assert "claim p50, ms" not in page
     assert "pickup p50, ms" in page
+
+
+def test_a_run_on_a_server_whose_log_is_not_read_says_why_its_deadlocks_are_not_described(tmp_path: Path) -> None:
+    samples = tmp_path / "samples"
+    samples.mkdir()
+    (samples / "deadlocks.csv").write_text("1,primary,server,deadlock_log_read,0\n")
+    page = make_pages(tmp_path, tables={"phases": make_phases({("run", "deadlocks.count"): 3})})
+    assert "The server counted 3 deadlocks" in page
+    assert "The deadlocks of primary are not described here" in page
+
+
+def test_the_deadlocks_of_a_postgresql_server_are_drawn(tmp_path: Path) -> None:
+    log = (Path(__file__).parent / "postgres_log" / "postgres_15.txt").read_text()
+    found = [
+        Sample("primary", f"deadlock:{n}", "listing", each.to_sample_value())
+        for n, each in enumerate(DeadlockLog().read(log.splitlines()))
+    ]
+    (tmp_path / "samples").mkdir()
+    with SampleLog(tmp_path / "samples" / "deadlocks.csv") as samples:
+        samples.write(1, [Sample("primary", "server", "deadlock_log_read", 1), *found])
+    page = make_pages(tmp_path)
+    assert "DELETE FROM jobs WHERE id = ?" in page
+    assert page.count('<svg class="deadlock"') == 4
+    assert "are not described here" not in page

@@ -1,1 +1,1 @@
-"""The article's stores on Aerospike. Loaded only when used, because the client library is an extra. Never run against a server yet."""
+"""The article's stores on Aerospike. Loaded only when used, because the client library is an extra."""

@@ -1,11 +1,11 @@
-"""First come, first served on Aerospike: never run against a server yet."""
+"""First come, first served on Aerospike."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from stallbench.queues.aerospike.store import AerospikeStore, as_backlog, as_claim
+from stallbench.queues.aerospike.store import UPDATE_ONLY, AerospikeStore, as_backlog, as_claim
 from stallbench.queues.fcfs import FcfsOptions, FcfsStore
 from stallbench.queues.queue import Backlog, Claim, NewJob
 
@@ -35,15 +35,15 @@ class AerospikeFcfs(AerospikeStore, FcfsStore):
 
     def reserve(self, claim: Claim) -> None:
         """Set its state, even if another worker has changed it in between."""
-        self.client.put(self.job_key(claim.job_id), {"state": _RESERVED})
+        self._set_state(claim, _RESERVED)
 
     def complete(self, claim: Claim) -> None:
         """Set its state; it stays."""
-        self.client.put(self.job_key(claim.job_id), {"state": _PROCESSED})
+        self._set_state(claim, _PROCESSED)
 
     def release(self, claim: Claim) -> None:
         """Set its state; its place is the old one."""
-        self.client.put(self.job_key(claim.job_id), {"state": _UNPROCESSED})
+        self._set_state(claim, _UNPROCESSED)
 
     def backlog(self) -> Backlog:
         """Walk to the end."""
@@ -57,6 +57,9 @@ class AerospikeFcfs(AerospikeStore, FcfsStore):
     def job_ids(self) -> Iterator[tuple[int, bool]]:
         """Walk."""
         yield from ((job_id, job["state"] == _RESERVED) for job_id, job in self._all() if job["state"] != _PROCESSED)
+
+    def _set_state(self, claim: Claim, state: int) -> None:
+        self.client.put(self.job_key(claim.job_id), {"state": state}, policy=dict(UPDATE_ONLY))
 
     def _all(self) -> Iterator[tuple[int, Any]]:
         return self.held(range(1, int(self.read_store()["last_id"]) + 1))

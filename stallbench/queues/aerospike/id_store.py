@@ -1,4 +1,4 @@
-"""The ID store on Aerospike, as the article has it: a list in one record. Never run against a server yet."""
+"""The ID store on Aerospike, as the article has it: a list in one record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aerospike_helpers.operations import list_operations
 
 from stallbench.queues.aerospike.store import AerospikeStore, as_backlog, as_claim
 from stallbench.queues.id_store import IdListStore, IdStoreOptions, refuse
-from stallbench.queues.queue import Backlog, Claim, NewJob
+from stallbench.queues.queue import Backlog, Claim, NewJob, RefusedError
 
 _LIST = "ids"
 
@@ -34,18 +34,15 @@ class AerospikeIdList(AerospikeStore, IdListStore):
         self.write(ids, jobs, ids)
         try:
             self._append(ids)
-        except (exception.FilteredOut, exception.RecordTooBig):
+        except RefusedError:
             self.remove(ids)
-            raise refuse(len(self.read_store()[_LIST]), len(ids), self._options) from None
+            raise
         return ids
 
     def pop(self) -> int | None:
-        """Pop the first, as one operation."""
-        try:
-            _, _, bins = self.client.operate(self.store, [list_operations.list_pop(_LIST, 0)])
-        except exception.OpNotApplicable:
-            return None  # the list is empty
-        return int(bins[_LIST])
+        """Pop the first, as one operation. A range of an empty list is empty; a single element of it would be an error, which the server logs."""
+        popped = self.change_store([list_operations.list_pop_range(_LIST, 0, 1)])[_LIST]
+        return int(popped[0]) if popped else None
 
     def fetch(self, job_id: int) -> Claim | None:
         """Get the record."""
@@ -57,10 +54,7 @@ class AerospikeIdList(AerospikeStore, IdListStore):
 
     def release(self, claim: Claim) -> None:
         """Append the id once more; a record that is full by now does not take it back either, and raises `RefusedError`."""
-        try:
-            self._append([claim.job_id])
-        except (exception.FilteredOut, exception.RecordTooBig):
-            raise refuse(len(self.read_store()[_LIST]), 1, self._options) from None
+        self._append([claim.job_id])
 
     def backlog(self) -> Backlog:
         """Look at the list and its first job."""
@@ -79,10 +73,18 @@ class AerospikeIdList(AerospikeStore, IdListStore):
             yield job_id, job_id not in queued
 
     def _append(self, ids: Sequence[int]) -> None:
-        has_room = expressions.LE(
-            expressions.ListSize(None, expressions.ListBin(_LIST)), self._options.most_ids - len(ids)
-        ).compile()
-        self.client.operate(self.store, [list_operations.list_append_items(_LIST, list(ids))], policy={"expressions": has_room})
+        """Append the ids; raises `RefusedError`, which says whose limit the record has reached."""
+        has_room = expressions.LE(expressions.ListSize(None, expressions.ListBin(_LIST)), self._options.most_ids - len(ids))
+        try:
+            self.change_store([list_operations.list_append_items(_LIST, list(ids))], only_if=has_room)
+        except exception.FilteredOut:
+            raise refuse(len(self.read_store()[_LIST]), len(ids), self._options) from None
+        except exception.RecordTooBig:
+            held = len(self.read_store()[_LIST])
+            raise RefusedError(
+                f"record too big: {held} ids are in it, and with {len(ids)} more it would exceed the server's own limit for a record "
+                f"(max-record-size, write-block-size), which is reached before the queue's record_bytes of {self._options.record_bytes}"
+            ) from None
 
 
 STORE = AerospikeIdList

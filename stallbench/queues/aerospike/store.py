@@ -1,13 +1,16 @@
 """Base of the article's stores on Aerospike: a set with one record for each job, under its id, and one more record for the store.
 
-Never run against a server yet (docs/stores-on-aerospike.md).
+A server that keeps its data in memory has none after a restart. So whatever changes a record changes only one that exists: a counter that was
+created again would give numbers to new jobs that other jobs have had before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
+import aerospike
 from aerospike import exception
 from aerospike_helpers.operations import operations
 
@@ -15,7 +18,14 @@ from stallbench.queues.queue import Backlog, Claim, NewJob
 from stallbench.queues.sql_store import now_ms
 from stallbench.queues.store_queue import JobStore
 
-_RECORDS_AT_ONCE = 1000
+_MOST_AT_ONCE = 1000
+"""Records that are read at once, at most. A walk begins with one record and doubles, so that its cost fits the distance from the first position."""
+UPDATE_ONLY: Mapping[str, Any] = {"exists": aerospike.POLICY_EXISTS_UPDATE}
+"""The policy of a write that must not create its record; it raises `exception.RecordNotFound`."""
+_GONE = (
+    "the queue's record is not on the Aerospike server: the server was restarted and keeps its data in memory, or somebody has removed it. "
+    "Its jobs are lost"
+)
 _FOUND = 0
 """Result code of a record that there is."""
 _ALL_IN_ONE = "store"
@@ -31,8 +41,8 @@ class AerospikeStore(JobStore):
         """Serve ``connection``: a client, a namespace and the prefix of the run's sets."""
         super().__init__(connection)
         self.client = connection.client
-        self._jobs_set = f"{connection.prefix}_{name}_jobs"
-        self.store = (connection.namespace, f"{connection.prefix}_{name}", _ALL_IN_ONE)
+        self._jobs_set = connection.jobs_set(name)
+        self.store = (connection.namespace, connection.store_set(name), _ALL_IN_ONE)
         """Key of the record beside the jobs."""
 
     def job_key(self, number: int) -> tuple[str, str, int]:
@@ -41,8 +51,19 @@ class AerospikeStore(JobStore):
 
     def count_up(self, name: str, by: int) -> int:
         """Add to a counter of the store's record and return what it has become, as one operation."""
-        _, _, bins = self.client.operate(self.store, [operations.increment(name, by), operations.read(name)])
-        return int(bins[name])
+        return int(self.change_store([operations.increment(name, by), operations.read(name)])[name])
+
+    def change_store(self, changes: Sequence[Any], only_if: Any = None) -> Record:
+        """Carry out operations on the store's record, as one, and return the bins that they read.
+
+        ``only_if``: an expression; raises `exception.FilteredOut` if it is not true. Raises `exception.RecordNotFound` if the record is gone.
+        """
+        policy = dict(UPDATE_ONLY) if only_if is None else {**UPDATE_ONLY, "expressions": only_if.compile()}
+        try:
+            _, _, bins = self.client.operate(self.store, list(changes), policy=policy)
+        except exception.RecordNotFound:
+            raise store_is_gone() from None
+        return dict(bins or {})
 
     def write(self, numbers: Sequence[int], jobs: Sequence[NewJob], ids: Sequence[int]) -> None:
         """Write jobs under the numbers that they are found by."""
@@ -64,15 +85,19 @@ class AerospikeStore(JobStore):
         return dict(bins)
 
     def read_store(self) -> Record:
-        """Return the record beside the jobs."""
-        _, _, bins = self.client.get(self.store)
+        """Return the record beside the jobs; raises `exception.RecordNotFound` if it is gone."""
+        try:
+            _, _, bins = self.client.get(self.store)
+        except exception.RecordNotFound:
+            raise store_is_gone() from None
         return dict(bins)
 
     def held(self, numbers: Iterable[int]) -> Iterator[tuple[int, Record]]:
         """Go through those jobs that there are, in the order of ``numbers``, many at once."""
-        numbers = list(numbers)
-        for begin in range(0, len(numbers), _RECORDS_AT_ONCE):
-            some = numbers[begin : begin + _RECORDS_AT_ONCE]
+        left = iter(numbers)
+        count = 1
+        while some := list(islice(left, count)):
+            count = min(2 * count, _MOST_AT_ONCE)
             found = self.client.batch_read([self.job_key(number) for number in some]).batch_records
             yield from ((number, each.record[2]) for number, each in zip(some, found, strict=True) if each.result == _FOUND)
 
@@ -84,6 +109,12 @@ class AerospikeStore(JobStore):
     def is_usable_after(self, error: Exception) -> bool:
         """Continue after an operation that the server refused; a client that has lost its cluster is opened again."""
         return isinstance(error, exception.ServerError) and bool(self.client.is_connected())
+
+
+def store_is_gone() -> Exception:
+    """Return the error for a store whose record is not on the server."""
+    gone: Exception = exception.RecordNotFound(_GONE)
+    return gone
 
 
 def as_claim(job: Record | None, handle: object = None) -> Claim | None:

@@ -1,7 +1,8 @@
-"""The token store on Aerospike, as the article has it: a function in Lua. Never run against a server yet."""
+"""The token store on Aerospike, as the article has it: a function in Lua."""
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,12 +12,13 @@ from aerospike import exception
 from aerospike_helpers import expressions
 from aerospike_helpers.operations import operations
 
-from stallbench.queues.aerospike.store import AerospikeStore, as_backlog, as_claim
+from stallbench.queues.aerospike.store import AerospikeStore, as_backlog, as_claim, store_is_gone
 from stallbench.queues.queue import Backlog, Claim, NewJob
 from stallbench.queues.token_store import TokenCounterStore, TokenStoreOptions
 
 _FUNCTIONS = Path(__file__).with_name("token_store.lua")
-_NONE = 0
+_NONE, _GONE = 0, -1
+"""What the function returns instead of a token: there is none; the record is not there."""
 _LONGEST_S, _PAUSE_S = 10.0, 0.001
 """How long to wait for a function to be there, or for the enqueue before this one, and how often to look."""
 
@@ -31,7 +33,7 @@ class AerospikeTokens(AerospikeStore, TokenCounterStore):
 
     def install(self) -> None:
         """Register the function, wait until the server has it, and begin to count."""
-        self.client.udf_put(str(_FUNCTIONS))
+        self._register()
         until_s = time.monotonic() + _LONGEST_S
         while not any(each["name"] == _FUNCTIONS.name for each in self.client.udf_list()):
             if time.monotonic() > until_s:
@@ -50,6 +52,8 @@ class AerospikeTokens(AerospikeStore, TokenCounterStore):
     def take_token(self) -> int | None:
         """Run the article's function."""
         token = int(self.client.apply(self.store, _FUNCTIONS.stem, "take", [0 if self._options.past_the_end else 1]))
+        if token == _GONE:
+            raise store_is_gone()
         return None if token == _NONE else token
 
     def fetch(self, token: int) -> Claim | None:
@@ -82,17 +86,26 @@ class AerospikeTokens(AerospikeStore, TokenCounterStore):
         for token, job in self.held(range(1, int(store["given_token"]) + 1)):
             yield int(job["id"]), token < store["next_token"]
 
+    def _register(self) -> None:
+        """Send the function as the client's ``udf_put`` does, which would also copy the file into the working folder, and wait for two seconds."""
+        content = base64.b64encode(_FUNCTIONS.read_bytes()).decode()
+        answer = self.connection.ask(
+            f"udf-put:filename={_FUNCTIONS.name};content={content};content-len={len(content)};udf-type=LUA;"
+        )
+        if answer.lower().startswith(("error", "fail")):
+            raise exception.UDFError(f"the server does not accept the function {_FUNCTIONS.name}: {answer}")
+
     def _give_tokens(self, count: int) -> Sequence[int]:
         last = self.count_up("given_token", count)
         return range(last - count + 1, last + 1)
 
     def _publish(self, tokens: Sequence[int]) -> None:
         """Make tokens available, after all earlier ones; raises `FilteredOut` if an earlier one never becomes available."""
-        are_next = expressions.Eq(expressions.IntBin("last_token"), tokens[0] - 1).compile()
+        are_next = expressions.Eq(expressions.IntBin("last_token"), tokens[0] - 1)
         until_s = time.monotonic() + _LONGEST_S
         while True:
             try:
-                self.client.operate(self.store, [operations.write("last_token", tokens[-1])], policy={"expressions": are_next})
+                self.change_store([operations.write("last_token", tokens[-1])], only_if=are_next)
                 return
             except exception.FilteredOut:
                 if time.monotonic() > until_s:
