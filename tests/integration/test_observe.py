@@ -237,3 +237,11 @@ def test_what_a_server_s_version_does_not_have_is_listed_and_the_rest_is_read(
     observation = look_at(que.direct)
     assert "the distance to wraparound: this server does not have what the query needs" in cannot_see(observation)
     assert section_of(observation, "Queues").rows
+
+
+def test_an_unknown_version_is_read_as_far_as_it_goes(que: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stallbench.observe.postgres.rights.NEWEST_VERSION", 14)
+    monkeypatch.setattr("stallbench.observe.postgres.rights.OLDEST_VERSION", 14)
+    observation = look_at(que.direct)
+    assert "what is different in PostgreSQL 1" in cannot_see(observation)
+    assert section_of(observation, "Queues").rows

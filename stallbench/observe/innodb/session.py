@@ -76,7 +76,8 @@ class InnoDBSession:
     @property
     def version_text(self) -> str:
         """The server's version."""
-        return str(self._connection.server_version)
+        ((version,),) = self.fetch("SELECT version()")
+        return str(version)
 
     def cursor(self) -> Any:
         """Return a cursor; its ``execute`` raises `ServerGoneError` when the session has ended, or one of PyMySQL's errors."""
