@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -70,11 +71,13 @@ class _Ongoing:
             time.sleep(pause_s)
             cpu_s, spent_s = time.process_time(), self.observer.spent_s
             observation = self.look(reads_everything=is_second)
-            is_second = False
             # A session that was opened in between has spent less than the former one.
             spent_s = max(self.observer.spent_s - spent_s, observation.spent_s)
             screen.show(observation, describe_pace(pause_after(spent_s, 0.0, self.options.every_s)))
             pause_s = pause_after(spent_s, time.process_time() - cpu_s, self.options.every_s)
+            if is_second:
+                # The first two looks read everything. Later ones leave out what is expensive, so they need not wait for it.
+                pause_s, is_second = self.options.every_s, False
         time.sleep(max(0.0, until_s - time.monotonic()))
 
 
@@ -137,6 +140,7 @@ def _recorded(ongoing: _Ongoing) -> Iterator[ObservationRecord]:
         yield record
     except KeyboardInterrupt:
         record.end("aborted", "interrupted", _list_notes(ongoing))
+        print(f"the records are kept: stallbench report {record.folder.path}", file=sys.stderr)
         raise
     except BaseException as error:
         record.end("failed", str(error) or type(error).__name__, _list_notes(ongoing))
