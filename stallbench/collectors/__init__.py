@@ -11,7 +11,7 @@ from functools import cache
 from stallbench.collectors.collector import Collector
 from stallbench.discovery import discover
 
-__all__ = ["Collector", "find_collectors"]
+__all__ = ["Collector", "collectors_for", "find_collectors"]
 
 
 @cache
@@ -19,3 +19,8 @@ def find_collectors() -> dict[str, type[Collector]]:
     """Return every collector by its name, in alphabetical order."""
     found = discover(sys.modules[__name__], Collector, "stallbench.collectors")
     return {each.name: each for each in sorted(found, key=lambda each: each.name)}
+
+
+def collectors_for(engine: str) -> dict[str, type[Collector]]:
+    """Return the collectors that sample while the primary has ``engine``, by name."""
+    return {name: kind for name, kind in find_collectors().items() if kind.engines is None or engine in kind.engines}

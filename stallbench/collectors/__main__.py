@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from stallbench.collectors import find_collectors
+from stallbench.collectors import collectors_for
 from stallbench.collectors.document import CollectorsDocument
 from stallbench.collectors.own_cost import OwnCost
 from stallbench.collectors.sampler import Sampler
@@ -35,8 +35,7 @@ def main() -> None:
     figures = make_sample_figures(document.expose, document.interval_s)
     observe = figures.observe if figures else None
     with OwnCost(samples, observe) as own_cost:
-        engine = document.primary.endpoint.engine
-        collectors = [kind(document) for kind in find_collectors().values() if kind.engines is None or engine in kind.engines]
+        collectors = [kind(document) for kind in collectors_for(document.primary.endpoint.engine).values()]
         start_s = time.monotonic()
         # Sampling times are spread over the interval, so that the collectors do not query the servers all at once.
         spread_s = min(document.interval_s, _SPREAD_S) / len(collectors)

@@ -1,7 +1,8 @@
-"""Makes small DataFrames from Python values, without a Python worker of Spark, which takes a second to start."""
+"""Makes small DataFrames and constants from Python values, without a Python worker of Spark, which takes a second to start."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,9 +16,17 @@ def make_rows(spark: SparkSession, rows: Sequence[Mapping[str, object]], columns
     """Return ``rows`` as a DataFrame with ``columns``, declared in Spark's syntax (``name string, held boolean``)."""
     fields = read_columns(columns)
     if not rows:
-        return spark.range(0).select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in fields))
+        return spark.range(0).selectExpr(*(f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}" for field in fields))
     structs = [F.struct(*(F.lit(row[field.name]).cast(field.dataType).alias(field.name) for field in fields)) for row in rows]
     return spark.range(1).select(F.inline(F.array(*structs)))
+
+
+def constant(value: object, kind: str) -> Column:
+    """Return a list or a dictionary of JSON values as one literal of Spark's type ``kind``.
+
+    Spark looks at each of the literals that an array is made of whenever it looks at the query, and Python makes each by several calls.
+    """
+    return F.from_json(F.lit(json.dumps(value)), kind)
 
 
 def read_columns(declaration: str) -> list[StructField]:

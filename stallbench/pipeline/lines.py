@@ -140,7 +140,8 @@ def without_last_lines(lines: DataFrame, files: Collection[str]) -> DataFrame:
 
 def _count(layout: Layout, lines: DataFrame, counts: Mapping[str, Column], names: Sequence[str]) -> DataFrame:
     """Only whole numbers are aggregated: Spark sorts all rows to aggregate a text."""
-    t_ns = F.when(F.col("whole"), F.col("t_ns")) if "t_ns" in layout.kept else F.lit(None).cast("long")
+    none = F.lit(None).cast("long")
+    t_ns = F.when(F.col("whole"), F.col("t_ns")) if "t_ns" in layout.kept else none
     return (
         lines.groupBy("file", "start_bytes", "file_bytes")
         .agg(
@@ -150,7 +151,7 @@ def _count(layout: Layout, lines: DataFrame, counts: Mapping[str, Column], names
             F.last("whole").alias("last_line_whole"),  # a block is read by one task, in order
             F.min(t_ns).alias("first_ns"),
             F.max(t_ns).alias("last_ns"),
-            *(counts.get(name, F.lit(None)).cast("long").alias(name) for name in names),
+            *(counts[name].cast("long").alias(name) if name in counts else none.alias(name) for name in names),
         )
         .withColumn("kind", F.lit(layout.kind))
     )

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.measures import MEASURES, FromEvents, FromSamples
 from stallbench.pipeline.duplicates import re_executions
+from stallbench.pipeline.frames import constant
 from stallbench.pipeline.read import Records
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.records.events import ERROR_PATTERN, Event
@@ -204,4 +205,4 @@ def _number(name: str) -> Column:
 
 def _look_up(names: Mapping[str, str], key: Column) -> Column:
     """Return the number of the measure that ``key`` stands for; null if none."""
-    return F.try_element_at(F.create_map(*(part for found, name in names.items() for part in (F.lit(found), _number(name)))), key)
+    return F.try_element_at(constant({found: measure_number(name) for found, name in names.items()}, "map<string,smallint>"), key)

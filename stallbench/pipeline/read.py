@@ -171,7 +171,7 @@ def _parse(lines: DataFrame, layout: Layout) -> DataFrame:
 def _counts(layout: Layout) -> Mapping[str, Column]:
     """What is counted only in the lines of ``layout``."""
     if layout is EVENTS:
-        counts = {str(event): F.count_if(F.col("whole") & (F.col("event") == event)) for event in Event}
+        counts = {str(event): F.expr(f"count_if(whole AND event = '{event}')") for event in Event}
         waits = F.col("whole") & (F.col("event") == Event.ENQUEUED) & F.col("detail").isNotNull()
         return counts | {_PRECONDITIONS: F.count_if(waits)}
     if layout is SAMPLES:

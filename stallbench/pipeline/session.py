@@ -166,7 +166,7 @@ def fit_to(spark: SparkSession, events: int) -> None:
 
 def _set_unless_given(spark: SparkSession, name: str, value: str) -> None:
     """Set what the user has not set: the context's configuration has only what was given when it started."""
-    if not spark.sparkContext.getConf().contains(name):
+    if not spark.sparkContext._conf.contains(name):  # `getConf` copies all settings, one by one
         spark.conf.set(name, value)
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from stallbench.measures import WHOLE_RUN
+from stallbench.pipeline.frames import constant
 from stallbench.run.record import RunRecord
 
 NS_PER_S = 1_000_000_000
@@ -101,7 +102,7 @@ class TimeAxis:
 
 
 def _get(values: list[Any], kind: str, index: Column) -> Column:
-    return F.get(F.array(*(F.lit(value).cast(kind) for value in values)).cast(f"array<{kind}>"), index)
+    return F.get(constant(values, f"array<{kind}>"), index)
 
 
 def make_time_axis(record: RunRecord, first_ns: int | None, last_ns: int | None) -> TimeAxis:

@@ -35,9 +35,9 @@ def make_windows(figures: DataFrame, axis: TimeAxis) -> DataFrame:
     key = F.col("measure").cast("int") * len(STATISTICS) + F.col("statistic")
     of_seconds = figures.filter(axis.is_second(F.col("scope"))).select(F.col("scope").alias("t_s"), key.alias("key"), "value")
     seconds = of_seconds.groupBy("t_s").pivot("key", keys).agg(F.max("value"))
-    columns = [F.coalesce(F.col(str(key)), F.lit(0)).alias(name) for name, key in counts.items()]
-    columns += [F.col(str(key)).alias(name) for name, key in values.items()]
-    columns += [F.try_divide(str(above), str(below)).alias(name) for name, (above, below) in quotients.items()]
+    columns = [F.expr(f"coalesce(`{key}`, 0) AS {name}") for name, key in counts.items()]
+    columns += [F.expr(f"`{key}` AS {name}") for name, key in values.items()]
+    columns += [F.expr(f"try_divide(`{above}`, `{below}`) AS {name}") for name, (above, below) in quotients.items()]
     begin_ns: Column = F.col("t_s").cast("long") * NS_PER_S + axis.start_ns
     return seconds.select("t_s", begin_ns.alias("t_ns"), axis.phase(begin_ns + NS_PER_S // 2).alias("phase"), *columns)
 

@@ -9,8 +9,8 @@ from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -51,9 +51,9 @@ class Writing:
         assert isinstance(schema, StructType)
         content = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_pylist(list(rows), to_arrow_schema(schema)), content, compression="none")
-        jvm = self._spark.sparkContext._jvm
-        assert jvm is not None
-        path = jvm.org.apache.hadoop.fs.Path
+        gateway = self._spark.sparkContext._gateway
+        assert gateway is not None
+        path = JavaClass("org.apache.hadoop.fs.Path", gateway._gateway_client)
         folder = path(self._path(name))
         files = folder.getFileSystem(self._spark.sparkContext._jsc.hadoopConfiguration())
         files.delete(folder, True)
@@ -70,8 +70,10 @@ class Writing:
         return f"{self._folder}/tables/{name}"
 
     def _write(self, name: str, make: Callable[[], DataFrame], files: int) -> None:
-        columns = [F.col(field.name).cast(field.dataType) for field in read_columns(TABLES[name])]
-        make().select(*columns).coalesce(files).write.mode("overwrite").parquet(self._path(name))
+        columns = [
+            f"CAST({field.name} AS {field.dataType.simpleString()}) AS {field.name}" for field in read_columns(TABLES[name])
+        ]
+        make().selectExpr(*columns).coalesce(files).write.mode("overwrite").parquet(self._path(name))
 
     def __enter__(self) -> Self:
         return self

@@ -122,6 +122,9 @@ class RunRecord(_Part):
     seed: int = Field(description="seed of every random choice")
     scenario: Scenario
     queue: QueueRecord
+    collectors: tuple[str, ...] | None = Field(
+        default=None, description="names of those that sample; null in a record that does not list them"
+    )
     versions: dict[str, str] = Field(default={}, description="of Python and the libraries whose behaviour can change a result")
     host: HostRecord
     servers: tuple[ServerRecord, ...] = ()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.atomic_file import replace_file
+from stallbench.collectors import collectors_for
 from stallbench.libraries import Library
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue
@@ -31,6 +32,7 @@ class RunRecorder:
             seed=scenario.seed,
             scenario=scenario,
             queue=describe_queue(scenario),
+            collectors=tuple(collectors_for(scenario.database.engine)) if scenario.collectors.enabled else (),
             versions=read_library_versions(),
             host=read_host_facts(),
             phases=tuple(plan_phases(scenario.phases)),

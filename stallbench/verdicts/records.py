@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
 import pandas as pd
 
-from stallbench.collectors import find_collectors
 from stallbench.collectors.own_cost import NAME as OWN_COST
 from stallbench.records.samples import SAMPLE_COLUMNS
 from stallbench.run.record import RunRecord
@@ -70,29 +69,27 @@ def _was_killed(file: PurePosixPath, record: RunRecord) -> bool:
 
 
 def _find_unsampled(run: RunTables) -> list[str]:
-    """Return the collectors that should have sampled but never took a complete sample; none if collectors were off."""
-    scenario = run.record.scenario
-    if not scenario.collectors.enabled:
+    """Return the collectors that should have sampled but never took a complete sample; none if collectors were off.
+
+    A record that does not list its collectors may be older than some of today's: those that tried to sample are expected.
+    """
+    if not run.record.scenario.collectors.enabled:
         return []
-    engine = scenario.database.engine
     samples = run.folder / "samples"
-    measured = set(_list_measured(samples / f"{OWN_COST}.csv"))
-    return [
-        name
-        for name, collector in find_collectors().items()
-        if (collector.engines is None or engine in collector.engines)
-        and (name not in measured or not (samples / f"{name}.csv").exists())
-    ]
+    tried = _read_failures(samples / f"{OWN_COST}.csv")
+    wanted = tried if run.record.collectors is None else run.record.collectors
+    return [name for name in wanted if not tried.get(name) or not (samples / f"{name}.csv").exists()]
 
 
-def _list_measured(own_cost: AnyPath) -> Iterable[str]:
-    """Return the collectors of which at least one sample did not fail. A collector may have measured that there is nothing to record."""
+def _read_failures(own_cost: AnyPath) -> dict[str, bool]:
+    """Return for each collector whether at least one sample did not fail. A collector may have measured that there is nothing to record."""
     if not own_cost.exists() or own_cost.stat().st_size == 0:
-        return
+        return {}
+    measured = {}
     with own_cost.open() as file:
         table = pd.read_csv(file, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
     failures = table[table["metric"] == "failures"]
     for subject, counts in failures.groupby("subject")["value"]:
         total = pd.to_numeric(counts, errors="coerce")
-        if (total.diff().fillna(total) <= 0).any():
-            yield str(subject).removeprefix("collector:")
+        measured[str(subject).removeprefix("collector:")] = bool((total.diff().fillna(total) <= 0).any())
+    return measured

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from stallbench.collectors import find_collectors
+from stallbench.collectors import collectors_for
 from stallbench.pipeline.tables import MADE_WHOLE
 from stallbench.scenario.file import read_scenario
 from stallbench.verdicts import Finding, RunTables, find_checks
@@ -38,6 +38,7 @@ def make_record(**changes: Any) -> dict[str, Any]:
             "summary": "a queue",
             "source": "nowhere",
         },
+        "collectors": list(collectors_for("postgres")),
         "versions": {"python": "3"},
         "host": {"cpus": 2, "cpu_model": "cpu", "memory_bytes": 2**30, "kernel": "6", "os": "Debian"}
         | {"disk_free_bytes": 2**40, "boot_id": "boot"},
@@ -178,7 +179,7 @@ def write_samples(folder: Path, *, failing: str = "", missing: str = "") -> None
     """Write what the collectors of PostgreSQL leave; the one called ``failing`` never measured, ``missing`` has no file."""
     samples = folder / "samples"
     samples.mkdir(exist_ok=True)
-    names = [name for name, kind in find_collectors().items() if kind.engines is None or "postgres" in kind.engines]
+    names = list(collectors_for("postgres"))
     cost = [
         f"{START_NS + second * 10**9},collector,collector:{name},failures,{second + 1 if name == failing else 0}\n"
         for second in range(3)

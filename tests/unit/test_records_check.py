@@ -72,6 +72,14 @@ def test_a_process_without_events_makes_the_records_unknown(tmp_path: Path) -> N
     assert (finding.result, finding.reason) == ("unknown", "no events of worker-2")
 
 
+def test_a_run_before_a_collector_was_added_is_judged_by_those_it_had(tmp_path: Path) -> None:
+    run = make_run(tmp_path, make_record() | {"collectors": None})
+    (tmp_path / "samples" / "horizon.csv").unlink()
+    rows = (tmp_path / "samples" / "own_cost.csv").read_text().splitlines()
+    (tmp_path / "samples" / "own_cost.csv").write_text("\n".join(row for row in rows if "horizon" not in row))
+    assert find_of(run, "records").result == "pass"
+
+
 @pytest.mark.parametrize("how", ["failing", "missing"])
 def test_a_collector_without_samples_makes_the_records_unknown(tmp_path: Path, how: str) -> None:
     run = make_run(tmp_path)
