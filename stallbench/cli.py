@@ -15,6 +15,7 @@ from stallbench.commands.dashboards import push
 from stallbench.commands.doctor import doctor
 from stallbench.commands.forecast import forecast
 from stallbench.commands.libraries import libraries
+from stallbench.commands.observe import observe
 from stallbench.commands.report import report
 from stallbench.commands.run import run
 from stallbench.commands.scenarios import list_, show
@@ -38,6 +39,7 @@ app.command()(torture)
 app.command()(report)
 app.command()(upload)
 app.command()(forecast)
+app.command()(observe)
 dashboards = typer.Typer(help="Manage Grafana dashboards that show runs.", no_args_is_help=True)
 dashboards.command()(push)
 app.add_typer(dashboards, name="dashboards")

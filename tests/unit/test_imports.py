@@ -70,6 +70,7 @@ comparison.statistics comparison.saturation
 forecast
 comparison
 soak torture
+observe
 commands
 cli
 """
