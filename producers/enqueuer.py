@@ -9,6 +9,9 @@ from typing import Any
 
 from pydantic import Field
 
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.injection.crashes import Crashes
+from stallbench.injection.job_faults import JobFaults
 from stallbench.processes.queue_client import ClientDocument, QueueClient
 from stallbench.processes.role import Stop
 from stallbench.queues import NewJob, Queue, RefusedError
@@ -35,6 +38,7 @@ class Enqueuer:
         self._payload_bytes = document.payload_bytes
         self._random = random.Random(document.seed)
         self._filling = self._random.randbytes(document.payload_bytes).hex()
+        self._crashes = Crashes(JobFaults(document.job_faults, document.name, "producer"))
         self.client = QueueClient(document, log, stop, prepare=self._prepare)
         """The connection to the queue, with its error handling."""
         self.duration_ns = 0
@@ -57,7 +61,11 @@ class Enqueuer:
         queue = self.client.queue
         began_ns = time.monotonic_ns()
         try:
-            ids = by(queue.enqueue, jobs) if by else queue.enqueue(jobs)
+            if by:
+                ids = by(queue.enqueue, jobs)
+            else:
+                point = CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED
+                ids = self._crashes.passes_during(point, queue, lambda: queue.enqueue(jobs))
         except RefusedError as refused:
             self.duration_ns = duration_ns = time.monotonic_ns() - began_ns
             for intended_ns in wanted_ns:
@@ -73,6 +81,7 @@ class Enqueuer:
         for intended_ns, job_id in zip(wanted_ns, ids, strict=True):
             detail = str(preconditions.get(job_id, ""))
             self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns, detail=detail)
+        self._crashes.passes(CrashPoint.AFTER_ENQUEUE_ACKNOWLEDGED, ids[-1] if ids else None)
 
     def make_jobs(self, numbers: range) -> list[NewJob]:
         """Return the jobs of ``numbers``, each with a payload of the wanted size."""

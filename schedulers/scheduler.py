@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.injection.crashes import Crashes
+from stallbench.injection.job_faults import JobFaults
 from stallbench.processes.queue_client import ClientDocument, QueueClient
 from stallbench.processes.role import Stop
 from stallbench.records.events import EventLog
@@ -21,14 +24,16 @@ class Scheduler:
     def __init__(self, document: SchedulerDocument, log: EventLog, stop: Stop) -> None:
         """Connect. Raises an error of the engine's driver when the server cannot be reached."""
         self._stop = stop
+        self._crashes = Crashes(JobFaults(document.job_faults, document.name, "scheduler"))
         self._client = QueueClient(document, log, stop)
 
     def run(self) -> None:
         """Run until asked to stop. Raises `CannotContinueError` when the server stays unreachable."""
         while not self._stop.asked:
             began_ns = time.monotonic_ns()
+            queue = self._client.queue
             try:
-                pause_s = self._client.queue.schedule()
+                pause_s = self._crashes.passes_during(CrashPoint.BETWEEN_STEPS, queue, queue.schedule)
             except self._client.errors as error:
                 self._client.record_error(error, "schedule", duration_ns=time.monotonic_ns() - began_ns)
                 self._client.recover_connection(error)

@@ -15,10 +15,12 @@ from stallbench.commands.dashboards import push
 from stallbench.commands.doctor import doctor
 from stallbench.commands.forecast import forecast
 from stallbench.commands.libraries import libraries
+from stallbench.commands.observe import observe
 from stallbench.commands.report import report
 from stallbench.commands.run import run
 from stallbench.commands.scenarios import list_, show
 from stallbench.commands.soak import soak
+from stallbench.commands.torture import torture
 from stallbench.commands.upload import upload
 from stallbench.errors import EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, StallbenchError
 
@@ -33,9 +35,11 @@ app = typer.Typer(
 app.command()(run)
 app.command()(compare)
 app.command()(soak)
+app.command()(torture)
 app.command()(report)
 app.command()(upload)
 app.command()(forecast)
+app.command()(observe)
 dashboards = typer.Typer(help="Manage Grafana dashboards that show runs.", no_args_is_help=True)
 dashboards.command()(push)
 app.add_typer(dashboards, name="dashboards")

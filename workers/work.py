@@ -9,6 +9,8 @@ import signal
 import time
 from collections.abc import Mapping
 
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.injection.crashes import Crashes
 from stallbench.injection.job_faults import JobFault, JobFaults
 from stallbench.processes.role import send_message
 from stallbench.queues import Claim
@@ -21,10 +23,11 @@ class WorkFailedError(Exception):
 class Work:
     """Does the work of one worker's jobs, one after the other."""
 
-    def __init__(self, work_s: float, job_faults: JobFaults, chance: random.Random) -> None:
+    def __init__(self, work_s: float, job_faults: JobFaults, crashes: Crashes, chance: random.Random) -> None:
         """``work_s``: seconds that the work of a job takes without a job fault."""
         self._work_s = work_s
         self._job_faults = job_faults
+        self._crashes = crashes
         self._random = chance
         self._met: set[str] = set()
 
@@ -37,9 +40,12 @@ class Work:
         met = {name: job_fault for name, job_fault in active.items() if self._meets(claim, job_fault)}
         self.report(met)
         lasting_s = [job_fault.takes_s for job_fault in met.values() if job_fault.takes_s is not None]
-        _pause(max(lasting_s, default=self._work_s))
+        takes_s = max(lasting_s, default=self._work_s)
+        _pause(takes_s / 2)
+        self._crashes.passes(CrashPoint.DURING_WORK, claim.job_id)
+        _pause(takes_s / 2)
         # A job fault that has ended meanwhile no longer kills a worker.
-        if any(job_fault.kills and self._job_faults.announce_kill(name) for name, job_fault in met.items()):
+        if any(job_fault.kills and self._job_faults.announce(name, job_id=claim.job_id) for name, job_fault in met.items()):
             os.kill(os.getpid(), signal.SIGKILL)
         failing = [name for name, job_fault in met.items() if job_fault.fails]
         if failing:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.injection.crashes import Crashes
 from stallbench.injection.job_faults import JobFaults
 from stallbench.processes.queue_client import ClientDocument, QueueClient
 from stallbench.processes.role import Stop
@@ -32,7 +33,6 @@ class WorkerDocument(ClientDocument):
     )
     seed: int = Field(default=1, description="seed of the random pauses and of the queue's random choices")
     wait_for_go: bool = Field(default=False, description="claim no job before SIGUSR1 arrives")
-    job_faults: Path | None = Field(default=None, description="folder of the active job faults; none if not given")
 
 
 class Worker:
@@ -46,8 +46,9 @@ class Worker:
         self._random = random.Random(document.seed)
         self._current: Claim | None = None
         self._job_faults = JobFaults(document.job_faults, document.name)
+        self._crashes = Crashes(self._job_faults)
         self._clock_offset_s = 0.0
-        self._work = Work(document.work_s, self._job_faults, self._random)
+        self._work = Work(document.work_s, self._job_faults, self._crashes, self._random)
         self._client = QueueClient(document, log, stop, prepare=self._prepare)
 
     def run(self) -> None:
@@ -94,7 +95,8 @@ class Worker:
     def _claim(self) -> Claim | None:
         began_ns = time.monotonic_ns()
         try:
-            claims = self._client.queue.claim()
+            queue = self._client.queue
+            claims = self._crashes.passes_during(CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED, queue, queue.claim)
         except LostRaceError as lost:
             self._log.write(Event.LOST_RACE, job_id=lost.job_id, duration_ns=time.monotonic_ns() - began_ns)
             return None
@@ -108,6 +110,7 @@ class Worker:
             return None
         claim = claims[0]
         self._log.write(Event.CLAIMED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=duration_ns)
+        self._crashes.passes(CrashPoint.AFTER_CLAIM, claim.job_id)
         return claim
 
     def _pause(self) -> None:
@@ -122,9 +125,11 @@ class Worker:
             return
         ended_ns = time.monotonic_ns()
         self._log.write(Event.WORKED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=ended_ns - began_ns)
+        self._crashes.passes(CrashPoint.BEFORE_COMPLETION, claim.job_id)
+        queue, point = self._client.queue, CrashPoint.BEFORE_COMPLETION_ACKNOWLEDGED
         began_ns = time.monotonic_ns()
         try:
-            self._client.queue.complete(claim)
+            self._crashes.passes_during(point, queue, lambda: queue.complete(claim), claim.job_id)
         except ClaimExpiredError:
             self._log.write(Event.EXPIRED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=time.monotonic_ns() - began_ns)
             return
@@ -133,6 +138,7 @@ class Worker:
             raise
         duration_ns = time.monotonic_ns() - began_ns
         self._log.write(Event.COMPLETED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=duration_ns)
+        self._crashes.passes(CrashPoint.AFTER_COMPLETION_ACKNOWLEDGED, claim.job_id)
 
     def _fail(self, claim: Claim, failure: WorkFailedError) -> None:
         began_ns = time.monotonic_ns()

@@ -20,6 +20,7 @@ class AdvisoryLocksCollector(ServerCollector):
     """Samples only queues that declare advisory locks: reading pg_locks blocks the lock manager for a moment."""
 
     name = "advisory_locks"
+    is_of_servers = False
     engines = POSTGRES
     roles = ("primary",)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
@@ -20,25 +21,49 @@ FROM (SELECT) AS always
 LEFT JOIN pg_stat_activity ON backend_type = 'autovacuum worker'
 """
 
-# When a table is due: PostgreSQL's documentation, "The Autovacuum Daemon". The setting that caps it is PostgreSQL 18's.
-_TABLES = """
-SELECT name, pg_stat_get_dead_tuples(id), pg_stat_get_vacuum_count(id) + pg_stat_get_autovacuum_count(id),
-  id IN (SELECT relid FROM pg_stat_progress_vacuum),
+# PostgreSQL's documentation, "The Autovacuum Daemon". The setting that caps it is PostgreSQL 18's.
+VACUUM_THRESHOLD = """
   least(
     coalesce(own.threshold, current_setting('autovacuum_vacuum_threshold'))::float8
     + coalesce(own.scale_factor, current_setting('autovacuum_vacuum_scale_factor'))::float8 * greatest(reltuples, 0),
     nullif(coalesce(own.most, current_setting('autovacuum_vacuum_max_threshold', true)), '-1')::float8
   )
-FROM (SELECT name, to_regclass(name) AS id FROM unnest(%s::text[]) AS name) AS watched
-JOIN pg_class ON pg_class.oid = id
+"""
+"""SQL: the dead tuples above which autovacuum vacuums a table, from a row of ``pg_class`` and `OWN_VACUUM_SETTINGS`."""
+OWN_VACUUM_SETTINGS = """
 CROSS JOIN LATERAL (
   SELECT
     max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_threshold') AS threshold,
     max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_scale_factor') AS scale_factor,
-    max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_max_threshold') AS most
+    max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_max_threshold') AS most,
+    max(option_value) FILTER (WHERE option_name = 'autovacuum_enabled') AS enabled
   FROM pg_options_to_table(reloptions)
 ) AS own
 """
+"""SQL: joins a table's own settings to its row of ``pg_class``."""
+_TABLES = f"""
+SELECT name, pg_stat_get_dead_tuples(id), pg_stat_get_vacuum_count(id) + pg_stat_get_autovacuum_count(id),
+  id IN (SELECT relid FROM pg_stat_progress_vacuum),
+  {VACUUM_THRESHOLD}
+FROM (SELECT name, to_regclass(name) AS id FROM unnest(%s::text[]) AS name) AS watched
+JOIN pg_class ON pg_class.oid = id
+{OWN_VACUUM_SETTINGS}
+"""
+
+
+class AutovacuumWorker(NamedTuple):
+    """An autovacuum worker that is running."""
+
+    pid: int
+    doing: str
+    """Like ``VACUUM public.jobs``."""
+    busy_s: float | None
+
+
+def read_workers(connection: Any) -> tuple[int, list[AutovacuumWorker]]:
+    """Return how many workers the server may run, and those that are running."""
+    rows = connection.execute(_WORKERS).fetchall()
+    return rows[0][0], [AutovacuumWorker(pid, doing, busy_s) for _, pid, doing, busy_s in rows if pid is not None]
 
 
 class AutovacuumCollector(ServerCollector):
@@ -55,9 +80,8 @@ class AutovacuumCollector(ServerCollector):
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
         """Yield how many workers are busy and free, what each does, and how long each table has been overdue, 0 if it is not."""
-        rows = connection.execute(_WORKERS).fetchall()
-        busy = [(pid, doing, busy_s) for _, pid, doing, busy_s in rows if pid is not None]
-        counts = {"autovacuum_workers_busy": len(busy), "autovacuum_workers_free": max(rows[0][0] - len(busy), 0)}
+        most, busy = read_workers(connection)
+        counts = {"autovacuum_workers_busy": len(busy), "autovacuum_workers_free": max(most - len(busy), 0)}
         yield from samples_of(server.name, "server", counts)
         for pid, doing, busy_s in busy:
             yield from samples_of(server.name, f"autovacuum:{pid}", {"doing": doing, "busy_s": busy_s})

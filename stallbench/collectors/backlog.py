@@ -15,6 +15,7 @@ class BacklogCollector(ServerCollector):
     """Asks the queue under test for its backlog, on the primary."""
 
     name = "backlog"
+    is_of_servers = False
 
     def __init__(self, document: CollectorsDocument) -> None:
         """Prepare; the queue is opened at the first sample."""

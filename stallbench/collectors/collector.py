@@ -19,6 +19,8 @@ class Collector(ABC):
     """Also the name of its file in ``samples/``, and part of its sessions' application name."""
     engines: ClassVar[frozenset[str] | None] = None
     """Engines that it can sample; all if None."""
+    is_of_servers: ClassVar[bool] = True
+    """Whether it reads servers only: neither the queue under test nor the host. Such a collector can also observe a server of others."""
     shortest_interval_s: ClassVar[float] = 0.0
     """The shortest sampling interval, even if the run's interval is shorter; for expensive queries."""
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import psycopg
-
 from stallbench.collectors.collector import POSTGRES, Collector, samples_of
 from stallbench.collectors.connections import APPLICATION_PREFIX, NotMeasuredError
 from stallbench.engines.postgres import Connection
@@ -83,12 +81,13 @@ class Holder:
 
 
 def read_horizon(
-    primary: psycopg.Connection[tuple[Any, ...]],
-    replicas: Mapping[str, psycopg.Connection[tuple[Any, ...]]],
+    primary: Any,
+    replicas: Mapping[str, Any],
     name: str = "primary",
 ) -> list[Holder]:
     """Return every holder of the primary's horizon, the oldest first; holders of catalogs only come last.
 
+    Connections are psycopg's, or anything else on which ``execute(query).fetchall()`` returns the rows.
     ``replicas``: connections to the replicas by the application name under which they stream. ``name``: the primary's.
     """
     holders = []
@@ -116,9 +115,7 @@ def read_horizon(
     return sorted(holders, key=lambda holder: (holder.catalog_only, -holder.age_xids, -(holder.age_s or 0)))
 
 
-def _look_behind(
-    feedback: Holder, replica: str, via: str, replicas: Mapping[str, psycopg.Connection[tuple[Any, ...]]]
-) -> list[Holder]:
+def _look_behind(feedback: Holder, replica: str, via: str, replicas: Mapping[str, Any]) -> list[Holder]:
     """Return the backends on a replica whose snapshot the feedback reports; the feedback itself if they cannot be found."""
     connection = replicas.get(replica)
     behind = connection.execute(_OLDEST_ON_REPLICA).fetchall() if connection is not None else []

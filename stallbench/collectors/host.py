@@ -66,6 +66,7 @@ class HostCollector(Collector):
     """Reads processor, memory and disk of the host, and of each process that ``run.json`` names."""
 
     name = "host"
+    is_of_servers = False
 
     def __init__(self, document: CollectorsDocument) -> None:
         """Begin to count processor time."""

@@ -9,6 +9,7 @@ import pymysql
 
 from stallbench.collectors.collector import INNODB, ServerCollector, samples_of
 from stallbench.collectors.document import WatchedServer
+from stallbench.collectors.locks import BlockedSession
 from stallbench.records.samples import Sample
 
 _COUNTERS = {
@@ -20,6 +21,7 @@ _COUNTERS = {
 }
 """By the server's status variable: the metric. MySQL has no ``innodb_deadlocks``; its own counter is asked there."""
 _STATUS = f"SHOW GLOBAL STATUS WHERE variable_name IN ({', '.join(repr(name) for name in _COUNTERS)})"
+_DEADLOCK_STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb\\_deadlocks'"
 _DEADLOCKS = "SELECT count FROM information_schema.innodb_metrics WHERE name = 'lock_deadlocks'"
 # Both products have this view of the sys schema, each over its own tables.
 _BLOCKED = """
@@ -30,6 +32,28 @@ LEFT JOIN information_schema.processlist AS session ON session.id = waits.blocki
 ORDER BY waits.wait_age_secs DESC
 LIMIT 20
 """
+
+
+def read_blocked(connection: Any) -> list[BlockedSession]:
+    """Return the 20 sessions that have waited longest for a row lock, with the user of each blocker."""
+    with connection.cursor() as cursor:
+        cursor.execute(_BLOCKED)
+        return [
+            BlockedSession(int(pid), int(blocker_pid), str(user), None if blocked_s is None else float(blocked_s), _plain(lock))
+            for pid, blocker_pid, user, blocked_s, lock in cursor.fetchall()
+        ]
+
+
+def read_deadlock_count(connection: Any) -> int | None:
+    """Return how many deadlocks the server has broken since its start; none if it does not count them."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DEADLOCK_STATUS)
+        row = cursor.fetchone()
+        if row is not None:
+            return int(row[1])
+        cursor.execute(_DEADLOCKS)
+        row = cursor.fetchone()
+    return None if row is None else int(row[0])
 
 
 class InnoDBLocksCollector(ServerCollector):
@@ -54,15 +78,9 @@ class InnoDBLocksCollector(ServerCollector):
                 row = cursor.fetchone()
                 yield from samples_of(server.name, "server", {"deadlocks": int(row[0]) if row else None})
             if values.get("blocked_backends"):
-                cursor.execute(_BLOCKED)
-                for pid, blocker_pid, user, blocked_s, lock in cursor.fetchall():
-                    of_one = {
-                        "blocker_pid": blocker_pid,
-                        "blocker_application": user,
-                        "blocked_s": blocked_s,
-                        "lock": _plain(lock),
-                    }
-                    yield from samples_of(server.name, f"blocked:{pid}", of_one)
+                for one in read_blocked(connection):
+                    of_one = one._asdict()
+                    yield from samples_of(server.name, f"blocked:{of_one.pop('pid')}", of_one)
 
 
 def _plain(lock: object) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pymysql
 
@@ -29,6 +30,26 @@ _BEFORE_PUNCTUATION = re.compile(r" (?=[,).])|(?<=[(.]) ")
 """A digest has a space around everything; statements are recognised as they are usually written."""
 
 
+def read_digest_counts(connection: Any) -> list[StatementCounts] | None:
+    """Return the counts of every statement; none if the server runs without its performance schema."""
+    with connection.cursor() as cursor:
+        cursor.execute(_IS_COUNTED)
+        if cursor.fetchone() != (1,):
+            return None
+        cursor.execute(_COUNTS)
+        return [
+            StatementCounts(digest, int(calls), float(total_ms), int(rows), None)
+            for digest, calls, total_ms, rows in cursor.fetchall()
+        ]
+
+
+def read_digest_texts(connection: Any, statements: Sequence[int | str]) -> list[tuple[int | str, str | None]]:
+    """Return the text of each statement, without its values."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TEXTS, (statements,))
+        return [(digest, _BEFORE_PUNCTUATION.sub("", text or "")) for digest, text in cursor.fetchall()]
+
+
 class InnoDBStatementsCollector(StatementsCollector):
     """Reads the counts of the statements that took the most time, and of all claim statements together."""
 
@@ -37,20 +58,10 @@ class InnoDBStatementsCollector(StatementsCollector):
 
     def read_counts(self, connection: pymysql.Connection) -> list[StatementCounts] | None:
         """Return the counts of every statement; none if the server runs without its performance schema."""
-        with connection.cursor() as cursor:
-            cursor.execute(_IS_COUNTED)
-            if cursor.fetchone() != (1,):
-                return None
-            cursor.execute(_COUNTS)
-            return [
-                StatementCounts(digest, int(calls), float(total_ms), int(rows), None)
-                for digest, calls, total_ms, rows in cursor.fetchall()
-            ]
+        return read_digest_counts(connection)
 
     def read_texts(
         self, connection: pymysql.Connection, statements: Sequence[int | str]
     ) -> Iterable[tuple[int | str, str | None]]:
         """Return the text of each statement, without its values."""
-        with connection.cursor() as cursor:
-            cursor.execute(_TEXTS, (statements,))
-            return [(digest, _BEFORE_PUNCTUATION.sub("", text or "")) for digest, text in cursor.fetchall()]
+        return read_digest_texts(connection, statements)

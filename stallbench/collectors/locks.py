@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import WatchedServer
@@ -52,6 +53,25 @@ LIMIT 20
 """
 
 
+class BlockedSession(NamedTuple):
+    """A session that waits for a lock."""
+
+    pid: int
+    blocker_pid: int
+    """0: a prepared transaction."""
+    blocker_application: str
+    """Of a prepared transaction ``prepared transaction`` and its gid."""
+    blocked_s: float | None
+    """None in the first moment."""
+    lock: str
+    """Mode, kind of the object, and name of the table."""
+
+
+def read_blocked(connection: Any) -> list[BlockedSession]:
+    """Return the 20 sessions of a PostgreSQL server that have waited longest for a lock. Stops the lock manager for a moment."""
+    return [BlockedSession(*row) for row in connection.execute(_BLOCKED).fetchall()]
+
+
 class LocksCollector(ServerCollector):
     """Reads the counters first; reads who blocks whom only when a session waits, because that query blocks the lock manager for a moment."""
 
@@ -75,11 +95,6 @@ class LocksCollector(ServerCollector):
             kinds = zip(_CONFLICT_KINDS, counts, strict=False)
             yield from samples_of(server.name, "server", {f"conflicts_{kind}": count for kind, count in kinds if count})
         if blocked:
-            for pid, blocker_pid, application, blocked_s, lock in connection.execute(_BLOCKED).fetchall():
-                values = {
-                    "blocker_pid": blocker_pid,
-                    "blocker_application": application,
-                    "blocked_s": blocked_s,
-                    "lock": lock,
-                }
-                yield from samples_of(server.name, f"blocked:{pid}", values)
+            for one in read_blocked(connection):
+                values = one._asdict()
+                yield from samples_of(server.name, f"blocked:{values.pop('pid')}", values)

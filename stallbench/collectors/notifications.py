@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
@@ -33,6 +34,52 @@ _MOMENT_S = 1.0
 """Who has been in ClientWrite for less is handing over a result."""
 
 
+class StuckClient(NamedTuple):
+    """A session that waits for its client to read."""
+
+    key: str
+    pid: int
+    application: str
+    state: str | None
+    age_xids: int | None
+    """None if it has no snapshot."""
+    stuck_s: float
+
+
+class StuckClients:
+    """Finds the sessions that every reading of the last second found in ClientWrite."""
+
+    def __init__(self) -> None:
+        """Start with no stuck session."""
+        self._first_seen_s: dict[str, float] = {}
+
+    def read(self, connection: Any) -> list[StuckClient]:
+        """Read the sessions in ClientWrite, and return those that have been there for a second or more."""
+        found = connection.execute(_IN_CLIENT_WRITE).fetchall()
+        now_s = time.monotonic()
+        self._first_seen_s = {key: self._first_seen_s.get(key, now_s) for key, *_ in found}
+        stuck = [
+            StuckClient(key, pid, application, state, age_xids, now_s - self._first_seen_s[key])
+            for key, pid, application, state, age_xids in found
+        ]
+        return [one for one in stuck if one.stuck_s >= _MOMENT_S]
+
+
+class NotificationQueue(NamedTuple):
+    """The queue of LISTEN and NOTIFY."""
+
+    share: float
+    """0 to 1, of its limit."""
+    limit_bytes: int
+    lock_waits: int
+    """Commits with a NOTIFY that wait for another one."""
+
+
+def read_notification_queue(connection: Any) -> NotificationQueue:
+    """Read how full the notification queue of a PostgreSQL server is."""
+    return NotificationQueue(*connection.execute(_QUEUE).fetchone())
+
+
 class NotificationsCollector(ServerCollector):
     """Reads how full the primary's notification queue is, which sessions wait to commit a NOTIFY, and which are stuck in ClientWrite."""
 
@@ -42,30 +89,25 @@ class NotificationsCollector(ServerCollector):
     def __init__(self, document: CollectorsDocument) -> None:
         """Start with no stuck session."""
         super().__init__(document)
-        self._first_seen_s: dict[str, float] = {}
+        self._stuck = StuckClients()
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
         """Yield the queue's usage, then a set for each session that every sample of the last second found in ClientWrite."""
-        row = connection.execute(_QUEUE).fetchone()
-        assert row is not None
-        share, queue_bytes, waiting = row
-        found = connection.execute(_IN_CLIENT_WRITE).fetchall()
-        now_s = time.monotonic()
-        self._first_seen_s = {key: self._first_seen_s.get(key, now_s) for key, *_ in found}
-        stuck = [values for values in found if now_s - self._first_seen_s[values[0]] >= _MOMENT_S]
+        queue = read_notification_queue(connection)
+        stuck = self._stuck.read(connection)
         values = {
-            "notification_queue_percent": 100 * share,
-            "notification_queue_bytes": round(share * queue_bytes),
-            "notify_lock_waits": waiting,
+            "notification_queue_percent": 100 * queue.share,
+            "notification_queue_bytes": round(queue.share * queue.limit_bytes),
+            "notify_lock_waits": queue.lock_waits,
             "stuck_clients": len(stuck),
         }
         yield from samples_of(server.name, "server", values)
-        for key, pid, application, state, xmin_age in stuck:
-            values = {
-                "pid": pid,
-                "application": application,
-                "state": state,
-                "stuck_s": now_s - self._first_seen_s[key],
-                "age_xids": xmin_age,
+        for one in stuck:
+            of_one: dict[str, float | int | str | None] = {
+                "pid": one.pid,
+                "application": one.application,
+                "state": one.state,
+                "stuck_s": one.stuck_s,
+                "age_xids": one.age_xids,
             }
-            yield from samples_of(server.name, f"client_write:{key}", values)
+            yield from samples_of(server.name, f"client_write:{one.key}", of_one)

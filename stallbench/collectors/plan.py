@@ -15,6 +15,7 @@ class PlanCollector(ServerCollector):
     """Asks the server to explain the claim, every few seconds."""
 
     name = "plan"
+    is_of_servers = False
     shortest_interval_s = 5.0
 
     def __init__(self, document: CollectorsDocument) -> None:

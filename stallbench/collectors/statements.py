@@ -53,6 +53,26 @@ class StatementCounts(NamedTuple):
     """None if the server does not count them."""
 
 
+def read_statement_counts(connection: Any) -> list[StatementCounts] | None:
+    """Return the counts of every statement of a PostgreSQL database that the user may see; none if the server counts no statements."""
+    found = connection.execute(_WHERE_COUNTED).fetchone()
+    if found is None:
+        return None
+    return [StatementCounts(*row) for row in connection.execute(_COUNTS.format(schema=found[0])).fetchall()]
+
+
+def read_statement_texts(connection: Any, statements: Sequence[int | str]) -> list[tuple[int | str, str | None]]:
+    """Return the text of each statement, without its values; PostgreSQL reads the file with all texts for it."""
+    ((schema,),) = connection.execute(_WHERE_COUNTED).fetchall()
+    rows: list[tuple[int | str, str | None]] = connection.execute(_TEXTS.format(schema=schema), (statements,)).fetchall()
+    return rows
+
+
+def plain_statement(text: str | None) -> str:
+    """Return a statement's text as claim patterns expect it: in one line, without quotation marks around names."""
+    return " ".join((text or "").translate(_QUOTATION_MARKS).split())
+
+
 class StatementsCollector(ServerCollector):
     """Reads the counts of the statements that took the most time, and of all claim statements together."""
 
@@ -98,16 +118,11 @@ class StatementsCollector(ServerCollector):
 
     def read_counts(self, connection: Any) -> list[StatementCounts] | None:
         """Return the counts of every statement; none if the server counts no statements."""
-        found = connection.execute(_WHERE_COUNTED).fetchone()
-        if found is None:
-            return None
-        return [StatementCounts(*row) for row in connection.execute(_COUNTS.format(schema=found[0])).fetchall()]
+        return read_statement_counts(connection)
 
     def read_texts(self, connection: Any, statements: Sequence[int | str]) -> Iterable[tuple[int | str, str | None]]:
         """Return the text of each statement, without its values."""
-        ((schema,),) = connection.execute(_WHERE_COUNTED).fetchall()
-        rows: list[tuple[int, str | None]] = connection.execute(_TEXTS.format(schema=schema), (statements,)).fetchall()
-        return rows
+        return read_statement_texts(connection, statements)
 
     def _write_texts(self, server: WatchedServer, connection: Any, statements: Sequence[int | str]) -> None:
         """Recognise claims among statements that are new, and write their texts down."""
@@ -117,7 +132,7 @@ class StatementsCollector(ServerCollector):
             return
         lines = []
         for statement, text in self.read_texts(connection, new):
-            plain = " ".join((text or "").translate(_QUOTATION_MARKS).split())
+            plain = plain_statement(text)
             known[statement] = bool(self._claim and self._claim.search(plain))
             written = {
                 "server": server.name,

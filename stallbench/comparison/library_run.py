@@ -7,8 +7,11 @@ from functools import cached_property
 from math import isnan
 from pathlib import Path
 
-from stallbench.libraries import PREFIX, find_library
+import pyarrow.compute as pc
+
+from stallbench.libraries import PREFIX
 from stallbench.pipeline.failures import NoTableError
+from stallbench.records.events import Event, read_events
 from stallbench.run.folder import RunFolder
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.expectations import format_value
@@ -28,6 +31,11 @@ class LibraryRun:
         kind = self.tables.record.queue.kind
         return kind.removeprefix(PREFIX) if kind.startswith(PREFIX) else ""
 
+    def has_lost_its_workers(self) -> bool:
+        """Whether every worker exited although nothing had asked it to, which ends a run."""
+        workers = [process for process in self.tables.record.processes if process.role == "worker"]
+        return bool(workers) and all(process.end_ns is not None and process.intended == "running" for process in workers)
+
     def has_tables(self) -> bool:
         """Whether its tables are there; those of a run that has just ended are still being made."""
         try:
@@ -35,9 +43,26 @@ class LibraryRun:
         except NoTableError:
             return False
 
-    def count_stranded(self) -> int:
-        """Return how many jobs the library still held for a worker when all workers had ended: they wait for a rescue, if there is one."""
-        return sum(line.endswith(",claimed") for line in self._folder.final_snapshot.read_text().splitlines())
+    def find_stranded(self) -> set[int]:
+        """Return the jobs that the library still held for a worker when all workers had ended: they wait for a rescue, if there is one."""
+        rows = (line.split(",") for line in self._folder.final_snapshot.read_text().splitlines())
+        return {int(key) for key, state in rows if state == "claimed"}
+
+    def count_lost(self) -> tuple[int, int]:
+        """Return how many jobs the library no longer holds although no completion was recorded: not done, and done."""
+        lost = {
+            job_id
+            for batch in self.tables.batches("jobs", ["job_id"], pc.field("state") == "lost")
+            for job_id in batch.column("job_id").to_pylist()
+        }
+        gone = lost - self.find_stranded()
+        worked = {
+            record.job_id
+            for log in (self._folder.events.glob("worker-*.csv") if gone else ())
+            for record in read_events(log)
+            if record.event == Event.WORKED
+        }
+        return len(gone - worked), len(gone & worked)
 
     def metric(self, name: str, phase: str | None) -> float | None:
         """Return a metric like ``latency_ms.p95`` in a phase."""
@@ -51,10 +76,13 @@ class LibraryRun:
 
     def describe_outcome(self) -> str:
         """Return what became of the jobs, and whether the workers came back."""
-        stranded = self.count_stranded()
+        if self.has_lost_its_workers():
+            return "every worker exited"
+        lost, done = self.count_lost()
         parts = [
-            f"{self.tables.state_count('lost') - (0 if find_library(self.name).rescue.by_default else stranded)} lost",
-            f"{stranded} stranded",
+            f"{lost} lost",
+            *([f"{done} done without a recorded completion"] if done else []),
+            f"{len(self.find_stranded())} stranded",
             f"{format_value(self.metric('re_executions.count', None) or 0)} re-executed",
             f"{format_value(self.metric('re_completed.count', None) or 0)} completed twice",
         ]

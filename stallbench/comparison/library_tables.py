@@ -94,14 +94,15 @@ def _read_comparisons(runs: Path) -> list[ComparisonRecord]:
 
 
 def _find_fault_runs(runs: Path) -> dict[tuple[str, str], LibraryRun]:
-    """Return the newest completed run of each library in each scenario of `FAULTS`, by both names."""
+    """Return the newest run of each library in each scenario of `FAULTS`, by both names: completed, or ended because no worker was left."""
     found = {}
     for path in sorted(runs.glob("*/run.json")):
         run = LibraryRun(path.parent)
         if not run.name:
             continue
         record = run.tables.record
-        if record.status == "completed" and record.scenario.name in FAULTS and not record.scenario.variant and run.has_tables():
+        is_over = run.has_tables() if record.status == "completed" else run.has_lost_its_workers()
+        if is_over and record.scenario.name in FAULTS and not record.scenario.variant:
             found[run.name, record.scenario.name] = run
     return found
 

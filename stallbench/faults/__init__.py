@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from stallbench.discovery import discover
-from stallbench.faults.fault import Fault, FaultOptions, FaultTarget
+from stallbench.faults.fault import Fault, FaultOptions, FaultPlace, FaultTarget
 
-__all__ = ["Fault", "FaultOptions", "FaultTarget", "find_faults"]
+__all__ = ["Fault", "FaultOptions", "FaultPlace", "FaultTarget", "find_faults"]
 
 
 @cache

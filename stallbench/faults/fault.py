@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from stallbench.engines import ENGINES, Engine
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.injection.context import InjectionContext
+from stallbench.queues import Queue
 
 FaultTarget = Literal["server", "primary", "replica", "link", "worker", "producer", "scheduler"]
 """What a fault can act on. ``server``: a server, by its name, or its connections to clients. ``primary``, ``replica``: a server of that role.
@@ -24,6 +26,16 @@ class FaultOptions(BaseModel):
 
 
 OptionsT = TypeVar("OptionsT", bound=FaultOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultPlace:
+    """Where a scenario puts a fault, as far as a fault's options may depend on it."""
+
+    on: str
+    queue: type[Queue[Any]]
+    by_locust: bool
+    """Whether Locust's users are the producers."""
 
 
 class Fault(ABC, Generic[OptionsT]):
@@ -61,6 +73,11 @@ class Fault(ABC, Generic[OptionsT]):
         self.on = on
         self.options = options
         self.context = context
+
+    @classmethod
+    def find_issue(cls, options: OptionsT, place: FaultPlace) -> tuple[str, str] | None:
+        """Find a key that does not fit the others, or the scenario: its name, and the rest of the sentence after the name."""
+        return None
 
     @property
     def is_momentary(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-import psutil
 from pydantic import Field
 
 from stallbench.engines.error_kinds import ErrorKind
@@ -50,7 +49,7 @@ class Pause(Fault[PauseOptions]):
 
     def find_lapse(self) -> str | None:
         """Check that all of them are still suspended."""
-        resumed = [process.name for process in self._paused if not _is_paused(process)]
+        resumed = [process.name for process in self._paused if not process.is_paused()]
         return f"no longer paused: {', '.join(resumed)}" if resumed else None
 
     def undo(self) -> dict[str, Any]:
@@ -62,15 +61,7 @@ class Pause(Fault[PauseOptions]):
         return {}
 
 
-def _is_paused(process: Process) -> bool:
-    """Whether the kernel reports it as stopped; a process that has ended is not."""
-    try:
-        return process.poll() is None and psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
-    except psutil.NoSuchProcess:
-        return False
-
-
 def _wait_for_state(process: Process, *, paused: bool) -> None:
-    if not wait_until(lambda: _is_paused(process) == paused, within_s=_VERIFIED_WITHIN_S, every_s=_POLL_S):
+    if not wait_until(lambda: process.is_paused() == paused, within_s=_VERIFIED_WITHIN_S, every_s=_POLL_S):
         state = "suspended" if paused else "resumed"
         raise NotCarriedOutError(f"{process.name} was not {state} within {_VERIFIED_WITHIN_S:.0f} s")

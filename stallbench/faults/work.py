@@ -5,22 +5,16 @@ Each of them is a job fault, which every worker reads before its next job; see `
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from typing import Any, TypeVar
 
 from pydantic import Field
 
 from stallbench.engines.error_kinds import ErrorKind
+from stallbench.faults.announced_kills import AnnouncedKills
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced_kill, remove_announcement, start_job_fault
-from stallbench.processes.process import Process
+from stallbench.injection.job_faults import JobFault, end_job_fault, start_job_fault
 from stallbench.scenario.duration import Duration
-from stallbench.waiting import wait_until
-
-_KILL_WITHIN_S = 5.0
-"""How long a worker may take from announcing that the job kills it until it has ended."""
-_POLL_S = 0.005
 
 WorkOptionsT = TypeVar("WorkOptionsT", bound=FaultOptions)
 
@@ -77,64 +71,22 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
 
     def inject(self) -> dict[str, Any]:
         """Write the job fault, then enqueue the jobs."""
-        self._killed: list[str] = []
-        self._to_replace: list[tuple[float, Process]] = []
-        self._exposed: list[Process] = []
-        self._expose_workers()
+        self._kills = AnnouncedKills(self.context, self.name, self.on, self.options.replace_after_s)
         evidence = super().inject()
         producer = self.context.load.start_extra_producer(backlog=self.options.count, mark=self.name)
         self.context.load.end(producer)
-        return {**evidence, "killed": self._killed}
+        return {**evidence, "killed": self._kills.killed}
 
     def keep_up(self) -> None:
         """Record which workers the jobs have killed, and start the replacements that are due."""
         super().keep_up()
-        now_s = time.monotonic()
-        for process in [process for process in self._exposed if process.poll() is not None]:
-            if self._has_announced_kill(process) and process.intended == "running":
-                process.intended = "killed"
-                remove_announcement(self.context.folder.job_faults, self.name, process.name)
-                self._killed.append(process.name)
-                self._to_replace.append((now_s + self.options.replace_after_s, process))
-            self._unexpose(process)  # if something else ended it, the run must report that
-        self._expose_workers()
-        for item in [item for item in self._to_replace if item[0] <= now_s]:
-            self._to_replace.remove(item)
-            self.context.load.replace(item[1])
+        self._kills.keep_up()
 
     def undo(self) -> dict[str, Any]:
         """Remove the job fault, and replace every worker that it has killed."""
         evidence = super().undo()
-        self._wait_for_announced_kills()
-        self.keep_up()
-        for _, process in self._to_replace:
-            self.context.load.replace(process)
-        self._to_replace = []
-        for process in list(self._exposed):
-            self._unexpose(process)
+        self._kills.end()
         return evidence
-
-    def _expose_workers(self) -> None:
-        """Mark every worker, also those started since, as one that the fault may kill: its end is then not unexpected."""
-        for process in self.context.load.named(self.on):
-            if process not in self._exposed:
-                self._exposed.append(process)
-                process.may_be_killed_by.add(self.name)
-
-    def _unexpose(self, process: Process) -> None:
-        self._exposed.remove(process)
-        process.may_be_killed_by.discard(self.name)
-
-    def _has_announced_kill(self, process: Process) -> bool:
-        return has_announced_kill(self.context.folder.job_faults, self.name, process.name)
-
-    def _wait_for_announced_kills(self) -> None:
-        """Wait for workers that read the job fault just before it was removed: the fault has killed them, too."""
-
-        def are_over() -> bool:
-            return not any(process.poll() is None and self._has_announced_kill(process) for process in self._exposed)
-
-        wait_until(are_over, within_s=_KILL_WITHIN_S, every_s=_POLL_S)
 
 
 class FailingJobsOptions(FaultOptions):

@@ -1,17 +1,24 @@
-"""Job faults: faults inside workers. Each is a file in a folder that every worker reads before each job.
+"""Job faults: faults inside the processes of the load. Each is a file in a folder that every worker reads before each job.
 
-A worker that is started meanwhile reads it, too. The job fault ends when its file is removed.
+A process that is started meanwhile reads it, too. Producers and schedulers read only faults at a crash point. The job fault ends when its
+file is removed.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stallbench.injection.crash_points import CrashPoint
+
+Crash = Literal["kill", "pause"]
+"""What happens to a process at a crash point: SIGKILL, or SIGSTOP until the bench sends SIGCONT."""
+
 _SUFFIX = ".json"
-_ANNOUNCEMENT_SUFFIX = ".killed"
+_ANNOUNCEMENT_SUFFIXES: dict[Crash, str] = {"kill": ".killed", "pause": ".stopped"}
 
 
 class JobFault(BaseModel):
@@ -19,17 +26,22 @@ class JobFault(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    on: str = Field(description="the worker that it affects, and that worker's replacements; `workers` for all")
+    on: str = Field(description="the process that it affects, and that process's replacements; `workers`, `producers` for all")
     mark: str | None = Field(default=None, description="affects only jobs that bear this mark; all jobs if none")
     share: float = Field(default=1.0, gt=0, le=1, description="share of these jobs that it affects, drawn at each execution")
     kills: bool = Field(default=False, description="whether the job kills its worker (SIGKILL)")
     fails: bool = Field(default=False, description="whether the job fails")
     takes_s: float | None = Field(default=None, ge=0, description="how long the job takes instead of its usual time")
     clock_offset_s: float = Field(default=0, description="added to the worker's clock")
+    at: CrashPoint | None = Field(default=None, description="the point at which the process crashes; none if it does not")
+    crash: Crash | None = Field(default=None, description="what happens there")
+    every_nth: int | None = Field(default=None, ge=1, description="every n-th passage of a process crashes; by `share` if none")
+    in_turn: bool = Field(default=False, description="instead: at one passage of each process, see `Crashes`")
+    seed: int = Field(default=0, description="seed of the passages that are drawn by `share`")
 
-    def applies_to(self, worker: str) -> bool:
-        """Whether it affects this worker."""
-        return self.on in ("workers", worker) or worker.startswith(f"{self.on}-")
+    def applies_to(self, process: str, role: str = "worker") -> bool:
+        """Whether it affects this process, which is of ``role``."""
+        return self.on in (f"{role}s", process) or process.startswith(f"{self.on}-")
 
 
 def start_job_fault(folder: Path, name: str, job_fault: JobFault) -> None:
@@ -45,28 +57,38 @@ def end_job_fault(folder: Path, name: str) -> None:
     (folder / f"{name}{_SUFFIX}").unlink(missing_ok=True)
 
 
-def has_announced_kill(folder: Path, name: str, worker: str) -> bool:
-    """Whether ``worker`` has announced that job fault ``name`` is about to kill it; it may have ended by now."""
-    return _announcement(folder, name, worker).exists()
+def has_announced(folder: Path, name: str, process: str, crash: Crash = "kill") -> bool:
+    """Whether ``process`` has announced that job fault ``name`` is about to kill or to stop it; that may have happened by now."""
+    return _announcement(folder, name, process, crash).exists()
 
 
-def remove_announcement(folder: Path, name: str, worker: str) -> None:
-    """Remove the announcement of a worker that has ended, if it made one."""
-    _announcement(folder, name, worker).unlink(missing_ok=True)
+def read_announced_job(folder: Path, name: str, process: str, crash: Crash) -> int | None:
+    """Return the job that ``process`` announced, or none if there was no job or there is no announcement."""
+    try:
+        text = _announcement(folder, name, process, crash).read_text()
+    except FileNotFoundError:
+        return None
+    return int(text) if text else None
 
 
-def _announcement(folder: Path, name: str, worker: str) -> Path:
-    return folder / f"{name}.{worker}{_ANNOUNCEMENT_SUFFIX}"
+def remove_announcement(folder: Path, name: str, process: str, crash: Crash = "kill") -> None:
+    """Remove the announcement of a process that has ended or is about to be resumed, if it made one."""
+    _announcement(folder, name, process, crash).unlink(missing_ok=True)
+
+
+def _announcement(folder: Path, name: str, process: str, crash: Crash) -> Path:
+    return folder / f"{name}.{process}{_ANNOUNCEMENT_SUFFIXES[crash]}"
 
 
 class JobFaults:
-    """The job faults that are active for one worker."""
+    """The job faults that are active for one process."""
 
-    def __init__(self, folder: Path | None, worker: str) -> None:
+    def __init__(self, folder: Path | None, process: str, role: str = "worker") -> None:
         """Read ``folder`` when asked to; without one there are no job faults."""
         self._folder = folder
         self._folder_name = os.fspath(folder) if folder else ""
-        self._worker = worker
+        self.process = process
+        self._role = role
         self._active: dict[str, JobFault] = {}
 
     def read_active(self) -> dict[str, JobFault]:
@@ -81,17 +103,17 @@ class JobFaults:
             names = []
         if [name.removesuffix(_SUFFIX) for name in names] != list(self._active):
             self._active = {name.removesuffix(_SUFFIX): found for name in names if (found := self._read(name))}
-        return {name: found for name, found in self._active.items() if found.applies_to(self._worker)}
+        return {name: found for name, found in self._active.items() if found.applies_to(self.process, self._role)}
 
-    def announce_kill(self, name: str) -> bool:
-        """Announce that job fault ``name`` kills this worker now; withdraw that and return false if the job fault has ended meanwhile.
+    def announce(self, name: str, crash: Crash = "kill", job_id: int | None = None) -> bool:
+        """Announce that job fault ``name`` kills or stops this process now; withdraw that and return false if it has ended meanwhile.
 
-        The worker announces it before it reads the job faults once more. So after a job fault has ended, a worker without an announcement is not
-        killed by it.
+        The process announces it before it reads the job faults once more. So after a job fault has ended, a process without an announcement is
+        not affected by it. ``job_id``: the job that the process has, if it has one.
         """
         assert self._folder is not None
-        announcement = _announcement(self._folder, name, self._worker)
-        announcement.touch()
+        announcement = _announcement(self._folder, name, self.process, crash)
+        announcement.write_text("" if job_id is None else str(job_id))
         if name in self.read_active():
             return True
         announcement.unlink(missing_ok=True)

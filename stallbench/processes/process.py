@@ -176,6 +176,13 @@ class Process:
         except ProcessLookupError:
             self.poll()
 
+    def is_paused(self) -> bool:
+        """Whether the kernel reports it as stopped; a process that has ended is not."""
+        try:
+            return self.poll() is None and psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+        except psutil.NoSuchProcess:
+            return False
+
     def exited_unexpectedly(self) -> bool:
         """Whether it has ended although it was meant to run, or has ended in another way than it was asked to."""
         code = self.poll()

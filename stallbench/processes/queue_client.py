@@ -28,6 +28,7 @@ class ClientDocument(BaseModel):
     queue: str = Field(description="kind of the queue under test")
     queue_options: dict[str, object] = Field(default={}, description="options of the queue, as in a scenario")
     events: Path = Field(description="the event log to append to; its folder exists")
+    job_faults: Path | None = Field(default=None, description="folder of the active job faults; none if not given")
     expose: Exposure | None = Field(
         default=None, description="address at which Prometheus can scrape the process; none if not given"
     )

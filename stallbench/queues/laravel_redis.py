@@ -7,13 +7,14 @@ risk is a reservation that expires while its worker is still working.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import redis
 from pydantic import Field
 
 from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, OptionRole, Promise, Queue, QueueOptions
+from stallbench.queues.redis_answers import observe_answers_of_redis
 from stallbench.queues.redis_ids import RedisIds
 
 _WAITING = "queues:default"
@@ -118,6 +119,10 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
         self._release = self.connection.register_script(_RELEASE)
         self._count_ready = self.connection.register_script(_COUNT_READY)
         self._ids = RedisIds(self.connection, _WAITING)
+
+    def observe_answers(self, call: Callable[[], None]) -> None:
+        """Observe the connection."""
+        observe_answers_of_redis(self.connection, call)
 
     def install(self) -> None:
         """Start ids at 1; lists and sorted sets are created with their first member."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -74,6 +74,10 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
             "attempts_type": {"tinyint": "tinyint(3)", "smallint": "smallint"}[options.attempts_type],
         }
         self.statements = {name: _fill(statement, places) for name, statement in _STATEMENTS.items()}
+
+    def observe_answers(self, call: Callable[[], None]) -> None:
+        """Observe the session."""
+        self.session.observe_answers(call)
 
     @classmethod
     def find_option_issue(cls, options: LaravelOptionsT, engine: str) -> tuple[str, str] | None:

@@ -22,7 +22,8 @@ from stallbench.libraries import DEFINITION, PREFIX, Library, find_library
 from stallbench.libraries.adapter import AdapterError, AdapterProducer, install_tables
 from stallbench.libraries.definition import Option
 from stallbench.libraries.installation import command_of, environment_of, require_installed
-from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Promise, Queue, QueueOptions, WorkerCommand
+from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Promise, Queue, QueueOptions
+from stallbench.queues.worker_command import WorkerCommand
 from stallbench.records.endpoint import Endpoint
 
 _NUMBERS_PER_PRODUCER = 2**30
@@ -62,6 +63,11 @@ class LibraryQueue(Queue[QueueOptions]):
             if option.engines and engine not in option.engines and value != option.default:
                 return name, f" is {json.dumps(value)}, which {cls.library.title} has only on {', '.join(option.engines)}"
         return None
+
+    @classmethod
+    def find_crash_point_issue(cls, point: str) -> str:
+        """Say that the worker of a library passes no crash point."""
+        return f' is "{point}", a point of the bench\'s own workers, but {cls.library.title} has its own; expected a point of producers'
 
     @classmethod
     def require_programs(cls, say: Callable[[str], None]) -> None:

@@ -29,7 +29,9 @@ class MySQLSession(SqlSession):
     def run(self, statement: str, *parameters: Value) -> Outcome:
         """Run a statement; see the base class."""
         affected = self._cursor.execute(statement.replace("?", "%s"), parameters or None)
-        return Outcome(self._cursor.fetchall() or (), affected)
+        outcome = Outcome(self._cursor.fetchall() or (), affected)
+        self.answered()
+        return outcome
 
     def insert(self, statement: str, rows: Sequence[Sequence[Value]]) -> Sequence[int]:
         """Insert all rows by one statement: InnoDB gives the rows of one such statement consecutive ids."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import psycopg
@@ -25,6 +25,10 @@ class PostgresQueue(Queue[OptionsT]):
         """Serve ``connection``; statements are prepared on it when they are first used."""
         super().__init__(connection, options)
         self.session = PostgresSession(connection)
+
+    def observe_answers(self, call: Callable[[], None]) -> None:
+        """Observe the session."""
+        self.session.observe_answers(call)
 
     def execute(self, name: str, *parameters: bytes | None) -> PGresult:
         """Run the statement ``name`` with ``parameters`` in text format and wait for its result; raises `psycopg.Error`."""
@@ -54,6 +58,7 @@ class PostgresQueue(Queue[OptionsT]):
             if not self.connection.closed:
                 self.session.prepare_anew()
             raise
+        self.session.answered()
         return ids
 
     def copy(self, name: str, rows: Iterable[Sequence[Any]]) -> None:

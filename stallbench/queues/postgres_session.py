@@ -38,6 +38,18 @@ class PostgresSession(SqlSession):
         self._gives_way = _is_select_patched()
         self._exec_prepared: Callable[[bytes, Sequence[bytes | None]], PGresult] = connection.pgconn.exec_prepared
 
+    def observe_answers(self, call: Callable[[], None]) -> None:
+        """Call ``call`` from now on when the server has answered. Only then does a statement cost the call of another function."""
+        super().observe_answers(call)
+        run: Callable[..., PGresult] = self.connection.pgconn.exec_prepared
+
+        def run_observed(name: bytes, parameters: Sequence[bytes | None]) -> PGresult:
+            result = run(name, parameters)
+            call()
+            return result
+
+        self._exec_prepared = run_observed
+
     def execute(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
         """Run a statement with ``$1``.. for its parameters, which are in text format, and wait for its result.
 
@@ -55,8 +67,11 @@ class PostgresSession(SqlSession):
         """Execute an unusual statement: one that is not prepared yet, or never is, or one for which other greenlets must not wait."""
         pgconn = self.connection.pgconn
         if self._prepares:
-            return self._run_one(pgconn.exec_prepared, pgconn.send_query_prepared, self._prepare(statement), parameters)
-        return self._run_one(pgconn.exec_params, pgconn.send_query_params, statement.encode(), parameters)
+            result = self._run_one(pgconn.exec_prepared, pgconn.send_query_prepared, self._prepare(statement), parameters)
+        else:
+            result = self._run_one(pgconn.exec_params, pgconn.send_query_params, statement.encode(), parameters)
+        self.answered()
+        return result
 
     def _run_one(self, run: Callable[..., PGresult], send: Callable[..., None], *arguments: object) -> PGresult:
         """Make one call of libpq: by ``run``, or by ``send`` and a wait during which other greenlets of this thread run."""
@@ -85,6 +100,7 @@ class PostgresSession(SqlSession):
         results = [_take_result(pgconn, is_last=False, wait=wait) for _ in calls]
         _take_result(pgconn, is_last=True, wait=wait)
         pgconn.exit_pipeline_mode()
+        self.answered()
         for result in results:
             _check(result)
         return results

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from stallbench.queues.worker_command import WorkerCommand
+
 
 class Promise(StrEnum):
     """How often a queue promises to execute a job when workers may die."""
@@ -92,16 +94,6 @@ class Claim:
     payload: str
     handle: Any = field(default=None, repr=False)
     """What the queue needs to find the job again (its key columns); opaque to others."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerCommand:
-    """How to start a worker that is not the bench's."""
-
-    argv: Sequence[str]
-    environment: Mapping[str, str]
-    orderly_exit_codes: tuple[int, ...] = (0,)
-    """Those with which it ends when it is asked to stop; negative: a signal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +193,9 @@ class Queue(ABC, Generic[OptionsT]):
     def introduce(self, endpoint: Any, name: str) -> None:
         """Accept the address of the server (`stallbench.records.endpoint.Endpoint`) and the process's name, for a queue that starts processes."""
 
+    def observe_answers(self, call: Callable[[], None]) -> None:
+        """Call ``call`` when a server has answered a statement, before the queue acts on it; not necessary if an operation is one statement."""
+
     @classmethod
     def resolve_options(cls, options: OptionsT, *, workers: int) -> OptionsT:
         """Return ``options`` with values that depend on the scenario resolved to numbers. ``workers``: number of workers."""
@@ -214,6 +209,11 @@ class Queue(ABC, Generic[OptionsT]):
     @classmethod
     def find_option_issue(cls, options: OptionsT, engine: str) -> tuple[str, str] | None:
         """Find an option that does not fit the engine or another option: its name, and the rest of the sentence after the name."""
+        return None
+
+    @classmethod
+    def find_crash_point_issue(cls, point: str) -> str | None:
+        """Find that its own worker does not pass a crash point: the rest of the sentence after the key that names the point."""
         return None
 
     @classmethod

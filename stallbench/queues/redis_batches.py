@@ -7,7 +7,7 @@ lost (``"delete_first"``). Jobs in Redis are as durable as Redis: ``most_in_redi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -63,6 +63,11 @@ class RedisBatches(PostgresQueue[RedisBatchesOptions]):
         super().attach(second)
         self._redis = LaravelRedis(second, LaravelRedisOptions(retry_after_s=self.options.retry_after_s))
         self._redis.clock = self._now_s
+
+    def observe_answers(self, call: Callable[[], None]) -> None:
+        """Observe both connections."""
+        super().observe_answers(call)
+        self._redis.observe_answers(call)
 
     def _now_s(self) -> float:
         """Use the process's current clock, which a fault may have replaced."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import redis
 
 from stallbench.queues.queue import Claim, NewJob
+from stallbench.queues.redis_answers import observe_answers_of_redis
 from stallbench.queues.redis_ids import RedisIds
 from stallbench.queues.store_queue import JobStore
 
@@ -59,6 +60,10 @@ class RedisStore(JobStore):
             json.dumps({"id": job_id, "payload": job.payload, "enqueued_at": at_s}) for job_id, job in zip(ids, jobs, strict=True)
         ]
         return ids, written
+
+    def observe_answers(self, call: Callable[[], None]) -> None:
+        """Observe the connection."""
+        observe_answers_of_redis(self.connection, call)
 
     def is_usable_after(self, error: Exception) -> bool:
         """Continue after an error of the server; a broken connection is replaced by the caller."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 Value = int | str | None
@@ -26,6 +26,10 @@ class Outcome(NamedTuple):
     """How many rows it changed."""
 
 
+def _ignore() -> None:
+    """Take no notice."""
+
+
 class SqlSession(ABC):
     """One connection in autocommit. Statements have ``?`` for each parameter, on every engine."""
 
@@ -37,6 +41,12 @@ class SqlSession(ABC):
     def __init__(self, connection: Any) -> None:
         """Serve ``connection``."""
         self.connection = connection
+        self.answered: Callable[[], None] = _ignore
+        """Called when the server has answered a statement."""
+
+    def observe_answers(self, call: Callable[[], None]) -> None:
+        """Call ``call`` from now on when the server has answered a statement."""
+        self.answered = call
 
     @abstractmethod
     def run(self, statement: str, *parameters: Value) -> Outcome:

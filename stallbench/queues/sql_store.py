@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,10 @@ class SqlStore(JobStore):
         super().__init__(connection)
         self.session = open_session(connection)
         self.statements = {name: " ".join(statement.split()) for name, statement in read_statements(statements).items()}
+
+    def observe_answers(self, call: Callable[[], None]) -> None:
+        """Observe the session."""
+        self.session.observe_answers(call)
 
     def is_usable_after(self, error: Exception) -> bool:
         """Roll back and continue, unless the connection is lost."""

@@ -18,7 +18,9 @@ class SQLiteSession(SqlSession):
     def run(self, statement: str, *parameters: Value) -> Outcome:
         """Run a statement; see the base class."""
         cursor = self.connection.execute(statement, parameters)
-        return Outcome(cursor.fetchall(), max(cursor.rowcount, 0))
+        outcome = Outcome(cursor.fetchall(), max(cursor.rowcount, 0))
+        self.answered()
+        return outcome
 
     def insert(self, statement: str, rows: Sequence[Sequence[Value]]) -> Sequence[int]:
         """Insert row by row, in one transaction that takes the writer's lock at once."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from stallbench.queues.queue import Backlog, Claim, NewJob, OptionsT, Promise, Queue
@@ -29,6 +29,9 @@ class JobStore(ABC):
     def __init__(self, connection: Any) -> None:
         """Serve ``connection``."""
         self.connection = connection
+
+    def observe_answers(self, call: Callable[[], None]) -> None:  # noqa: B027 - a store that cannot report answers need not
+        """Call ``call`` from now on when the server has answered a command."""
 
     @abstractmethod
     def install(self) -> None:
@@ -96,6 +99,10 @@ class StoreQueue(Queue[OptionsT], Generic[OptionsT, StoreT]):
         module = importlib.import_module(f"stallbench.queues.{store_of.format(kind=self.kind)}")
         store: StoreT = module.STORE(self.connection, self.options)
         return store
+
+    def observe_answers(self, call: Callable[[], None]) -> None:
+        """Observe the store."""
+        self.store.observe_answers(call)
 
     def install(self) -> None:
         """Create what must be there before the first job."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stallbench.measures import CHARTS, MEASURES, Chart, Measure
+from stallbench.measures import CHARTS, MEASURES, Chart, FromSamples, Measure
 from stallbench.run.record import RunRecord
 from stallbench.verdicts import RunTables, Verdict
 
@@ -123,7 +123,10 @@ def make_chart_data(run: RunTables, verdict: Verdict) -> str:
     """Return what the charts draw, as JSON that is safe inside a script element."""
     windows = cut_windows(run)
     step = 1 + len(windows) // _MOST_POINTS
-    drawn = [one["column"] for measure in MEASURES.values() if measure.chart for one in _list_series(measure)]
+    measures = [
+        measure for measure in MEASURES.values() if not run.record.is_observation or isinstance(measure.source, FromSamples)
+    ]
+    drawn = [one["column"] for measure in measures if measure.chart for one in _list_series(measure)]
     columns = {name: [None if pd.isna(v) else float(v) for v in windows[name].iloc[::step]] for name in drawn if name in windows}
     data = {
         "t_s": [int(t) for t in windows["t_s"].iloc[::step]],

@@ -13,6 +13,7 @@ from stallbench.report.junit import write_junit
 from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
 from stallbench.report.samples import find_unread_logs, read_deadlocks, read_plans, read_vacuum
 from stallbench.run.record import RunRecord
+from stallbench.scenario.duration import format_duration
 from stallbench.storage.address import AnyPath
 from stallbench.verdicts import RunTables, Verdict
 from stallbench.verdicts.duplicates import count_repeated
@@ -76,6 +77,8 @@ def _find_expected_round(run: RunTables) -> float | None:
 
 def _command(record: RunRecord) -> str:
     scenario = record.scenario
+    if record.is_observation:
+        return f"stallbench observe --dsn ADDRESS --for {format_duration(scenario.phases[0].duration_s)} --report"
     name = scenario.name if scenario.file.startswith("scenarios/") else scenario.file
     return (
         f"stallbench run {name}"

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from stallbench.engines import ENGINES
-from stallbench.measures import MEASURES
+from stallbench.measures import MEASURES, FromSamples
 from stallbench.verdicts import RunTables
 
 _PHASE_METRICS = (
@@ -61,9 +61,11 @@ def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
     rows = []
     for metric, label in _PHASE_METRICS:
         measure, _, statistic = metric.partition(".")
-        if measure in ({_CLAIM_TIME} if run.record.queue.library else _OF_LIBRARIES):
+        if measure in ({_CLAIM_TIME} if run.record.queue.library or run.record.is_observation else _OF_LIBRARIES):
             continue
         values = [run.metric(measure, statistic, name) for name in names]
+        if run.record.is_observation and not (isinstance(MEASURES[measure].source, FromSamples) and any(values)):
+            continue
         if metric in _ONLY_IF_ANY and not any(values):
             continue
         rows.append({"label": label, "meaning": MEASURES[measure].meaning, "values": values})
@@ -73,7 +75,7 @@ def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
 def find_highlights(run: RunTables) -> list[dict[str, Any]]:
     """Return the figures of the baseline beside those of the phase with the longest claims by their median; of a library by their statement."""
     measured = [phase.name for phase in run.record.phases if phase.measured and phase.start_ns]
-    if not measured:
+    if not measured or run.record.is_observation:
         return []
     is_library = run.record.queue.library is not None
     claim, statistic = ("claim_statement_ms", "mean") if is_library else (_CLAIM_TIME, "p50")

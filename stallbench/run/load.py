@@ -91,7 +91,6 @@ class Load:
                     "poll_s": workers.poll_s,
                     "seed": self._scenario.seed + number,
                     "wait_for_go": self.waits_for_go,
-                    "job_faults": str(self._folder.job_faults),
                 }
                 for number in range(1, workers.count + 1)
             },
@@ -253,6 +252,7 @@ class Load:
             "queue": self._queue.kind,
             "queue_options": self._queue.options,
             "events": str(self._log_of(name)),
+            "job_faults": str(self._folder.job_faults),
         }
         command: Sequence[str] = [sys.executable, "-m", f"{role}s"]
         orderly_exit_codes: tuple[int, ...] = (0,)

@@ -131,6 +131,9 @@ class RunRecord(_Part):
     phases: tuple[PhaseRecord, ...]
     injections: tuple[InjectionRecord, ...] = ()
     processes: tuple[ProcessRecord, ...] = ()
+    is_observation: bool = Field(
+        default=False, description="whether a server was only observed: the bench started no process and gave no load"
+    )
     notes: tuple[str, ...] = Field(default=(), description="sentences that the report must show")
 
     @model_validator(mode="after")

@@ -26,9 +26,11 @@ def find_checks() -> dict[str, type[Check]]:
 
 
 def judge(tables: RunTables) -> Verdict:
-    """Run every check and the attribution, and write ``verdict.json`` into the run's folder."""
+    """Run every check that applies and the attribution, and write ``verdict.json`` into the run's folder."""
     findings: list[Finding] = []
     for check in find_checks().values():
+        if tables.record.is_observation and not check.judges_observations:
+            continue
         try:
             findings += check().judge(tables)
         except Exception as error:  # noqa: BLE001 - an exception makes this check unknown, and the others still run

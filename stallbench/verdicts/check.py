@@ -119,6 +119,8 @@ class Check(ABC):
     position: ClassVar[int]
     """Where the report shows its findings; the smallest is at the top."""
     severity: ClassVar[Severity] = Severity.PROPERTY
+    judges_observations: ClassVar[bool] = False
+    """Whether it can judge samples alone, of a server that was only observed."""
 
     @abstractmethod
     def judge(self, run: RunTables) -> list[Finding]:

@@ -35,10 +35,7 @@ class Errors(Check):
         errors = run["errors"]
         if errors.empty:
             return [self.finding("pass", _SUBJECT, "no operation ended in an error")]
-        explained = _list_explained_kinds(run.record)
-        judged = {one.phase for one in run.record.scenario.expect if one.metric.partition(".")[0] in _JUDGED_BY}
-        rows = errors[errors["event"] == "error"].to_dict("records")
-        unexplained = pd.DataFrame([row for row in rows if not _is_explained(row, explained, judged)], columns=errors.columns)
+        unexplained = find_unexplained(run)
         reason = f"errors: {', '.join(_describe_kinds(errors))}"
         if len(unexplained):
             named = _describe_kinds(unexplained)
@@ -52,6 +49,15 @@ class Errors(Check):
                 expected="only errors that a fault or an expectation explains",
             )
         ]
+
+
+def find_unexplained(run: RunTables) -> pd.DataFrame:
+    """Return the rows of the table ``errors`` that neither a fault nor an expectation explains."""
+    errors = run["errors"]
+    explained = _list_explained_kinds(run.record)
+    judged = {one.phase for one in run.record.scenario.expect if one.metric.partition(".")[0] in _JUDGED_BY}
+    rows = errors[errors["event"] == "error"].to_dict("records")
+    return pd.DataFrame([row for row in rows if not _is_explained(row, explained, judged)], columns=errors.columns)
 
 
 def _list_explained_kinds(record: RunRecord) -> dict[str, frozenset[ErrorKind]]:

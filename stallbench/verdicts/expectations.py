@@ -19,11 +19,13 @@ class Expectations(Check):
     name = "expectations"
     position = 0
     severity = Severity.EXPECTATION
+    judges_observations = True
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each expectation; info if the scenario has none."""
         findings = [self._judge_one(run, expectation) for expectation in run.record.scenario.expect]
-        return findings or [self.not_applicable("expectations hold", "the scenario has no expectations")]
+        whose = "there are no expectations" if run.record.is_observation else "the scenario has no expectations"
+        return findings or [self.not_applicable("expectations hold", whose)]
 
     def _judge_one(self, run: RunTables, expectation: Expectation) -> Finding:
         measure, _, statistic = expectation.metric.partition(".")

@@ -62,9 +62,12 @@ def _describe_worst(reasons: Sequence[tuple[Severity, str]]) -> str:
 
 def _describe_pass(record: RunRecord) -> str:
     expectations = record.scenario.expect
-    hold = {0: "the scenario has no expectations", 1: "the expectation holds"}.get(
-        len(expectations), f"all {len(expectations)} expectations hold"
-    )
+    hold = {
+        0: "there are no expectations" if record.is_observation else "the scenario has no expectations",
+        1: "the expectation holds",
+    }.get(len(expectations), f"all {len(expectations)} expectations hold")
+    if record.is_observation:
+        return hold
     if {one.metric.partition(".")[0] for one in expectations} & {"lost", "re_completed"}:
         return f"{hold}; no more jobs were lost or re-executed than the expectations allow"
     return f"{hold}; no job was lost, and none was re-executed without a reason"

@@ -17,6 +17,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.queues import find_queues
 from stallbench.queues.laravel import Laravel
 from stallbench.queues.queue import Queue
+from stallbench.queues.status_column import StatusColumn
 from stallbench.run.opening import open_run
 from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario
@@ -31,6 +32,8 @@ _OPTIONS = {
     (Laravel, SeededDefect.tried_under): _EXPIRING,
     (Laravel, "deaths"): _EXPIRING,
     (Laravel, "deadlocks"): ("queue.hint=queue_index",),
+    (StatusColumn, "crash_in_work"): ("queue.expire_after=5",),
+    (StatusColumn, "pause_in_work"): ("queue.expire_after=5",),
 }
 """What a queue needs under a load: that its claims end within a trial, or that it deadlocks as it did in 2017."""
 

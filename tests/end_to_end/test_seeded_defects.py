@@ -6,6 +6,8 @@ Each takes a run of its own: a few defects and a sound queue are tried by `make 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from stallbench.pipeline.process import make_tables
@@ -16,7 +18,14 @@ from tests.defective_queues.trial import Outcome, Subject, find_subjects, judge_
 pytestmark = pytest.mark.end_to_end
 
 SUBJECTS = find_subjects()
-TRIED_BY_MAKE_TEST = ("forgets_delete", "promises_too_much", "starves_old_jobs", "skip_locked, rough")
+OF_CRASH_POINTS = (
+    "acknowledges_first_of_batch",
+    "commits_with_next_statement",
+    "renews_lost_lease",
+    "retries_enqueue_without_key",
+)
+TRIED_BY_MAKE_TEST = ("forgets_delete", "promises_too_much", "starves_old_jobs", "skip_locked, rough", *OF_CRASH_POINTS)
+ROUNDS = 20
 TRIALS = [
     pytest.param(subject, id=subject.name, marks=() if subject.name in TRIED_BY_MAKE_TEST else pytest.mark.long)
     for subject in SUBJECTS
@@ -46,6 +55,24 @@ def outcomes(
 @pytest.mark.parametrize("subject", TRIALS)
 def test_a_defect_fails_by_the_right_check_and_a_sound_queue_passes(subject: Subject, outcomes: dict[str, Outcome]) -> None:
     assert outcomes[subject.name].is_right(subject), outcomes[subject.name].describe()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(2 * 3600)
+def test_defects_at_crash_points_are_found_in_each_of_20_rounds_and_sound_queues_pass(
+    tmp_path: Path, use_pipeline_service: None
+) -> None:
+    """Random kills miss most of these defects: what they break lasts for microseconds."""
+    loads = {subject.load for subject in SUBJECTS if subject.name in OF_CRASH_POINTS}
+    tried = [subject for subject in SUBJECTS if subject.load in loads]
+    assert len(tried) == 2 * len(OF_CRASH_POINTS), "each has its own load, and one sound queue under the same"
+    wrong = [
+        f"round {number}, {subject.name}: {outcome.describe()}"
+        for number in range(1, ROUNDS + 1)
+        for subject, run in run_trials(tried, tmp_path / str(number), at_once=2, seed=number)
+        if not (outcome := judge_trial(run, lambda path: make_tables(RunFolder(path)))).is_right(subject)
+    ]
+    assert not wrong
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -138,6 +139,15 @@ class FaultyRun:
             whole_lines, _, _ = path.read_text().rpartition("\n")  # the last may be half written
             rows += [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in csv.reader(io.StringIO(whole_lines))]
         return [row for row in rows if row["event"] == event and int(row["t_ns"]) >= since_ns]
+
+    def go_on_until_killed(self, role: str) -> None:
+        """Wait until one more process of a role has been killed."""
+
+        def count() -> int:
+            return sum(process.poll() == -signal.SIGKILL for process in self.processes.of_role(role))
+
+        before = count()
+        self.wait_until(lambda: count() > before, f"the death of a {role}")
 
     def wait_until_jobs_complete(self, count: int = 20, within_s: float = PATIENCE_S) -> None:
         """Wait until so many more jobs are completed from now on."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced_kill, start_job_fault
+from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced, start_job_fault
 from stallbench.records.events import EventRecord, read_events
 from tests.libraries.probes import CONTRACT, PROBES, ProbeCommand
 
@@ -133,7 +133,7 @@ def test_a_job_fault_that_kills_does_so_only_for_jobs_with_its_mark_and_announce
     assert probe.execute(make_job(1)) == {"ok": True}
     assert probe.execute(make_job(2, '{"mark":"poison"}')) == {}
     assert probe.process.wait(PATIENCE_S) == -signal.SIGKILL
-    assert has_announced_kill(probe.job_faults, "poison-1", "worker-1")
+    assert has_announced(probe.job_faults, "poison-1", "worker-1")
     assert [(event.job_id, event.event) for event in probe.events()] == [(1, "claimed"), (1, "worked"), (2, "claimed")]
 
 

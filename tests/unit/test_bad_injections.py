@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from stallbench.injection.crash_points import CrashPoint
 from tests.unit.scenario_text import SMALL, find_lines, longrunners_here
 
 __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
@@ -100,6 +101,18 @@ FAULTS: list[Any] = [
     with_fault('{ kind = "latency", toxicity = 1.5 }', f"{FAULT}.toxicity is 1.5; expected at most 1"),
     with_fault('{ kind = "latency", latency = "2m" }', f'{FAULT}.latency is "2m"; expected at most 1m'),
     with_fault('{ kind = "full_disk" }', 'database.small_disk is missing, but full_disk needs it; expected "wal" or "tables"'),
+    with_fault(
+        '{ kind = "crash_point", on = "workers", at = "after_clam" }',
+        f'{FAULT}.at is "after_clam"; expected one of {", ".join(CrashPoint)}; did you mean "after_claim"?',
+    ),
+    with_fault(
+        '{ kind = "crash_point", on = "workers", at = "after_claim", every_nth = 2, probability = 0.5 }',
+        f"{FAULT}.probability is given beside every_nth; expected one of the two",
+    ),
+    with_fault(
+        '{ kind = "crash_point", on = "producers", at = "after_claim" }',
+        f'{FAULT}.on is "producers", which does not pass after_claim; expected workers or one of them, like worker-1',
+    ),
     with_fault('{ kind = "latency", stream = "up" }', f'{FAULT}.stream is "up"; expected "upstream" or "downstream"'),
 ]
 
@@ -139,6 +152,17 @@ def test_a_fault_that_nothing_in_the_scenario_can_have_is_reported(tmp_path: Pat
     assert find_lines(tmp_path, text) == [
         f'{FAULT}.on is "workers"; expected a worker or producer or scheduler, but the scenario has none'
     ]
+
+
+def test_a_crash_point_that_no_process_of_the_scenario_passes_is_reported(tmp_path: Path) -> None:
+    written, instead, _ = with_fault('{ kind = "crash_point", on = "workers", at = "after_claim" }')
+    text = SMALL.replace(written, instead).replace('kind = "que"', 'kind = "library:procrastinate"')
+    (line,) = find_lines(tmp_path, text)
+    assert line.startswith(f'{FAULT}.at is "after_claim", a point of the bench\'s own workers, but Procrastinate has its own')
+    written, instead, _ = with_fault('{ kind = "crash_point", on = "producers", at = "after_enqueue_acknowledged" }')
+    text = SMALL.replace(written, instead).replace("rate = 500", 'kind = "locust"\nrate = 500')
+    (line,) = find_lines(tmp_path, text)
+    assert line.startswith(f'{FAULT}.at is "after_enqueue_acknowledged", which Locust\'s users do not pass')
 
 
 def test_an_unknown_kind_of_fault_is_reported_with_the_known_ones(tmp_path: Path) -> None:

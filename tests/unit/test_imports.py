@@ -31,7 +31,9 @@ processes
 external.registration
 external.role_document
 scenario.duration
+injection.crash_points
 injection.job_faults
+injection.crashes
 collectors maintenance
 scenario.section scenario.validation.issue scenario.validation.suggestion
 scenario.choices scenario.database scenario.expectation
@@ -67,7 +69,8 @@ run.capacity
 comparison.statistics comparison.saturation
 forecast
 comparison
-soak
+soak torture
+observe
 commands
 cli
 """
@@ -78,6 +81,8 @@ LIBRARY_OF_PROCESSES = {
     "stallbench.engines",
     "stallbench.exposition",
     "stallbench.external.role_document",
+    "stallbench.injection.crash_points",
+    "stallbench.injection.crashes",
     "stallbench.injection.job_faults",
     "stallbench.processes.queue_client",
     "stallbench.processes.reconnection",

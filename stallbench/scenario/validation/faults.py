@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stallbench.faults import Fault, FaultTarget, find_faults
+from stallbench.faults import Fault, FaultPlace, FaultTarget, find_faults
+from stallbench.queues import NoQueueError, find_queue
 from stallbench.scenario.choices import FaultChoice
 from stallbench.scenario.sections import Phase
 from stallbench.scenario.validation.content import Content, valid
@@ -29,8 +30,14 @@ def find_fault_issues(content: Content) -> Iterator[ValidationIssue]:
                 continue
             kind = kinds[choice.kind]
             keys = choice.list_keys()
-            yield from find_key_and_value_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys)
-            yield from _find_target_issues(path, choice, kind, targets)
+            of_options = find_key_and_value_issues(
+                kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys
+            )
+            yield from of_options
+            of_target = list(_find_target_issues(path, choice, kind, targets))
+            yield from of_target
+            if not of_options and not of_target:
+                yield from _find_place_issues(path, choice, kind, content)
             yield from _find_timing_issues(path, choice, phase)
             if kind.needs_of_database and content.table("database").get(kind.needs_of_database[0]) is None:
                 key, allowed = kind.needs_of_database
@@ -69,6 +76,20 @@ def _find_target_issues(
         yield ValidationIssue((*path, "on"), problem)
     elif choice.on not in fit:
         yield make_target_issue(path, choice.on, fit)
+
+
+def _find_place_issues(path: KeyPath, choice: FaultChoice, kind: type[Fault[Any]], content: Content) -> Iterator[ValidationIssue]:
+    try:
+        queue = find_queue(content.queue.kind) if content.queue else None
+    except NoQueueError:
+        return
+    if queue is None:
+        return
+    by_locust = content.producers is not None and content.producers.kind == "locust"
+    place = FaultPlace(on=choice.on, queue=queue, by_locust=by_locust)
+    if found := kind.find_issue(kind.options_type.model_validate(choice.options), place):
+        key, problem = found
+        yield ValidationIssue((*path, key), problem)
 
 
 def _find_timing_issues(path: KeyPath, choice: FaultChoice, phase: Mapping[str, Any]) -> Iterator[ValidationIssue]:

@@ -142,7 +142,7 @@ def _describe_expected(detail: Mapping[str, Any], found: object) -> str:
     kind, context = detail["type"], dict(detail.get("ctx", {}))
     if kind == "value_error":
         return str(detail["msg"]).removeprefix("Value error, ").removeprefix("expected ")
-    if kind == "literal_error":
+    if kind in ("literal_error", "enum"):
         allowed = _QUOTED.findall(context["expected"])
         near = did_you_mean(found, allowed) if isinstance(found, str) else ""
         quoted = " or ".join(f'"{one}"' for one in allowed)

@@ -1,0 +1,95 @@
+"""`stallbench observe`: diagnoses a live server, read-only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stallbench.commands.endings import conclude_and_exit
+from stallbench.commands.options import RunsOption
+from stallbench.run.folder import RUNS
+
+ObservedDsnOption = Annotated[
+    list[str],
+    typer.Option(
+        "--dsn",
+        metavar="[NAME=]ADDRESS",
+        help="The server: postgresql://USER@HOST:PORT/DATABASE, or mariadb://.., mysql://.. Repeat it with the NAME under which a replica streams "
+        "to see behind the replica's feedback. The password is read from PGPASSWORD (MYSQL_PWD) or the password file.",
+    ),
+]
+
+
+def observe(
+    dsn: ObservedDsnOption,
+    once: Annotated[bool, typer.Option("--once", help="Look twice, two seconds apart, print one report, and end.")] = False,
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="The time between two looks, if these are cheap.")] = "5s",
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table", metavar="SCHEMA.TABLE", help="A queue's table, if it is not recognised by itself. Can be repeated."
+        ),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            "--log", metavar="FILE", help="The server's log, if it is on this machine: shows what each vacuum could not remove."
+        ),
+    ] = None,
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="End after this time, like 10m. Default: at Ctrl-C.")
+    ] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="With --for: record the observation and make the report that a run has.")
+    ] = False,
+    expect: Annotated[
+        Path | None,
+        typer.Option(
+            "--expect", metavar="FILE", help="With --for: judge the [[expect]] tables of this TOML file; implies --report."
+        ),
+    ] = None,
+    expose: Annotated[
+        str | None,
+        typer.Option(
+            "--expose", metavar="ADDRESS:PORT", help="Serve Prometheus metrics here; Grafana's dashboard Server shows them."
+        ),
+    ] = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Find out why a queue is slow, on a live server: who holds the horizon, what is blocked, dead rows, slow claims, stuck jobs.
+
+    It reads system views and bounded counts of the queue's tables. It writes nothing, takes no lock stronger than ACCESS SHARE, and uses less than
+    a hundredth of a core. Without --once it updates the report until Ctrl-C.
+
+    Exit codes: 0 the server was read, whatever was found, and every expectation holds; 1 an expectation fails or is unknown; 2 bad input; 3 the
+    server could not be read; 130 a recording was interrupted.
+
+    For example:
+
+        stallbench observe --dsn postgresql://reader@db.test/app
+        stallbench observe --dsn postgresql://reader@db.test/app --once
+        stallbench observe --dsn postgresql://reader@db.test/app --dsn replica1=postgresql://reader@db2.test/app --table public.my_jobs
+        stallbench observe --dsn postgresql://reader@db.test/app --for 10m --report
+        stallbench observe --dsn postgresql://reader@db.test/app --for 1m --expect queue.toml
+    """
+    from stallbench.observe.command import observe_continuously, observe_once
+    from stallbench.observe.options import read_options
+
+    options = read_options(
+        dsn,
+        every=every,
+        tables=table or [],
+        log=log,
+        once=once,
+        for_=for_,
+        report=report,
+        expect=expect,
+        expose=expose,
+        runs=runs,
+    )
+    if once:
+        observe_once(options)
+    elif (folder := observe_continuously(options)) is not None:
+        conclude_and_exit(folder)

@@ -1,0 +1,85 @@
+"""Kills or stops this process at a crash point, if an active job fault says so. Producers, workers and schedulers pass their points here."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.injection.job_faults import JobFault, JobFaults
+from stallbench.queues import Queue
+
+ResultT = TypeVar("ResultT")
+
+
+class Crashes:
+    """The crashes of one process. Each fault counts and draws separately, so that its seed decides which passages crash."""
+
+    def __init__(self, job_faults: JobFaults) -> None:
+        """Crash as ``job_faults`` say."""
+        self._job_faults = job_faults
+        self._passages: Counter[str] = Counter()
+        """How often a point was passed while a fault was active there, by the fault's name."""
+        self._random: dict[str, random.Random] = {}
+        self._observed: Queue[Any] | None = None
+        self._inside: CrashPoint | None = None
+        self._job_id: int | None = None
+        self._answers = 0
+
+    def passes(self, point: CrashPoint, job_id: int | None = None) -> None:
+        """Be at ``point`` with the job ``job_id``, if there is one: the process may be killed, or stopped for a while, before this returns."""
+        for name, fault in self._job_faults.read_active().items():
+            if fault.at is point and self._is_due(name, fault):
+                self._crash(name, fault, job_id)
+
+    def passes_during(
+        self, point: CrashPoint, queue: Queue[Any], call: Callable[[], ResultT], job_id: int | None = None
+    ) -> ResultT:
+        """Make a call of ``queue`` and return its result; ``point`` is passed at each answer of a server, else when the call has returned."""
+        if all(fault.at is not point for fault in self._job_faults.read_active().values()):
+            return call()
+        if self._observed is not queue:
+            self._observed = queue
+            queue.observe_answers(self._take_answer)
+        self._inside, self._job_id, self._answers = point, job_id, 0
+        try:
+            result = call()
+        finally:
+            self._inside = None
+        if not self._answers:
+            self.passes(point, job_id)
+        return result
+
+    def _take_answer(self) -> None:
+        if self._inside is not None:
+            self._answers += 1
+            self.passes(self._inside, self._job_id)
+
+    def _is_due(self, name: str, fault: JobFault) -> bool:
+        self._passages[name] += 1
+        if fault.in_turn:
+            return self._passages[name] == self._turn
+        if fault.every_nth is not None:
+            return self._passages[name] % fault.every_nth == 0
+        chance = self._random.setdefault(name, random.Random(f"{fault.seed} {self._job_faults.process}"))
+        return chance.random() < fault.share
+
+    @property
+    def _turn(self) -> int:
+        """The passage at which this process crashes if each has its turn: its own number, and one more for each process that it replaces.
+
+        ``worker-2`` crashes at the second passage, its replacement ``worker-2-2`` at the third; ``scheduler-2`` at the second.
+        """
+        numbers = [int(part) for part in self._job_faults.process.split("-") if part.isdecimal()]
+        return max(1, sum(numbers) - max(0, len(numbers) - 1))
+
+    def _crash(self, name: str, fault: JobFault, job_id: int | None) -> None:
+        """Announce it and do it. Nothing is flushed and nothing is cleaned up: the server learns of it from the kernel alone."""
+        assert fault.crash is not None
+        if not self._job_faults.announce(name, fault.crash, job_id):
+            return
+        os.kill(os.getpid(), signal.SIGKILL if fault.crash == "kill" else signal.SIGSTOP)

@@ -1,0 +1,79 @@
+"""Numbers and times as the report of `stallbench observe` shows them, and names and texts as SQL needs them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
+
+
+def format_age(seconds: float | None) -> str:
+    """Return a duration in its two largest units, like ``3 h 12 min``; ``?`` if it is unknown."""
+    if seconds is None:
+        return "?"
+    seconds = max(seconds, 0.0)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 2 * _MINUTE_S:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * _HOUR_S:
+        return f"{seconds / _MINUTE_S:.0f} min"
+    if seconds < 2 * _DAY_S:
+        hours, rest_s = divmod(seconds, _HOUR_S)
+        return f"{hours:.0f} h {rest_s // _MINUTE_S:.0f} min"
+    days, rest_s = divmod(seconds, _DAY_S)
+    return f"{days:,.0f} d {rest_s // _HOUR_S:.0f} h"
+
+
+def format_since(age_s: float | None) -> str:
+    """Return the time (UTC) at which something began that is ``age_s`` seconds old; with its date if that was more than a day ago."""
+    if age_s is None:
+        return "?"
+    began = datetime.now(UTC) - timedelta(seconds=max(age_s, 0.0))
+    return began.strftime("%H:%M:%S UTC" if age_s < _DAY_S else "%Y-%m-%d %H:%M UTC")
+
+
+def format_count(count: float | None) -> str:
+    """Return a whole number with separators; ``?`` if it is unknown."""
+    return "?" if count is None else f"{count:,.0f}"
+
+
+def format_bytes(size_bytes: float | None) -> str:
+    """Return a size in the unit that leaves at most four digits; ``?`` if it is unknown."""
+    if size_bytes is None:
+        return "?"
+    size, unit = float(size_bytes), 0
+    while abs(size) >= 1024 and unit < len(_UNITS) - 1:
+        size /= 1024
+        unit += 1
+    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 or size >= 10 else f"{size:.1f} {_UNITS[unit]}"
+
+
+def format_ms(duration_ms: float | None) -> str:
+    """Return a duration in milliseconds with three significant digits; ``?`` if it is unknown."""
+    if duration_ms is None:
+        return "?"
+    return f"{duration_ms:,.0f} ms" if duration_ms >= 100 else f"{duration_ms:.3g} ms"
+
+
+def format_plural(count: float, one: str, many: str | None = None) -> str:
+    """Return ``count`` with the noun for one, or for many (by default with an s)."""
+    return f"{format_count(count)} {one if count == 1 else many or one + 's'}"
+
+
+def shorten_text(text: str | None, length: int = 90) -> str:
+    """Return the text in one line of at most ``length`` characters."""
+    line = " ".join((text or "").split())
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def quote_text(text: str) -> str:
+    """Return ``text`` as an SQL literal of PostgreSQL or standard SQL."""
+    quoted = text.replace("'", "''")
+    return f" E'{quoted.replace(chr(92), chr(92) * 2)}'" if "\\" in text else f"'{quoted}'"
+
+
+def quote_name(name: str) -> str:
+    """Return ``name`` as an SQL identifier, quoted always: which words need it depends on the server's version."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,1 @@
+"""What `stallbench observe` looks at on MariaDB and MySQL: one subject a file."""

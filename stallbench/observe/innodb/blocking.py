@@ -1,0 +1,96 @@
+"""Which sessions wait for row locks, who blocks them, and how many deadlocks did the server break?"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pymysql
+
+from stallbench.collectors.innodb_locks import read_blocked, read_deadlock_count
+from stallbench.deadlocks.innodb import parse_deadlock
+from stallbench.observe.formatting import format_age, format_plural, shorten_text
+from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+
+_BRIEF_S = 1.0
+_LONG_S = 30.0
+_WAITING = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"
+
+
+class InnoDBBlockingSubject(Subject):
+    """Reads the counters first; who blocks whom only if a session waits."""
+
+    name = "blocking"
+    what = "blocked sessions, their blockers and deadlocks"
+    position = 40
+
+    def __init__(self) -> None:
+        """Know no earlier count of deadlocks."""
+        self._deadlocks: tuple[int, float] | None = None
+
+    def look(self, look: Look) -> Section:
+        """Return the sessions that have waited longest with their blockers, and the deadlocks since the last look."""
+        rows = look.server.fetch(_WAITING)
+        waiting = int(rows[0][1]) if rows else 0
+        unseen: tuple[Unseen, ...] = ()
+        blocked = []
+        try:
+            blocked = read_blocked(look.server) if waiting else []
+        except pymysql.Error as error:
+            unseen = (Unseen(what=f"who blocks {format_plural(waiting, 'waiting session')}", why=str(error.args[-1])),)
+        findings = []
+        chains = {one.pid for one in blocked}
+        roots = Counter(one.blocker_pid for one in blocked if one.blocker_pid not in chains)
+        for pid, count in roots.most_common(3):
+            longest_s = max(one.blocked_s or 0.0 for one in blocked if one.blocker_pid == pid)
+            if longest_s >= _BRIEF_S:
+                findings.append(
+                    Finding(
+                        severity=Severity.CRITICAL if longest_s >= _LONG_S else Severity.WARNING,
+                        subject=self.name,
+                        about=str(pid),
+                        sentence=f"Session {pid} blocks {format_plural(count, 'session')}, the longest for {format_age(longest_s)}.",
+                        statement=f"KILL {pid};",
+                        caution="rolls its transaction back and closes its connection",
+                    )
+                )
+        deadlocks = read_deadlock_count(look.server)
+        sentences = [] if blocked else ["No session waits for a row lock."]
+        if deadlocks is not None:
+            sentences.append(f"{format_plural(deadlocks, 'deadlock')} since the server was started.")
+            if self._deadlocks and deadlocks > self._deadlocks[0]:
+                over_s = look.at_s - self._deadlocks[1]
+                new = format_plural(deadlocks - self._deadlocks[0], "deadlock")
+                findings.append(
+                    Finding(
+                        severity=Severity.WARNING,
+                        subject=self.name,
+                        about="deadlocks",
+                        sentence=f"The server broke {new} in the last {format_age(over_s)}.{self._describe_latest(look)}",
+                        because="each is a transaction that was rolled back",
+                    )
+                )
+            self._deadlocks = (deadlocks, look.at_s)
+        return Section(
+            title="Blocked sessions",
+            columns=("session", "waits", "for", "blocked by") if blocked else (),
+            rows=tuple(
+                (
+                    f"session {one.pid}",
+                    format_age(one.blocked_s),
+                    one.lock,
+                    f"session {one.blocker_pid} (user {one.blocker_application})",
+                )
+                for one in blocked
+            ),
+            sentences=tuple(sentences),
+            findings=tuple(findings),
+            unseen=unseen,
+        )
+
+    def _describe_latest(self, look: Look) -> str:
+        """Return the statements of the latest deadlock; empty if its listing cannot be read."""
+        rows = look.server.fetch("SHOW ENGINE INNODB STATUS")
+        latest = parse_deadlock(str(rows[0][2])) if rows else None
+        if latest is None:
+            return ""
+        return " The latest: " + " / ".join(shorten_text(one.sql, 70) for one in latest.transactions) + "."

@@ -1,0 +1,107 @@
+"""How many jobs are ready on MariaDB or MySQL, how old is the oldest, and which run for longer than their library would let them?
+
+Every count stops at a limit, and the server ends it with every other statement of the session.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pymysql
+
+from stallbench.observe.known_queue import find_known_queues
+from stallbench.observe.postgres.queues import DROPPED, MOST_COUNTED, REFUSED, TOO_LONG, JobCounts, QueuesSubject
+from stallbench.observe.postgres.recognition import QueueTable, recognise
+from stallbench.observe.subject import Look
+
+_MOST_RUNNING = 1_000
+_COLUMNS = """
+SELECT table_schema, table_name, lower(column_name) FROM information_schema.columns
+WHERE table_schema = database() AND table_name {condition}
+"""
+_AGE = "timestampdiff(MICROSECOND, min(since), now(6)) / 1e6"
+_READY = (
+    f"SELECT count(*), {_AGE} FROM (SELECT {{since}} AS since FROM {{table}} AS job WHERE {{where}} LIMIT {{limit}}) AS ready"
+)
+_RUNNING = f"""
+SELECT count(*), {_AGE}, coalesce(sum(rescue_at < now()), 0)
+FROM (SELECT {{since}} AS since, {{rescue_at}} AS rescue_at FROM {{table}} AS job WHERE {{where}} LIMIT {{limit}}) AS running
+"""
+_ROWS = "SELECT count(*), NULL FROM (SELECT 1 FROM {table} LIMIT {limit}) AS present"
+_ERRORS = {
+    1142: REFUSED,
+    1044: REFUSED,
+    1143: REFUSED,
+    1969: TOO_LONG,
+    3024: TOO_LONG,
+    1146: DROPPED,
+    1205: "another session has locked the table",
+}
+
+
+class InnoDBQueuesSubject(QueuesSubject):
+    """Recognises the libraries that its files in ``known_queues/`` describe for InnoDB."""
+
+    def find_all(self, look: Look) -> list[QueueTable]:
+        """Return the tables of these libraries in the database."""
+        names = "|".join(sorted({known.usual_table for known in find_known_queues().values() if known.innodb}))
+        found = self._read(look, "REGEXP %s", names)
+        return [table for table in found if table.known is not None and table.known.innodb is not None]
+
+    def find_named(self, look: Look, name: str) -> QueueTable | None:
+        """Return the table of the database that the user named; none if there is no such table."""
+        return next(iter(self._read(look, "= %s", name.rpartition(".")[2])), None)
+
+    def count(self, look: Look, table: QueueTable) -> JobCounts:
+        """Count the jobs of one queue; raises PyMySQL's errors."""
+        known = table.known.innodb if table.known else None
+        if known is None or table.known is None:
+            ((rows, _),) = look.server.fetch(_ROWS.format(table=table.name, limit=MOST_COUNTED + 1))
+            return JobCounts(ready=int(rows), oldest_s=None)
+        values: dict[str, Any] = {"table": table.name, "where": known.ready.where, "since": known.ready.since}
+        ((ready, oldest_s),) = look.server.fetch(_READY.format(**values, limit=MOST_COUNTED + 1))
+        oldest_s = None if oldest_s is None else float(oldest_s)
+        if known.running is None:
+            return JobCounts(ready=int(ready), oldest_s=oldest_s)
+        own, rescue = known.running, table.known.rescue_on_innodb
+        rescue_from = (own.rescue_from or own.since).format(schema=table.schema)
+        values = {
+            "table": f"{table.schema}.{own.table}" if own.table else table.name,
+            "where": own.where,
+            "since": own.since,
+            "rescue_at": f"({rescue_from}) + {rescue}" if rescue else "NULL",
+        }
+        ((running, longest_s, overdue),) = look.server.fetch(_RUNNING.format(**values, limit=_MOST_RUNNING + 1))
+        return JobCounts(
+            ready=int(ready),
+            oldest_s=oldest_s,
+            running=int(running),
+            longest_s=None if longest_s is None else float(longest_s),
+            overdue=int(overdue) if rescue else None,
+        )
+
+    def explain(self, error: Exception) -> str | None:
+        """Return why a count failed; none if its error is unexpected."""
+        return _ERRORS.get(error.args[0]) if isinstance(error, pymysql.Error) and error.args else None
+
+    def _read(self, look: Look, condition: str, value: str) -> list[QueueTable]:
+        columns: dict[tuple[str, str], set[str]] = {}
+        for schema, table, column in look.server.fetch(_COLUMNS.format(condition=condition), (value,)):
+            columns.setdefault((schema, table), set()).add(column)
+        return [
+            QueueTable(
+                oid=number,
+                schema=_quote(schema),
+                table=_quote(table),
+                plain_name=table,
+                known=recognise(table, names),
+                is_readable=True,
+                leaves=(number,),
+                leaf_names=(table,),
+            )
+            for number, ((schema, table), names) in enumerate(sorted(columns.items()))
+        ]
+
+
+def _quote(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

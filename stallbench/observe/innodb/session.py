@@ -1,0 +1,126 @@
+"""The connection of `stallbench observe` to a MariaDB or MySQL server: its transactions are read-only, and its statements end early."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from stallbench.engines.mysql import DRIVER
+from stallbench.errors import NotCarriedOutError
+from stallbench.observe.address import PRIMARY
+from stallbench.observe.observer import ServerGoneError
+from stallbench.records.endpoint import Endpoint
+
+MARK = "/* stallbench observe */"
+PROGRAM = "stallbench:observe"
+STATEMENT_TIMEOUT_S = 2
+_CONNECT_TIMEOUT_S = 5
+_SETTINGS = (
+    "SET SESSION TRANSACTION READ ONLY",
+    "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1",
+    "SET SESSION time_zone = '+00:00'",  # of timestamps, which libraries write in UTC
+)
+_TIMEOUTS = (
+    f"SET SESSION max_statement_time = {STATEMENT_TIMEOUT_S}",
+    f"SET SESSION max_execution_time = {STATEMENT_TIMEOUT_S * 1000}",
+)
+"""MariaDB's and MySQL's."""
+_UNKNOWN_VARIABLE = 1193
+_GONE = {2006, 2013, 2055, 1927, 1053, 0}
+"""Errors after which the session is over."""
+
+
+class InnoDBSession:
+    """One session, with the cursors of a PyMySQL connection."""
+
+    def __init__(self, endpoint: Endpoint, name: str = PRIMARY) -> None:
+        """Connect. Raises `ServerGoneError` when the server cannot be reached or refuses, `NotCarriedOutError` if it cannot be read safely."""
+        self.endpoint = endpoint
+        self.name = name
+        self.is_pooled = False
+        self._waited_s, self._queries, self._shortest_s = 0.0, 0, float("inf")
+        session = self
+
+        class MeasuredCursor(Cursor):
+            """Marks its queries, measures them, and tells a session that is over from a query that was refused."""
+
+            def execute(self, query: str, args: object = None) -> int:
+                return session._execute(super().execute, query, args)
+
+        try:
+            self._connection = pymysql.connect(
+                host=endpoint.host,
+                port=endpoint.port,
+                database=endpoint.database,
+                user=endpoint.user,
+                password=endpoint.password.get_secret_value(),
+                charset="utf8mb4",
+                autocommit=True,
+                connect_timeout=_CONNECT_TIMEOUT_S,
+                read_timeout=STATEMENT_TIMEOUT_S + 3,
+                program_name=PROGRAM,
+                cursorclass=MeasuredCursor,
+            )
+            self._restrict()
+        except pymysql.Error as error:
+            raise ServerGoneError(name, DRIVER.describe(error)) from error
+
+    @property
+    def spent_s(self) -> float:
+        """How long the server has worked for this session, at most: what was waited for, less a round trip of the network for each query."""
+        return self._waited_s - self._queries * self._shortest_s if self._queries else 0.0
+
+    @property
+    def version_text(self) -> str:
+        """The server's version."""
+        ((version,),) = self.fetch("SELECT version()")
+        return str(version)
+
+    def cursor(self) -> Any:
+        """Return a cursor; its ``execute`` raises `ServerGoneError` when the session has ended, or one of PyMySQL's errors."""
+        return self._connection.cursor()
+
+    def fetch(self, query: str, values: object = None) -> list[tuple[Any, ...]]:
+        """Execute one query and return its rows; raises as `cursor` does."""
+        with self.cursor() as cursor:
+            cursor.execute(query, values)
+            return list(cursor.fetchall())
+
+    def close(self) -> None:
+        """Close it in any state."""
+        DRIVER.close(self._connection)
+
+    def _restrict(self) -> None:
+        for statement in _SETTINGS:
+            self.fetch(statement)
+        for statement in _TIMEOUTS:
+            try:
+                self.fetch(statement)
+            except pymysql.Error as error:
+                if error.args[0] != _UNKNOWN_VARIABLE:
+                    raise
+        names = ("tx_read_only", "transaction_read_only")
+        found = dict(self.fetch(f"SHOW SESSION VARIABLES WHERE variable_name IN {names}"))
+        if "ON" not in found.values():
+            self.close()
+            raise NotCarriedOutError(
+                f"{self.endpoint.host}:{self.endpoint.port} does not keep a session read-only, so it is not observed"
+            )
+
+    def _execute(self, execute: Any, query: str, values: object) -> int:
+        began_s = time.monotonic()
+        try:
+            return int(execute(f"{MARK} {query.strip()}", values))
+        except pymysql.Error as error:
+            if (error.args and error.args[0] in _GONE) or not self._connection.open:
+                self.close()
+                raise ServerGoneError(self.name, DRIVER.describe(error)) from error
+            raise
+        finally:
+            waited_s = time.monotonic() - began_s
+            self._waited_s += waited_s
+            self._queries += 1
+            self._shortest_s = min(self._shortest_s, waited_s)

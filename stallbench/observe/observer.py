@@ -1,0 +1,182 @@
+"""Looks at a server again and again, and takes care to use no more than a hundredth of a processor core for it.
+
+All queries go through one connection, one after the other. So the server spends at most the time for which they were waited for, less the
+network's; the next look comes when a hundred times that has passed. A subject that is expensive on this server is read less often than the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from stallbench.engines import loaded_errors
+from stallbench.observe.address import PRIMARY
+from stallbench.observe.subject import Finding, Look, Section, Subject, Unseen, require_order
+
+GREATEST_SHARE = 0.01
+"""Share of one core's time that looks may take, on the server and on this machine."""
+_SHARE_OF_SUBJECT = GREATEST_SHARE / 2
+
+
+class ServerGoneError(Exception):
+    """A server ended the session or cannot be reached; the message says why."""
+
+    def __init__(self, name: str, why: str) -> None:
+        """``name``: the server's."""
+        super().__init__(why)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What one look found."""
+
+    at: datetime
+    title: str
+    """The server, its version, its role, and the user."""
+    sections: tuple[Section, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """The worst first."""
+    unseen: tuple[Unseen, ...] = ()
+    gone: str = ""
+    """Why the server could not be read at all; empty if it could."""
+    took_s: float = 0.0
+    spent_s: float = 0.0
+    """How long the servers worked for it, at most."""
+
+
+class Observer:
+    """Takes looks at one server. Use it from one thread."""
+
+    def __init__(
+        self,
+        connect: Callable[[str], Any],
+        replicas: Sequence[str],
+        subjects: Sequence[Subject],
+        *,
+        describe: Callable[[Look], str],
+        explain: Callable[[Subject, Exception], Unseen],
+    ) -> None:
+        """Open nothing yet.
+
+        ``connect`` opens the session to the server of a name, ``primary`` or one of ``replicas``, and raises `ServerGoneError`. ``describe``: the
+        title of a look. ``explain``: what an error of the server's driver kept a subject from seeing.
+        """
+        self._connect = connect
+        self._replicas = tuple(replicas)
+        self._subjects = require_order(subjects)
+        self._describe = describe
+        self._explain = explain
+        self._sessions: dict[str, Any] = {}
+        self._sections: dict[str, Section] = {}
+        self._not_before_s: dict[str, float] = {}
+        self._known: dict[str, Any] = {}
+        self._title = ""
+
+    def look(self, *, reads_everything: bool = False) -> Observation:
+        """Look once. ``reads_everything``: also what would be left to a later look because it is expensive."""
+        began_s = time.monotonic()
+        at, spent_before_s = datetime.now(UTC), self.spent_s
+        unseen: list[Unseen] = []
+        try:
+            server = self._session(PRIMARY)
+            self._known["replicas"] = self._open_replicas(unseen)
+            look = Look(server=server, at_s=began_s, known=self._known)
+            for subject in self._subjects:
+                if reads_everything or began_s >= self._not_before_s.get(subject.name, 0.0):
+                    self._read(subject, look)
+            self._title = self._describe(look)
+        except ServerGoneError as error:
+            self._forget(PRIMARY)
+            return Observation(at=at, title=self._title, gone=str(error), took_s=time.monotonic() - began_s)
+        sections = [self._sections[subject.name] for subject in self._subjects if subject.name in self._sections]
+        findings = _join_by_statement(finding for section in sections for finding in section.findings)
+        return Observation(
+            at=at,
+            title=self._title,
+            sections=tuple(section for section in sections if section.title),
+            findings=tuple(sorted(findings, key=lambda finding: finding.severity)),
+            unseen=(*unseen, *(one for section in sections for one in section.unseen)),
+            took_s=time.monotonic() - began_s,
+            spent_s=self.spent_s - spent_before_s,
+        )
+
+    @property
+    def sessions(self) -> Mapping[str, Any]:
+        """The open sessions, by the name of their server."""
+        return dict(self._sessions)
+
+    @property
+    def spent_s(self) -> float:
+        """How long the servers have worked for the open sessions, at most."""
+        return float(sum(session.spent_s for session in self._sessions.values()))
+
+    def close(self) -> None:
+        """Close every session."""
+        for name in list(self._sessions):
+            self._forget(name)
+
+    def _read(self, subject: Subject, look: Look) -> None:
+        before_s = self.spent_s
+        try:
+            section = subject.look(look)
+        except ServerGoneError as error:
+            if error.name == PRIMARY:
+                raise
+            self._forget(error.name)
+            look.known["replicas"] = {name: one for name, one in look.known["replicas"].items() if name != error.name}
+            section = subject.look(look)
+        except loaded_errors() as error:
+            section = Section(title="", unseen=(self._explain(subject, error),))
+        took_s = self.spent_s - before_s
+        self._sections[subject.name] = section
+        pause_s = max(subject.shortest_pause_s, took_s / _SHARE_OF_SUBJECT)
+        self._not_before_s[subject.name] = look.at_s + pause_s
+
+    def _session(self, name: str) -> Any:
+        if name not in self._sessions:
+            self._sessions[name] = self._connect(name)
+        return self._sessions[name]
+
+    def _open_replicas(self, unseen: list[Unseen]) -> Mapping[str, Any]:
+        sessions = {}
+        for name in self._replicas:
+            try:
+                sessions[name] = self._session(name)
+            except ServerGoneError as error:
+                unseen.append(Unseen(what=f"replica {name}", why=str(error)))
+        return sessions
+
+    def _forget(self, name: str) -> None:
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            session.close()
+
+
+def pause_after(spent_s: float, cpu_s: float, every_s: float) -> float:
+    """Return how long to wait after a look for which the servers worked ``spent_s``, and this process ``cpu_s``."""
+    return max(every_s, max(spent_s, cpu_s) / GREATEST_SHARE)
+
+
+def _join_by_statement(findings: Iterable[Finding]) -> list[Finding]:
+    """Join findings that the same statement ends: a session that holds the horizon and blocks others is one problem.
+
+    ``findings``: in the order of their subjects, in which their sentences follow each other.
+    """
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.statement or f"{finding.subject}:{finding.about}", []).append(finding)
+    return [
+        replace(
+            group[0],
+            severity=min(one.severity for one in group),
+            sentence=" ".join(one.sentence for one in group),
+            because=next((one.because for one in group if one.because), ""),
+            where=next((one.where for one in group if one.where), ""),
+            caution=next((one.caution for one in group if one.caution), ""),
+        )
+        for group in groups.values()
+    ]

@@ -1,0 +1,102 @@
+"""Reads and checks the options of `stallbench observe`."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stallbench.errors import BadInputError
+from stallbench.exposition.exposure import Exposure
+from stallbench.observe.address import ObservedServers, read_addresses
+from stallbench.observe.expectations import read_expectations
+from stallbench.scenario.duration import parse_duration_s
+from stallbench.scenario.expectation import Expectation
+
+_SHORTEST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+_LONGEST_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserveOptions:
+    """What the user asked for."""
+
+    servers: ObservedServers
+    every_s: float
+    tables: tuple[str, ...]
+    log: Path | None
+    once: bool
+    for_s: float | None
+    """How long to observe; None: until Ctrl-C."""
+    report: bool
+    """Whether to record the observation and make the report of a run."""
+    expect: tuple[Expectation, ...]
+    exposure: Exposure | None
+    runs: Path
+
+
+def read_options(
+    dsn: Sequence[str],
+    *,
+    every: str,
+    tables: Sequence[str],
+    log: Path | None,
+    once: bool,
+    for_: str | None,
+    report: bool,
+    expect: Path | None,
+    expose: str | None,
+    runs: Path,
+) -> ObserveOptions:
+    """Return the options; raises `BadInputError` that names the option, what was found and what is expected."""
+    every_s = _read_time("--every", every, _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S)
+    for_s = None if for_ is None else _read_time("--for", for_, every_s, _LONGEST_S)
+    for is_given, option in ((report, "--report"), (expect is not None, "--expect")):
+        if is_given and for_s is None:
+            raise BadInputError(f"{option} needs --for: it judges what was recorded over a time, like --for 10m")
+        if is_given and once:
+            raise BadInputError(f"{option} cannot be combined with --once, which records nothing")
+    if once and (for_s is not None or expose):
+        raise BadInputError(
+            f"--once cannot be combined with {'--for' if for_s is not None else '--expose'}: it prints one report and ends"
+        )
+    if log is not None and not log.is_file():
+        raise BadInputError(
+            f"--log {log}: there is no such file on this machine; leave the option out if the server is on another one"
+        )
+    return ObserveOptions(
+        servers=read_addresses(dsn),
+        every_s=every_s,
+        tables=tuple(tables),
+        log=log,
+        once=once,
+        for_s=for_s,
+        report=report or expect is not None,
+        expect=read_expectations(expect) if expect else (),
+        exposure=_read_exposure(expose) if expose else None,
+        runs=runs,
+    )
+
+
+def _read_time(option: str, text: str, shortest_s: float, longest_s: float) -> float:
+    try:
+        time_s = parse_duration_s(text)
+    except ValueError as error:
+        raise BadInputError(f"{option} {text}: {error}") from None
+    if not shortest_s <= time_s <= longest_s:
+        raise BadInputError(f"{option} {text}: expected {shortest_s:g}s to {longest_s:g}s")
+    return time_s
+
+
+def _read_exposure(address: str) -> Exposure:
+    """Return where to listen; raises `BadInputError` if that is no free address of this machine."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise BadInputError(f"--expose {address}: expected ADDRESS:PORT, like 127.0.0.1:9187")
+    try:
+        with socket.create_server((host.strip("[]"), int(port)), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
+            return Exposure(host=host.strip("[]"), port=int(port))
+    except OSError as error:
+        raise BadInputError(f"--expose {address}: cannot listen there: {error.strerror}") from error

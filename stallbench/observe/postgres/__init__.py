@@ -1,0 +1,1 @@
+"""What `stallbench observe` looks at on PostgreSQL: one subject a file."""

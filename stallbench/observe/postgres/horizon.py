@@ -1,0 +1,212 @@
+"""Who holds the horizon, since when, and how, and which statement ends it?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stallbench.collectors.connections import APPLICATION_PREFIX
+from stallbench.collectors.horizon import Holder, read_horizon
+from stallbench.observe.formatting import format_age, format_count, format_plural, format_since
+from stallbench.observe.postgres.session import APPLICATION
+from stallbench.observe.postgres.sessions import (
+    SessionDetails,
+    read_sessions,
+    statement_to_drop,
+    statement_to_roll_back,
+    statement_to_terminate,
+)
+from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+
+_MOST_SHOWN = 6
+_BRIEF_S = 1.0
+"""Younger transactions are those of a server at work."""
+_PREPARED_S = 10.0
+"""A transaction manager commits what it has prepared within milliseconds."""
+_LONG_S = 60.0
+_VERY_LONG_S = 300.0
+_MANY_XIDS = 1_000_000
+"""So many transactions can leave so many dead rows in a queue's table, however short the time was."""
+_OLD_FEEDBACK_XIDS = 100_000
+"""The feedback of a replica on which nothing is wrong is some seconds old."""
+_MEANS = "VACUUM cannot remove any row that has died since, so every claim reads past more dead rows"
+_PREPARED = """
+SELECT gid, owner, database, extract(epoch FROM clock_timestamp() - prepared)::float8 FROM pg_prepared_xacts
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedTransaction:
+    """A transaction that waits for its COMMIT PREPARED or ROLLBACK PREPARED."""
+
+    owner: str
+    database: str
+    age_s: float
+
+
+class HorizonSubject(Subject):
+    """Reads every holder on the server, and, behind a replica's feedback, on the replicas whose addresses were given."""
+
+    name = "horizon"
+    what = "who holds the horizon"
+    position = 10
+
+    def look(self, look: Look) -> Section:
+        """Return the oldest holders, and a finding for each that holds the horizon for long."""
+        replicas: Mapping[str, Any] = look.known["replicas"]
+        holders = [one for one in read_horizon(look.server, replicas, "this server") if not _is_own(one)]
+        lasting = [one for one in holders if one.kind != "backend" or (one.age_s or 0) >= _BRIEF_S]
+        shown = lasting[:_MOST_SHOWN]
+        prepared = _read_prepared(look) if any(one.kind == "prepared" for one in shown) else {}
+        details = _read_details(look, shown, replicas)
+        holding = [one for one in shown if not one.catalog_only]
+        look.known |= {"holder": "", "holder_statement": ""}
+        if holding and _is_long(holding[0]):
+            oldest = holding[0]
+            look.known["holder"] = _describe(oldest, details, prepared)
+            look.known["holder_statement"] = _end(oldest, details.get(oldest.key), prepared)[0] if _names_it(oldest) else ""
+        rows = [
+            (
+                _describe(one, details, prepared),
+                format_since(one.age_s) if one.age_s is not None else "",
+                format_age(one.age_s) if one.age_s is not None else "",
+                format_count(one.age_xids),
+                _describe_way(one),
+                _end(one, details.get(one.key), prepared)[0] if _names_it(one) else "see the replica",
+            )
+            for one in shown
+        ]
+        more = len(lasting) - len(shown)
+        return Section(
+            title="Who holds the horizon",
+            columns=("holder", "since", "age", "transactions", "how", "statement that ends it"),
+            rows=tuple(rows),
+            sentences=(f"and {more} more",) if more else () if rows else ("No transaction is older than a second.",),
+            findings=tuple(
+                judge_holder(one, details, prepared, rank)
+                for rank, one in enumerate(holding)
+                if _is_long(one) or one.kind == "prepared"
+            ),
+            unseen=_name_unseen(shown),
+        )
+
+
+def _is_own(holder: Holder) -> bool:
+    return holder.application == APPLICATION or holder.application.startswith(APPLICATION_PREFIX)
+
+
+def _names_it(holder: Holder) -> bool:
+    """Whether it is known what to end: a replica's feedback hides the session."""
+    return holder.kind in ("backend", "prepared") or holder.state == "inactive"
+
+
+def _is_long(holder: Holder) -> bool:
+    if holder.age_s is None:
+        return holder.state == "inactive" or holder.age_xids >= _OLD_FEEDBACK_XIDS
+    return holder.age_s >= (_PREPARED_S if holder.kind == "prepared" else _LONG_S) or holder.age_xids >= _MANY_XIDS
+
+
+def judge_holder(
+    holder: Holder, details: Mapping[str, SessionDetails], prepared: Mapping[str, PreparedTransaction], rank: int
+) -> Finding:
+    """Return what a holder means, and how to end it. ``rank``: 0 for the oldest. ``details`` and ``prepared``: by the holder's key."""
+    is_urgent = rank == 0 and ((holder.age_s or 0) >= _VERY_LONG_S or holder.age_xids >= _MANY_XIDS)
+    severity = Severity.CRITICAL if is_urgent else Severity.WARNING if _is_long(holder) else Severity.NOTE
+    since = f" for {format_age(holder.age_s)}, since {format_since(holder.age_s)}" if holder.age_s is not None else ""
+    verb = "holds the horizon" if rank == 0 else "also keeps dead rows"
+    session = details.get(holder.key)
+    doing = f" It is {session.doing}." if session and session.doing else ""
+    statement, where, caution = _end(holder, session, prepared)
+    named = _describe(holder, details, prepared)
+    return Finding(
+        severity=severity,
+        subject=HorizonSubject.name,
+        about=holder.key,
+        sentence=f"{named[0].upper()}{named[1:]} {verb}{since} ({format_plural(holder.age_xids, 'transaction')} ago).{doing}",
+        because=_MEANS if rank == 0 else "",
+        statement=statement,
+        where=where,
+        caution=caution,
+    )
+
+
+def _end(holder: Holder, session: SessionDetails | None, prepared: Mapping[str, PreparedTransaction]) -> tuple[str, str, str]:
+    """Return the statement that ends the holder, where to execute it, and what else it does."""
+    on_replica = f"on {holder.source}" if holder.via else ""
+    match holder.kind:
+        case "backend":
+            what = "aborts the dump" if session and session.is_dump else "rolls its transaction back and closes its connection"
+            return statement_to_terminate(holder.pid or 0), on_replica, what
+        case "prepared":
+            one = prepared.get(holder.key)
+            where = f"in database {one.database}, as {one.owner} or a superuser" if one else ""
+            return (
+                statement_to_roll_back(holder.key),
+                where,
+                "discards what it has written: ask the transaction manager first whether it was to be committed (COMMIT PREPARED)",
+            )
+        case "slot" if holder.state == "inactive":
+            return statement_to_drop(holder.key), "", "loses its consumer's position: a replica must be built again"
+        case _:
+            return (
+                "SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xmin IS NOT NULL ORDER BY xact_start;",
+                f"on the replica {holder.application or holder.key}",
+                "shows the session there whose snapshot it is; end that with pg_terminate_backend(pid)",
+            )
+
+
+def _describe(holder: Holder, details: Mapping[str, SessionDetails], prepared: Mapping[str, PreparedTransaction]) -> str:
+    match holder.kind:
+        case "backend":
+            session = details.get(holder.key)
+            name = session.name if session else f"session {holder.pid}"
+            if session and session.is_dump:
+                name = name.replace("session", "pg_dump, session", 1)
+            return f"{name} on {holder.source}" if holder.via else name
+        case "prepared":
+            one = prepared.get(holder.key)
+            return f"prepared transaction {holder.key}" + (f" (database {one.database}, owner {one.owner})" if one else "")
+        case "slot":
+            return f"{holder.state} replication slot {holder.key}"
+        case _:
+            return f"replica {holder.application}"
+
+
+def _describe_way(holder: Holder) -> str:
+    if holder.catalog_only:
+        return "slot, system catalogs only"
+    if holder.via == "feedback":
+        return "hot_standby_feedback of a replica"
+    if holder.via:
+        return f"hot_standby_feedback through {holder.via.replace(':', ' ')}"
+    return {"backend": holder.state or "open transaction", "prepared": "belongs to no session", "slot": "slot"}[holder.kind]
+
+
+def _read_prepared(look: Look) -> dict[str, PreparedTransaction]:
+    return {
+        gid: PreparedTransaction(owner=owner, database=database, age_s=age_s)
+        for gid, owner, database, age_s in look.server.execute(_PREPARED).fetchall()
+    }
+
+
+def _read_details(look: Look, holders: list[Holder], replicas: Mapping[str, Any]) -> dict[str, SessionDetails]:
+    """Return the sessions of holders by the holder's key."""
+    found: dict[str, SessionDetails] = {}
+    for source in {one.source for one in holders if one.kind == "backend"}:
+        of_source = [one for one in holders if one.kind == "backend" and one.source == source]
+        sessions = read_sessions(replicas.get(source, look.server), [one.pid for one in of_source])
+        found |= {one.key: sessions[one.pid] for one in of_source if one.pid in sessions}
+    return found
+
+
+def _name_unseen(holders: list[Holder]) -> tuple[Unseen, ...]:
+    behind = sorted({one.application or one.key for one in holders if one.via and one.kind != "backend"})
+    return tuple(
+        Unseen(
+            what=f"which session on replica {name} holds the horizon",
+            why="only the replica knows",
+            remedy=f"add --dsn {name}=postgresql://USER@HOST/DATABASE",
+        )
+        for name in behind
+    )

@@ -1,0 +1,102 @@
+"""Which long operations run: base backups, dumps, index builds, vacuums, rewrites of tables? What does an index build wait for?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stallbench.observe.formatting import format_age, format_bytes
+from stallbench.observe.postgres.sessions import SessionDetails, read_sessions, statement_to_terminate
+from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
+
+_INDEX_BUILDS = """
+SELECT progress.pid, command, phase, current_locker_pid, lockers_done, lockers_total,
+  CASE WHEN progress.datid = (SELECT oid FROM pg_database WHERE datname = current_database()) THEN relid::regclass::text END,
+  CASE WHEN blocks_total > 0 THEN blocks_done::float8 / blocks_total END
+FROM pg_stat_progress_create_index AS progress
+"""
+_BACKUPS = "SELECT pid, phase, backup_total, backup_streamed FROM pg_stat_progress_basebackup"
+_VACUUMS = """
+SELECT pid, phase, CASE WHEN datname = current_database() THEN relid::regclass::text END,
+  CASE WHEN heap_blks_total > 0 THEN heap_blks_scanned::float8 / heap_blks_total END
+FROM pg_stat_progress_vacuum
+"""
+_REWRITES = """
+SELECT pid, command || ': ' || phase, CASE WHEN datname = current_database() THEN relid::regclass::text END
+FROM pg_stat_progress_cluster
+"""
+_DUMPS = """
+SELECT pid FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND (application_name LIKE 'pg\\_dump%' OR query LIKE 'COPY % TO stdout%' AND state = 'active')
+"""
+
+
+class OperationsSubject(Subject):
+    """Reads the server's progress views, and recognises dumps by their application name or their COPY."""
+
+    name = "operations"
+    what = "long operations"
+    position = 45
+
+    def look(self, look: Look) -> Section:
+        """Return every operation that runs, and a finding for each index build that waits for other sessions."""
+        server = look.server
+        builds, backups = server.execute(_INDEX_BUILDS).fetchall(), server.execute(_BACKUPS).fetchall()
+        vacuums, rewrites = server.execute(_VACUUMS).fetchall(), server.execute(_REWRITES).fetchall()
+        dumps = server.execute(_DUMPS).fetchall()
+        found = (*builds, *backups, *vacuums, *rewrites, *dumps)
+        sessions = read_sessions(server, [row[0] for row in found] + [row[3] for row in builds])
+        rows = [_row(f"base backup: {phase}", pid, sessions, _format_backup(done, total)) for pid, phase, total, done in backups]
+        rows += [_row("pg_dump, or another COPY to a client", pid, sessions, "") for (pid,) in dumps]
+        rows += [
+            _row(f"{command} on {table or 'a table of another database'}: {phase}", pid, sessions, _format_share(share))
+            for pid, command, phase, _, _, _, table, share in builds
+        ]
+        rows += [_row(f"{phase} of {table or 'another database'}", pid, sessions, "") for pid, phase, table in rewrites]
+        rows += [
+            _row(f"vacuum of {table or 'a table of another database'}: {phase}", pid, sessions, _format_share(share))
+            for pid, phase, table, share in vacuums
+        ]
+        return Section(
+            title="Long operations",
+            columns=("operation", "session", "since", "done") if rows else (),
+            rows=tuple(rows),
+            sentences=() if rows else ("No base backup, dump, index build, vacuum or rewrite of a table is running.",),
+            findings=tuple(
+                _judge_waiting(sessions, pid, command, locker, done, total, table)
+                for pid, command, phase, locker, done, total, table, _ in builds
+                if phase.startswith("waiting for")
+            ),
+        )
+
+
+def _judge_waiting(
+    sessions: Mapping[int, SessionDetails], pid: int, command: str, locker: int, done: int, total: int, table: str | None
+) -> Finding:
+    build, blocker = sessions.get(pid), sessions.get(locker)
+    for_s = build.in_state_s if build else None
+    named = blocker.name if blocker else f"session {locker}" if locker else "another transaction"
+    doing = f" ({blocker.doing})" if blocker and blocker.doing else ""
+    return Finding(
+        severity=Severity.WARNING,
+        subject=OperationsSubject.name,
+        about=str(pid),
+        sentence=f"{command} on {table or 'a table'} (session {pid}, running for {format_age(for_s)}) waits for {named}{doing}; "
+        f"{done} of {total} such transactions have ended.",
+        because="until then its index costs writes, and serves no query",
+        statement=statement_to_terminate(locker) if locker else "",
+        caution="rolls the transaction that it waits for back" if locker else "",
+    )
+
+
+def _row(what: str, pid: int, sessions: Mapping[int, SessionDetails], done: str) -> tuple[str, ...]:
+    session = sessions.get(pid)
+    age_s = session.transaction_s if session and session.transaction_s is not None else session.in_state_s if session else None
+    return what, session.name if session else f"session {pid}", format_age(age_s) if age_s is not None else "", done
+
+
+def _format_share(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.0f} %"
+
+
+def _format_backup(done: int, total: int | None) -> str:
+    return f"{format_bytes(done)} of {format_bytes(total)}" if total else format_bytes(done)

@@ -1,0 +1,271 @@
+"""How many jobs are ready, how old is the oldest, and which jobs run for longer than their library would let them?
+
+Every count stops at a limit, and ends after `COUNT_TIMEOUT_MS`: then the server must have read past many dead or finished rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from stallbench.engines import loaded_errors
+from stallbench.observe.formatting import format_age, format_count
+from stallbench.observe.postgres.recognition import QueueTable, find_named_table, find_queue_tables
+from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+
+MOST_COUNTED = 10_000
+"""Ready jobs beyond which a count says "at least"."""
+_MOST_RUNNING = 1_000
+COUNT_TIMEOUT_MS = 250
+_TRY_AGAIN_S = 60.0
+_SEARCH_AGAIN_S = 300.0
+REFUSED = "refused"
+TOO_LONG = "the count took too long"
+DROPPED = "the table was dropped"
+_BEHIND_S = 60.0
+_FAR_BEHIND_S = 600.0
+_READY = """
+SELECT count(*), extract(epoch FROM clock_timestamp() - min(since))::float8
+FROM (SELECT {since} AS since FROM {table} AS job WHERE {where} LIMIT {limit}) AS ready
+"""
+_RUNNING = """
+SELECT count(*), extract(epoch FROM clock_timestamp() - min(since))::float8, count(*) FILTER (WHERE rescue_at < now())
+FROM (SELECT {since} AS since, ({rescue_from}) + ({rescue}) AS rescue_at FROM {table} AS job WHERE {where} LIMIT {limit}) AS running
+"""
+_ROWS = "SELECT count(*), NULL::float8 FROM (SELECT FROM {table} LIMIT {limit}) AS present"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobCounts:
+    """The jobs of one queue; None is unknown."""
+
+    ready: int | None
+    oldest_s: float | None
+    running: int | None = None
+    longest_s: float | None = None
+    overdue: int | None = None
+    """Running for longer than the rescue interval; none if the library has no such interval."""
+    why_not: str = ""
+
+
+class QueuesSubject(Subject):
+    """Searches the queue tables when it first looks and every few minutes, and counts at each look."""
+
+    name = "queues"
+    what = "the queue's jobs"
+    position = 20
+
+    def __init__(self, tables: Sequence[str] = ()) -> None:
+        """``tables``: those that the user named; if none, all that are recognised."""
+        self._named = tables
+        self.tables: list[QueueTable] = []
+        """Found at the last search."""
+        self._missing: list[str] = []
+        self._searched_s = float("-inf")
+        self._not_before_s: dict[int, float] = {}
+        self._last: dict[int, tuple[float, JobCounts]] = {}
+
+    @property
+    def counts(self) -> list[JobCounts]:
+        """The last counts of each queue."""
+        return [self._last[table.oid][1] for table in self.tables if table.oid in self._last]
+
+    def look(self, look: Look) -> Section:
+        """Return a row for each queue, and a finding for each that is behind or has jobs that nobody works on."""
+        if look.at_s - self._searched_s >= _SEARCH_AGAIN_S:
+            self._search(look)
+            self._searched_s = look.at_s
+        patterns = [pattern for table in self.tables if table.known and (pattern := table.known.claim_pattern)]
+        look.known |= {
+            "queue_oids": [oid for table in self.tables for oid in table.leaves],
+            "queue_names": [table.plain_name for table in self.tables],
+            "claim_patterns": patterns,
+        }
+        rows, findings = [], []
+        unseen = [
+            Unseen(what=f"table {name}", why="there is no such table", remedy="give it as SCHEMA.TABLE") for name in self._missing
+        ]
+        for table in self.tables:
+            counts = self._count(look, table)
+            rows.append(self._row(look, table, counts))
+            findings += _judge(table, counts)
+            if counts.why_not:
+                unseen.append(_explain(look, table, counts))
+            self._last[table.oid] = (look.at_s, counts)
+        sentences = tuple(
+            sentence
+            for table in self.tables
+            if table.known
+            for sentence in (
+                f"{table.known.title}: {table.known.note}." if table.known.note else "",
+                "" if table.known.is_tested else f"{table.known.title}: recognised by its documentation, untested.",
+            )
+            if sentence
+        )
+        if not self.tables:
+            sentences = ("No queue table was recognised; name it with --table SCHEMA.TABLE.",)
+        return Section(
+            title="Queues",
+            columns=("queue", "ready", "change", "oldest ready", "running", "longest", "overdue for rescue") if rows else (),
+            rows=tuple(rows),
+            sentences=sentences,
+            findings=tuple(findings),
+            unseen=tuple(unseen),
+        )
+
+    def find_all(self, look: Look) -> list[QueueTable]:
+        """Return the tables of all known libraries."""
+        return find_queue_tables(look.server)
+
+    def find_named(self, look: Look, name: str) -> QueueTable | None:
+        """Return the table that the user named; none if there is no such table."""
+        return find_named_table(look.server, name)
+
+    def count(self, look: Look, table: QueueTable) -> JobCounts:
+        """Count the jobs of one queue; raises errors of the server's driver."""
+        return count_jobs(look.server, table)
+
+    def explain(self, error: Exception) -> str | None:
+        """Return why a count failed, `REFUSED` or `TOO_LONG` among others; none if its error is unexpected."""
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            return REFUSED
+        if isinstance(error, psycopg.errors.QueryCanceled):
+            return TOO_LONG
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            return "another session has locked the table (ACCESS EXCLUSIVE)"
+        return DROPPED if isinstance(error, psycopg.errors.UndefinedTable) else None
+
+    def _search(self, look: Look) -> None:
+        if not self._named:
+            self.tables = self.find_all(look)
+            return
+        found = {name: self.find_named(look, name) for name in self._named}
+        self.tables = [table for table in found.values() if table is not None]
+        self._missing = [name for name, table in found.items() if table is None]
+
+    def _count(self, look: Look, table: QueueTable) -> JobCounts:
+        if look.at_s < self._not_before_s.get(table.oid, 0.0):
+            return self._last[table.oid][1]
+        why_not = REFUSED
+        try:
+            if table.is_readable:
+                return self.count(look, table)
+        except loaded_errors() as error:
+            explained = self.explain(error)
+            if explained is None:
+                raise
+            why_not = explained
+        if why_not == TOO_LONG:
+            self._not_before_s[table.oid] = look.at_s + _TRY_AGAIN_S
+        if why_not == DROPPED:
+            self._searched_s = float("-inf")
+        return JobCounts(ready=None, oldest_s=None, why_not=why_not)
+
+    def _row(self, look: Look, table: QueueTable, counts: JobCounts) -> tuple[str, ...]:
+        change = ""
+        last_s, last = self._last.get(table.oid, (look.at_s, None))
+        if last and last.ready is not None and counts.ready is not None and look.at_s > last_s:
+            is_exact = max(last.ready, counts.ready) <= MOST_COUNTED
+            change = f"{(counts.ready - last.ready) / (look.at_s - last_s):+,.1f}/s" if is_exact else ""
+        return (
+            table.title,
+            _at_least(counts.ready, MOST_COUNTED),
+            change,
+            _oldest(counts),
+            _at_least(counts.running, _MOST_RUNNING) if counts.running is not None else "",
+            format_age(counts.longest_s) if counts.longest_s is not None else "",
+            format_count(counts.overdue) if counts.overdue is not None else "",
+        )
+
+
+def count_jobs(server: Any, table: QueueTable) -> JobCounts:
+    """Count the jobs of one queue, with a snapshot of at most `COUNT_TIMEOUT_MS` for each of two queries.
+
+    Raises psycopg's errors; `psycopg.errors.QueryCanceled` if a count takes longer.
+    """
+
+    def ask(query: str) -> tuple[Any, ...]:
+        row = server.execute(query, timeout_ms=COUNT_TIMEOUT_MS).fetchone()
+        assert row is not None
+        return tuple(row)
+
+    known = table.known
+    if known is None:
+        rows, _ = ask(_ROWS.format(table=table.name, limit=MOST_COUNTED + 1))
+        return JobCounts(ready=rows, oldest_s=None)
+    since = known.ready.since.format(schema=table.schema)
+    ready, oldest_s = ask(_READY.format(since=since, table=table.name, where=known.ready.where, limit=MOST_COUNTED + 1))
+    if known.running is None:
+        return JobCounts(ready=ready, oldest_s=oldest_s)
+    own = known.running
+    values = {
+        "since": own.since.format(schema=table.schema),
+        "rescue_from": (own.rescue_from or own.since).format(schema=table.schema),
+        "rescue": known.rescue or "NULL::interval",
+        "table": f"{table.schema}.{own.table}" if own.table else table.name,
+        "where": own.where,
+        "limit": _MOST_RUNNING + 1,
+    }
+    running, longest_s, overdue = ask(_RUNNING.format(**values))
+    return JobCounts(
+        ready=ready, oldest_s=oldest_s, running=running, longest_s=longest_s, overdue=overdue if known.rescue else None
+    )
+
+
+def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
+    findings = []
+    if counts.overdue and table.known and table.known.running:
+        words = table.known.running.rescue_words
+        after_s = table.known.definition.rescue.after_s if table.known.definition else None
+        limit = format_age(after_s) if after_s else "their own limit"
+        words = words or f"have been running for longer than {limit}, after which {table.known.title} would rescue them"
+        findings.append(
+            Finding(
+                severity=Severity.WARNING,
+                subject=QueuesSubject.name,
+                about=f"{table.name}, running",
+                sentence=f"{table.title}: {format_count(counts.overdue)} of {_at_least(counts.running, _MOST_RUNNING)} running jobs {words}.",
+                because="their workers have probably died, and nobody works on them",
+            )
+        )
+    if counts.ready and (counts.oldest_s or 0) >= _BEHIND_S:
+        findings.append(
+            Finding(
+                severity=Severity.CRITICAL if (counts.oldest_s or 0) >= _FAR_BEHIND_S else Severity.WARNING,
+                subject=QueuesSubject.name,
+                about=table.name,
+                sentence=f"{table.title} is behind: {_at_least(counts.ready, MOST_COUNTED)} jobs are ready, the oldest for "
+                f"{_oldest(counts)}.",
+            )
+        )
+    return findings
+
+
+def _explain(look: Look, table: QueueTable, counts: JobCounts) -> Unseen:
+    if counts.why_not == REFUSED:
+        user = look.known.get("user", "the user")
+        return Unseen(
+            what=f"the jobs of {table.title}",
+            why=f"{user} may not read the table",
+            remedy=f'GRANT USAGE ON SCHEMA {table.schema} TO "{user}"; GRANT SELECT ON {table.name} TO "{user}";',
+        )
+    return Unseen(
+        what=f"the jobs of {table.title}",
+        why=counts.why_not + (f", more than {COUNT_TIMEOUT_MS} ms" if counts.why_not == TOO_LONG else ""),
+    )
+
+
+def _at_least(count: int | None, limit: int) -> str:
+    if count is None:
+        return "?"
+    return f"at least {format_count(limit)}" if count > limit else format_count(count)
+
+
+def _oldest(counts: JobCounts) -> str:
+    if counts.oldest_s is None:
+        return ""
+    at_least = "at least " if (counts.ready or 0) > MOST_COUNTED else ""
+    return f"{at_least}{format_age(counts.oldest_s)}"

@@ -1,0 +1,93 @@
+"""Finds the queue tables of a database, by their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stallbench.observe.known_queue import KnownQueue, find_known_queues
+
+_CANDIDATES = """
+SELECT pg_class.oid::bigint, quote_ident(nspname), quote_ident(relname), relname,
+  ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped),
+  has_schema_privilege(nspname, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT'),
+  ARRAY(SELECT relid::oid::bigint FROM pg_partition_tree(pg_class.oid) WHERE isleaf ORDER BY relid),
+  ARRAY(SELECT relid::text FROM pg_partition_tree(pg_class.oid) WHERE isleaf ORDER BY relid)
+FROM pg_class
+JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname NOT IN ('pg_catalog', 'information_schema')
+AND {condition}
+ORDER BY nspname, relname
+LIMIT 100
+"""
+_BY_NAME = "relname ~ %s"
+_BY_OID = "pg_class.oid = to_regclass(%s)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTable:
+    """A table of jobs in the observed database."""
+
+    oid: int
+    schema: str
+    """Quoted where SQL needs it, as the name."""
+    table: str
+    plain_name: str
+    known: KnownQueue | None
+    """None if the user named it and no library is known that has such a table."""
+    is_readable: bool
+    leaves: tuple[int, ...]
+    """The tables that have the rows: itself, or its partitions."""
+    leaf_names: tuple[str, ...]
+    """As SQL needs them, with their schemas."""
+
+    @property
+    def name(self) -> str:
+        """As SQL needs it."""
+        return f"{self.schema}.{self.table}"
+
+    @property
+    def title(self) -> str:
+        """The library, and the table."""
+        title = self.known.title if self.known else "unknown queue"
+        return f"{title} ({self.name})"
+
+
+def find_queue_tables(server: Any) -> list[QueueTable]:
+    """Return the tables of all known libraries."""
+    names = "|".join(sorted({known.usual_table for known in find_known_queues().values()}))
+    rows = server.execute(_CANDIDATES.format(condition=_BY_NAME), (names,)).fetchall()
+    return [table for row in rows if (table := _read(row)).known is not None]
+
+
+def find_named_table(server: Any, name: str) -> QueueTable | None:
+    """Return the table that the user named, with its schema or in ``public``; none if there is no such table."""
+    for candidate in (name, f"public.{name}"):
+        if rows := server.execute(_CANDIDATES.format(condition=_BY_OID), (candidate,)).fetchall():
+            return _read(rows[0])
+    return None
+
+
+def _read(row: Sequence[Any]) -> QueueTable:
+    oid, schema, table, plain_name, columns, is_readable, leaves, leaf_names = row
+    return QueueTable(
+        oid=oid,
+        schema=schema,
+        table=table,
+        plain_name=plain_name,
+        known=recognise(plain_name, set(columns)),
+        is_readable=is_readable,
+        leaves=tuple(leaves) or (oid,),
+        leaf_names=tuple(leaf_names) or (f"{schema}.{table}",),
+    )
+
+
+def recognise(name: str, columns: set[str]) -> KnownQueue | None:
+    """Return the library that has such a table: of several the one with the most of its columns."""
+    fitting = [
+        known
+        for known in find_known_queues().values()
+        if columns >= set(known.columns) and (not known.is_named_so or name == known.usual_table)
+    ]
+    return max(fitting, key=lambda known: len(known.columns), default=None)

@@ -1,0 +1,68 @@
+"""What may the user see, what kind of server is it, and what would let the user see the rest?"""
+
+from __future__ import annotations
+
+from stallbench.observe.formatting import quote_name
+from stallbench.observe.subject import Look, Section, Subject, Unseen
+
+OLDEST_VERSION, NEWEST_VERSION = 14, 18
+"""Major versions for which the queries were written; `stallbench observe` was tested on a part of them (docs/observe.md)."""
+_SERVER = """
+SELECT current_user, current_database(), current_setting('server_version'), pg_is_in_recovery(),
+  pg_has_role('pg_read_all_stats', 'USAGE'), extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8,
+  current_setting('track_counts')::boolean, current_setting('track_activities')::boolean
+"""
+
+
+class RightsSubject(Subject):
+    """Looks first: other subjects need to know whether the server is a replica."""
+
+    name = "rights"
+    what = "what kind of server it is"
+    position = 0
+
+    def look(self, look: Look) -> Section:
+        """Return no table; only what cannot be seen."""
+        row = look.server.execute(_SERVER).fetchone()
+        assert row is not None
+        user, database, version, is_replica, sees_all, up_s, counts, activities = row
+        look.known |= {
+            "user": user,
+            "database": database,
+            "version": version,
+            "is_replica": is_replica,
+            "sees_all": sees_all,
+            "up_s": up_s,
+        }
+        unseen = []
+        if not sees_all:
+            unseen.append(
+                Unseen(
+                    what="the transactions, states and statements of other users' sessions, so holders of the horizon may be missing",
+                    why=f"{user} is not a member of pg_monitor",
+                    remedy=f"GRANT pg_monitor TO {quote_name(user)};",
+                )
+            )
+        for is_on, setting, what in (
+            (counts, "track_counts", "dead rows and vacuums"),
+            (activities, "track_activities", "states and statements of sessions"),
+        ):
+            if not is_on:
+                unseen.append(Unseen(what=what, why=f"the server runs with {setting} = off"))
+        major = look.server.version // 10_000
+        if not OLDEST_VERSION <= major <= NEWEST_VERSION:
+            unseen.append(
+                Unseen(
+                    what=f"what is different in PostgreSQL {major}",
+                    why=f"this version of stallbench knows {OLDEST_VERSION} to {NEWEST_VERSION}; what it could not read is listed here",
+                )
+            )
+        if is_replica:
+            unseen.append(
+                Unseen(
+                    what="vacuums, dead rows and prepared transactions",
+                    why="this server is a replica, and they are the primary's",
+                    remedy="observe the primary; give this one as a replica: --dsn NAME=.. with the name under which it streams",
+                )
+            )
+        return Section(title="", unseen=tuple(unseen))

@@ -1,0 +1,197 @@
+"""The connection of `stallbench observe` to a PostgreSQL server. It cannot write, waits for no lock, and holds no snapshot between two queries.
+
+The settings that ensure this travel in the connection's startup message (``options``), so they hold from the first query on and end with
+the session. A pooler does not pass such a message on, and a SET through it would change a connection that it shares with the application.
+Through a pooler, each query is therefore a read-only transaction of its own, whose settings (SET LOCAL) end with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg.types.numeric import FloatLoader
+
+from stallbench.engines.postgres import DRIVER, Connection
+from stallbench.errors import NotCarriedOutError
+from stallbench.observe.address import PRIMARY
+from stallbench.observe.observer import ServerGoneError
+from stallbench.records.endpoint import Endpoint
+
+MARK = "/* stallbench observe */"
+"""What each of its queries begins with, so that it can be told from the application's in the server's log and statistics."""
+APPLICATION = "stallbench:observe"
+"""Application name of its sessions."""
+STATEMENT_TIMEOUT_MS = 2000
+"""Time limit for each of its statements."""
+_CONNECT_TIMEOUT_S = 5
+_SETTINGS: Mapping[str, str] = {
+    "default_transaction_read_only": "on",
+    "statement_timeout": f"{STATEMENT_TIMEOUT_MS}ms",
+    "lock_timeout": "100ms",
+    "idle_in_transaction_session_timeout": "10s",
+    # Names in the queries cannot refer to anything that a user of the database has created.
+    "search_path": "pg_catalog",
+    # A count that a policy would make wrong fails instead, and no policy's function is executed.
+    "row_security": "off",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+    "TimeZone": "UTC",  # of timestamps without a time zone, which libraries write in UTC
+}
+_IN_TRANSACTION = "; ".join(
+    f"{MARK} SET LOCAL {name if name != 'default_transaction_read_only' else 'transaction_read_only'} = '{value}'"
+    for name, value in _SETTINGS.items()
+)
+_NOT_PASSED_ON = "unsupported startup parameter"
+_OUT_OF_REACH = ("57P", "08")
+"""Classes of SQLSTATE by which a server ends a session."""
+
+
+class Rows(NamedTuple):
+    """The rows of one query."""
+
+    rows: list[tuple[Any, ...]]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return all rows."""
+        return self.rows
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Return the first row; none if there is none."""
+        return self.rows[0] if self.rows else None
+
+
+class ReadOnlySession:
+    """One session. Queries are those of a psycopg connection: ``execute(...).fetchall()``."""
+
+    def __init__(self, endpoint: Endpoint, name: str = PRIMARY) -> None:
+        """Connect. Raises `ServerGoneError` when the server cannot be reached or refuses, `NotCarriedOutError` if it cannot be read safely."""
+        self.endpoint = endpoint
+        self.name = name
+        self.is_pooled = False
+        """Whether the connection leads through a pooler."""
+        self._connection: Connection
+        self._waited_s, self._queries, self._shortest_s = 0.0, 0, float("inf")
+        self._connect()
+
+    @property
+    def version(self) -> int:
+        """The server's version as PostgreSQL numbers it: 150008 for 15.8."""
+        return self._connection.info.server_version
+
+    @property
+    def version_text(self) -> str:
+        """The server's version, like ``15.8``."""
+        return f"{self.version // 10_000}.{self.version % 10_000}"
+
+    @property
+    def spent_s(self) -> float:
+        """How long the server has worked for this session, at most: what was waited for, less a round trip of the network for each query."""
+        return self._waited_s - self._queries * self._shortest_s if self._queries else 0.0
+
+    def execute(self, query: str, values: Any = None, *, timeout_ms: int | None = None) -> Rows:
+        """Execute one query and return its rows. ``timeout_ms``: a shorter time limit than `STATEMENT_TIMEOUT_MS`.
+
+        Raises `ServerGoneError` when the session has ended, or one of psycopg's errors when the server refuses the query.
+        """
+        query = f"{MARK} {query.strip()}"
+        began_s = time.monotonic()
+        try:
+            if self.is_pooled or timeout_ms is not None:
+                return self._execute_in_transaction(query, values, timeout_ms)
+            return Rows(self._connection.execute(query, values).fetchall())
+        except psycopg.Error as error:
+            if self._connection.closed or (error.sqlstate or "").startswith(_OUT_OF_REACH):
+                self.close()
+                raise ServerGoneError(self.name, DRIVER.describe(error)) from error
+            raise
+        finally:
+            waited_s = time.monotonic() - began_s
+            self._waited_s += waited_s
+            self._queries += 1
+            self._shortest_s = min(self._shortest_s, waited_s)
+
+    def close(self) -> None:
+        """Close it in any state."""
+        DRIVER.close(self._connection)
+
+    def abort(self) -> None:
+        """Interrupt the query of another thread."""
+        DRIVER.abort(self._connection)
+
+    def _execute_in_transaction(self, query: str, values: Any, timeout_ms: int | None) -> Rows:
+        """Execute it in a transaction of its own; no snapshot is held before or after the query."""
+        begin = f"{MARK} BEGIN READ ONLY"
+        if self.is_pooled:
+            begin += f"; {_IN_TRANSACTION}"
+        if timeout_ms is not None:
+            begin += f"; {MARK} SET LOCAL statement_timeout = {timeout_ms:d}"
+        self._connection.execute(begin, prepare=False)
+        try:
+            rows = Rows(self._connection.execute(query, values).fetchall())
+        except BaseException:
+            with suppress(psycopg.Error):
+                self._connection.execute(f"{MARK} ROLLBACK")
+            raise
+        self._connection.execute(f"{MARK} COMMIT")
+        return rows
+
+    def _connect(self) -> None:
+        try:
+            self._connection = self._open(" ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()))
+        except psycopg.OperationalError as error:
+            if _NOT_PASSED_ON not in str(error):
+                raise ServerGoneError(self.name, DRIVER.describe(error)) from error
+            self._connect_through_pooler()
+            return
+        except psycopg.Error as error:
+            raise ServerGoneError(self.name, DRIVER.describe(error)) from error
+        if not self._is_read_only("SHOW default_transaction_read_only"):
+            self.close()
+            self._connect_through_pooler()
+            return
+        self._connection.prepare_threshold = 0  # every query is repeated: prepare it the first time
+
+    def _connect_through_pooler(self) -> None:
+        self.is_pooled = True
+        try:
+            self._connection = self._open("")
+            (is_read_only,) = self.execute("SHOW transaction_read_only").fetchone() or ("?",)
+        except (psycopg.Error, ServerGoneError) as error:
+            words = DRIVER.describe(error) if isinstance(error, psycopg.Error) else str(error)
+            raise ServerGoneError(self.name, f"through a pooler: {words}") from error
+        if is_read_only != "on":
+            self.close()
+            raise NotCarriedOutError(
+                f"{self.endpoint.host}:{self.endpoint.port} does not keep a transaction read-only (transaction_read_only is "
+                f"{is_read_only!r}), so it is not observed; give the address of the PostgreSQL server itself"
+            )
+
+    def _is_read_only(self, query: str) -> bool:
+        try:
+            row = self._connection.execute(query).fetchone()
+        except psycopg.Error as error:
+            self.close()
+            raise NotCarriedOutError(
+                f"{self.endpoint.host}:{self.endpoint.port} does not answer as PostgreSQL does: {query}: {DRIVER.describe(error)}"
+            ) from error
+        return row == ("on",)
+
+    def _open(self, options: str) -> Connection:
+        connection = psycopg.connect(
+            host=self.endpoint.host or None,
+            port=self.endpoint.port,
+            dbname=self.endpoint.database or None,
+            user=self.endpoint.user or None,
+            password=self.endpoint.password.get_secret_value() or None,
+            application_name=APPLICATION,
+            connect_timeout=_CONNECT_TIMEOUT_S,
+            autocommit=True,
+            prepare_threshold=None,
+            options=options or None,
+        )
+        connection.adapters.register_loader("numeric", FloatLoader)
+        return connection

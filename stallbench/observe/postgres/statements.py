@@ -1,0 +1,190 @@
+"""Time and buffers of the claim statement now and earlier, and which statements take the server's time now?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from stallbench.collectors.statements import StatementCounts, plain_statement, read_statement_counts, read_statement_texts
+from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text
+from stallbench.observe.postgres.session import MARK
+from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+
+_MOST_SHOWN = 4
+_SLOWER = 3.0
+_MANY_BUFFERS = 200
+_FEWEST_CALLS = 3
+_CLAIM_WORDS = re.compile(r"\bfor (no key )?update\b|\bskip locked\b|\bpg_try_advisory", re.IGNORECASE)
+_RESET = """
+SELECT extract(epoch FROM clock_timestamp() - stats_reset)::float8 FROM {schema}.pg_stat_statements_info
+"""
+_SCHEMA = """
+SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'pg_stat_statements'
+"""
+
+
+class StatementsSubject(Subject):
+    """Compares the counts of ``pg_stat_statements`` between looks, and with everything before the first look."""
+
+    name = "statements"
+    what = "time and buffers of statements"
+    position = 60
+    shortest_pause_s = 2.0
+
+    def __init__(self) -> None:
+        """Know no earlier counts."""
+        self._first: dict[int | str, StatementCounts] = {}
+        self._last: dict[int | str, StatementCounts] = {}
+        self._last_s = 0.0
+        self._texts: dict[int | str, str] = {}
+        self._own_ms = 0.0
+
+    def look(self, look: Look) -> Section:
+        """Return the claim statements and those that took the most time since the last look."""
+        counted = self.read_counts(look)
+        if counted is None:
+            return Section(title="Statements", unseen=self.describe_missing(look))
+        counts = {one.statement: one for one in counted}
+        is_first = not self._last_s
+        self._read_texts(look, [name for name in counts if name not in self._texts])
+        own = {name for name in counts if self._texts.get(name, "").startswith(MARK)}
+        own_ms = sum(one.total_ms for name, one in counts.items() if name in own) - self._own_ms
+        counts = {name: one for name, one in counts.items() if name not in own}
+        grown = (
+            {name: grew for name, one in counts.items() if (grew := _subtract(one, self._last.get(name)))} if not is_first else {}
+        )
+        if is_first:
+            self._first = counts
+        over_s = look.at_s - self._last_s
+        slowest = sorted(grown.values(), key=lambda one: -one.total_ms)[:_MOST_SHOWN]
+        of_all_time = sorted(counts.values(), key=lambda one: -one.total_ms)[:_MOST_SHOWN]
+        tables, patterns = look.known.get("queue_names", []), look.known.get("claim_patterns", [])
+        claims = [name for name in counts if self._is_claim(name, tables, patterns)]
+        shown = dict.fromkeys(
+            [*sorted(claims, key=lambda name: -counts[name].total_ms)[:_MOST_SHOWN], *(one.statement for one in slowest)]
+        )
+        shown = shown or dict.fromkeys(one.statement for one in of_all_time)
+        rows, findings = [], []
+        for name in list(shown)[: 2 * _MOST_SHOWN]:
+            now, earlier = grown.get(name), self._first.get(name)
+            rows.append(self._row(name, name in claims, now, earlier, over_s))
+            if name in claims and now and (finding := self._judge(name, now, earlier)):
+                findings.append(finding)
+        self._last, self._last_s, self._own_ms = counts, look.at_s, self._own_ms + own_ms
+        last = "not known before the second look" if is_first else f"the last {format_age(over_s)}"
+        spans = f"now: {last}; earlier: {self.describe_reset(look)}."
+        if tables and not claims:
+            spans += " No statement was recognised as the claim of the queue."
+        if not is_first and own_ms > 0:
+            spans += f" The queries of this observation took {format_ms(own_ms)} of that time."
+        return Section(
+            title="Statements: claims, and those that take the most time now",
+            columns=("statement", "calls/s", "now", "earlier", "buffers now", "earlier"),
+            rows=tuple(rows),
+            sentences=(spans,),
+            findings=tuple(findings),
+        )
+
+    def read_counts(self, look: Look) -> list[StatementCounts] | None:
+        """Return the counts of every statement; none if the server counts none."""
+        return read_statement_counts(look.server)
+
+    def read_texts(self, look: Look, statements: Sequence[int | str]) -> Iterable[tuple[int | str, str | None]]:
+        """Return the text of each statement."""
+        return read_statement_texts(look.server, statements)
+
+    def describe_missing(self, look: Look) -> tuple[Unseen, ...]:
+        """Return why no statements are counted."""
+        return (_describe_missing(look),)
+
+    def describe_reset(self, look: Look) -> str:
+        """Return when the counts began, to follow 'earlier: '."""
+        return _describe_reset(look)
+
+    def _read_texts(self, look: Look, new: Sequence[int | str]) -> None:
+        """Read the texts of statements that were not there at the last look: the server reads a whole file for it."""
+        if new:
+            for name, text in self.read_texts(look, new):
+                self._texts[name] = plain_statement(text)
+
+    def _is_claim(self, name: int | str, tables: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> bool:
+        text = self._texts.get(name, "")
+        if any(pattern.search(text) for pattern in patterns):
+            return True
+        return bool(_CLAIM_WORDS.search(text)) and any(re.search(rf"\b{re.escape(table)}\b", text) for table in tables)
+
+    def _row(
+        self, name: int | str, is_claim: bool, now: StatementCounts | None, earlier: StatementCounts | None, over_s: float
+    ) -> tuple[str, ...]:
+        text = shorten_text(self._texts.get(name, ""), 60)
+        return (
+            f"claim: {text}" if is_claim else text,
+            f"{now.calls / over_s:,.1f}" if now else "0",
+            format_ms(_mean_ms(now)) if now else "-",
+            format_ms(_mean_ms(earlier)) if earlier else "-",
+            _format_buffers(now),
+            _format_buffers(earlier),
+        )
+
+    def _judge(self, name: int | str, now: StatementCounts, earlier: StatementCounts | None) -> Finding | None:
+        buffers, before = _buffers(now), _buffers(earlier)
+        if now.calls < _FEWEST_CALLS or buffers is None or buffers < _MANY_BUFFERS:
+            return None
+        times = buffers / before if before else None
+        if times is not None and times < _SLOWER:
+            return None
+        compared = f", {times:,.1f} times as many as earlier ({format_count(before)})" if times else ""
+        return Finding(
+            severity=Severity.WARNING,
+            subject=self.name,
+            about=str(name),
+            sentence=f"The claim statement takes {format_ms(_mean_ms(now))} and reads {format_plural(buffers, 'buffer')} (8 kB) per "
+            f"call{compared}: {shorten_text(self._texts.get(name, ''), 70)}",
+            because="a claim that reads more pages than before reads past dead rows, or has another plan",
+        )
+
+
+def _subtract(now: StatementCounts, before: StatementCounts | None) -> StatementCounts | None:
+    """Return what was counted between two looks; none if the statement was not called, or the counters were reset."""
+    if before is None:
+        return now
+    if now.calls <= before.calls:
+        return None
+    buffers = None if now.buffers is None or before.buffers is None else now.buffers - before.buffers
+    return StatementCounts(
+        now.statement, now.calls - before.calls, now.total_ms - before.total_ms, now.rows - before.rows, buffers
+    )
+
+
+def _mean_ms(counts: StatementCounts | None) -> float | None:
+    return counts.total_ms / counts.calls if counts and counts.calls else None
+
+
+def _buffers(counts: StatementCounts | None) -> float | None:
+    return counts.buffers / counts.calls if counts and counts.calls and counts.buffers is not None else None
+
+
+def _format_buffers(counts: StatementCounts | None) -> str:
+    buffers = _buffers(counts)
+    return "-" if buffers is None else format_count(buffers)
+
+
+def _describe_reset(look: Look) -> str:
+    rows: list[tuple[Any, ...]] = []
+    if look.server.version >= 140_000:
+        ((schema,),) = look.server.execute(_SCHEMA).fetchall()
+        rows = look.server.execute(_RESET.format(schema=schema)).fetchall()
+    since = f", {format_age(rows[0][0])} ago, until this observation began" if rows else ""
+    return f"since the statistics were reset{since}"
+
+
+def _describe_missing(look: Look) -> Unseen:
+    (is_loaded,) = look.server.execute("SELECT current_setting('pg_stat_statements.max', true) IS NOT NULL").fetchone() or (
+        False,
+    )
+    if is_loaded:
+        remedy = f"CREATE EXTENSION pg_stat_statements; in database {look.known.get('database')}"
+    else:
+        remedy = "shared_preload_libraries = 'pg_stat_statements' (needs a restart), then CREATE EXTENSION pg_stat_statements"
+    return Unseen(what="time and buffers of statements", why="the server does not count them in this database", remedy=remedy)

@@ -1,0 +1,235 @@
+"""Dead rows and sizes of the busiest tables, what their last vacuum left, which tables are overdue, and which autovacuum workers are busy?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD, read_workers
+from stallbench.collectors.vacuum import AutovacuumLog
+from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural
+from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+
+_MOST_SHOWN = 8
+_MANY_DEAD = 10_000
+_SOME_DEAD = 1_000
+_MOSTLY_DEAD = 0.5
+"""Share of dead rows among all above which a scan of the table is mostly in vain."""
+_JUST_VACUUMED_S = 600.0
+# All tables are counted in memory; only those that are shown are measured on disk, under ACCESS SHARE. A table without settings of its own is not
+# due before it has the server's threshold of dead rows, so the others need not be judged.
+_TABLES = f"""
+WITH counted AS MATERIALIZED (
+  SELECT oid, pg_stat_get_dead_tuples(oid) AS dead,
+    pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(oid) + pg_stat_get_tuples_deleted(oid) AS written
+  FROM pg_class
+  WHERE relkind IN ('r', 'm') AND relpersistence <> 't'
+), judged AS MATERIALIZED (
+  SELECT counted.oid, dead, written, {VACUUM_THRESHOLD} AS threshold, coalesce(own.enabled, 'true') AS enabled
+  FROM counted
+  JOIN pg_class ON pg_class.oid = counted.oid
+  {OWN_VACUUM_SETTINGS}
+  WHERE dead > current_setting('autovacuum_vacuum_threshold')::int OR dead > 0 AND reloptions IS NOT NULL
+  OR counted.oid = ANY(%(wanted)s::oid[])
+), shown AS (
+  (SELECT * FROM judged ORDER BY dead DESC LIMIT {_MOST_SHOWN})
+  UNION
+  SELECT * FROM judged WHERE oid = ANY(%(wanted)s::oid[])
+)
+SELECT oid::bigint, oid::regclass::text, dead, written, pg_stat_get_live_tuples(oid), threshold, enabled,
+  pg_stat_get_vacuum_count(oid) + pg_stat_get_autovacuum_count(oid),
+  extract(epoch FROM clock_timestamp()
+    - greatest(pg_stat_get_last_vacuum_time(oid), pg_stat_get_last_autovacuum_time(oid)))::float8,
+  oid IN (SELECT relid FROM pg_stat_progress_vacuum),
+  pg_relation_size(oid), pg_indexes_size(oid),
+  (SELECT count(*) FROM judged WHERE dead > threshold),
+  (SELECT count(*) FROM counted),
+  (SELECT sum((1 - null_frac) * avg_width) FROM pg_stats
+   JOIN pg_namespace ON nspname = schemaname
+   JOIN pg_class AS own_class ON own_class.relnamespace = pg_namespace.oid AND own_class.relname = tablename
+   WHERE own_class.oid = shown.oid)
+FROM shown
+ORDER BY dead DESC, written DESC
+LIMIT {_MOST_SHOWN} + cardinality(%(wanted)s::oid[])
+"""
+_ROW_OVERHEAD_BYTES = 28
+"""Header and item pointer of a row."""
+_FILLED = 0.9
+"""Share of a page that rows fill when nothing is bloated."""
+_LITTLE_BYTES = 8 * 1024 * 1024
+
+
+class TableCounts(NamedTuple):
+    """What the server says about a table."""
+
+    oid: int
+    name: str
+    dead: int
+    written: int
+    live: int
+    threshold: float
+    autovacuum: str
+    vacuums: int
+    vacuumed_s: float | None
+    """Since the end of its last vacuum."""
+    in_vacuum: bool
+    table_bytes: int | None
+    index_bytes: int | None
+    overdue_tables: int
+    """Of the whole database."""
+    tables: int
+    row_bytes: float | None
+    """Without its header; None if the user may not read the table's statistics."""
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether autovacuum should vacuum it, by its own rule."""
+        return self.dead > self.threshold
+
+    @property
+    def bloat_bytes(self) -> float | None:
+        """What the table occupies beyond its live rows, estimated from the sampled width of its columns."""
+        if self.row_bytes is None or self.table_bytes is None:
+            return None
+        return max(0.0, self.table_bytes - self.live * (self.row_bytes + _ROW_OVERHEAD_BYTES) / _FILLED)
+
+
+class TablesSubject(Subject):
+    """Reads the statistics of all tables, and the sizes of few."""
+
+    name = "tables"
+    what = "dead rows, sizes and vacuums of tables"
+    position = 30
+    shortest_pause_s = 4.0
+
+    def __init__(self, log: Path | None = None) -> None:
+        """Know no earlier counts. ``log``: the server's log, if this machine has it."""
+        self._last: dict[int, tuple[float, TableCounts]] = {}
+        self._left: dict[int, int] = {}
+        self._log = AutovacuumLog(log) if log else None
+        self._log_path = log
+
+    def look(self, look: Look) -> Section:
+        """Return the tables with the most dead rows and the queue's, and a finding for each that holds claims up."""
+        wanted: list[int] = look.known.get("queue_oids", [])
+        rows = look.server.execute(_TABLES, {"wanted": wanted}).fetchall()
+        tables = [TableCounts(*row) for row in rows if row[1] is not None]
+        self._notice_vacuums(tables)
+        most, workers = read_workers(look.server)
+        findings = [finding for table in tables if (finding := self._judge(table, look, wanted))]
+        overdue = tables[0].overdue_tables if tables else 0
+        if overdue and len(workers) >= most:
+            names = ", ".join(table.name for table in tables if table.is_overdue)
+            busy = "; ".join(f"{one.doing or 'busy'} for {format_age(one.busy_s)}" for one in workers)
+            findings.append(
+                Finding(
+                    severity=Severity.WARNING,
+                    subject=self.name,
+                    about="autovacuum workers",
+                    sentence=f"All {most} autovacuum workers are busy ({busy}), and {format_plural(overdue, 'table')} "
+                    f"{'is' if overdue == 1 else 'are'} due for a vacuum: {names}.",
+                    statement=f"VACUUM {next((table.name for table in tables if table.is_overdue), '')};",
+                    caution="needs no autovacuum worker; removes nothing while the horizon is held",
+                )
+            )
+        section = Section(
+            title="Tables with the most dead rows, and the queue's",
+            columns=(
+                "table",
+                "live rows",
+                "dead rows",
+                "due at",
+                "last vacuum",
+                "it left",
+                "writes/s",
+                "size",
+                "bloat",
+                "indexes",
+            ),
+            rows=tuple(self._row(table, look.at_s) for table in tables if table.dead >= _SOME_DEAD or table.oid in wanted),
+            sentences=(self._describe_workers(most, workers, overdue, tables),),
+            findings=tuple(findings),
+            unseen=self._name_unseen(tables),
+        )
+        self._last = {table.oid: (look.at_s, table) for table in tables}
+        return section
+
+    def _notice_vacuums(self, tables: Sequence[TableCounts]) -> None:
+        """Remember how many dead rows each vacuum left: PostgreSQL sets its count of dead rows to them at the end of a vacuum."""
+        if self._log:
+            self._log.read_on()
+        for table in tables:
+            last = self._last.get(table.oid)
+            if last and table.vacuums > last[1].vacuums:
+                self._left[table.oid] = table.dead
+            if self._log and (logged := self._log.last.get(table.name.rpartition(".")[2].strip('"'))):
+                self._left[table.oid] = logged.get("not_removable_tuples", table.dead)
+
+    def _judge(self, table: TableCounts, look: Look, wanted: Sequence[int]) -> Finding | None:
+        if table.dead < _MANY_DEAD or table.dead < _MOSTLY_DEAD * (table.live + table.dead):
+            return None
+        holder: str = look.known.get("holder", "")
+        vacuumed = (
+            f"its last vacuum ended {format_age(table.vacuumed_s)} ago"
+            if table.vacuumed_s is not None
+            else "it was never vacuumed"
+        )
+        left = self._left.get(table.oid)
+        could_not = ""
+        if left is not None and left >= _MANY_DEAD:
+            could_not = f" and left {format_count(left)} dead rows that it could not remove"
+        elif table.vacuumed_s is not None and table.vacuumed_s < _JUST_VACUUMED_S and table.is_overdue and holder:
+            could_not = f"; it could not remove what died since {holder} began"
+        if table.in_vacuum:
+            vacuumed += ", another one is running"
+        statement = look.known.get("holder_statement", "") if holder else f"VACUUM {table.name};"
+        return Finding(
+            severity=Severity.CRITICAL if table.oid in wanted else Severity.WARNING,
+            subject=self.name,
+            about=table.name,
+            sentence=f"{table.name} has {format_count(table.dead)} dead rows beside {format_plural(table.live, 'live row')}; "
+            f"{vacuumed}{could_not}.",
+            because="each claim reads past dead rows" if table.oid in wanted else "",
+            statement=statement,
+            caution="" if holder else "reads and writes the whole table once",
+        )
+
+    def _row(self, table: TableCounts, at_s: float) -> tuple[str, ...]:
+        last = self._last.get(table.oid)
+        rate = ""
+        if last and at_s > last[0]:
+            rate = format_count((table.written - last[1].written) / (at_s - last[0]))
+        vacuum = "running" if table.in_vacuum else "never" if table.vacuumed_s is None else f"{format_age(table.vacuumed_s)} ago"
+        due = format_count(table.threshold) + (" (overdue)" if table.is_overdue else "")
+        bloat = table.bloat_bytes
+        is_little = bloat is not None and bloat < _LITTLE_BYTES
+        return (
+            table.name,
+            format_count(table.live),
+            format_count(table.dead),
+            "off" if table.autovacuum.lower() in ("false", "off", "no", "0") else due,
+            vacuum,
+            format_count(self._left[table.oid]) if table.oid in self._left else "",
+            rate,
+            format_bytes(table.table_bytes),
+            "little" if is_little else f"about {format_bytes(bloat)}" if bloat is not None else "?",
+            format_bytes(table.index_bytes),
+        )
+
+    def _describe_workers(self, most: int, workers: Sequence[Any], overdue: int, tables: Sequence[TableCounts]) -> str:
+        doing = "".join(f"; {one.doing or 'busy'} for {format_age(one.busy_s)}" for one in workers)
+        due = f"{format_plural(overdue, 'table')} of {format_count(tables[0].tables if tables else 0)} overdue for a vacuum"
+        return f"Autovacuum: {len(workers)} of {most} workers busy{doing}. {due}."
+
+    def _name_unseen(self, tables: Sequence[TableCounts]) -> tuple[Unseen, ...]:
+        unseen = []
+        if self._log is None and any(table.dead >= _MANY_DEAD and table.oid not in self._left for table in tables):
+            unseen.append(
+                Unseen(
+                    what="what vacuums before this observation could not remove",
+                    why="only the server's log has it",
+                    remedy="wait for the next vacuum, or give the log, if it is on this machine: --log FILE",
+                )
+            )
+        return tuple(unseen)

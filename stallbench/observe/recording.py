@@ -1,0 +1,143 @@
+"""Records an observation as a run's folder, and serves it to Prometheus: by the bench's own collectors, through the observation's one session."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from stallbench.collectors import find_collectors
+from stallbench.collectors.collector import Collector, samples_of
+from stallbench.collectors.connections import NotMeasuredError
+from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines import loaded_errors
+from stallbench.observe.address import PRIMARY, ObservedServers
+from stallbench.observe.observer import ServerGoneError
+from stallbench.observe.postgres.queues import JobCounts
+from stallbench.observe.postgres.recognition import QueueTable
+from stallbench.records.samples import Sample, SampleLog
+
+QUEUE_KIND = "observed"
+"""Kind of the queue in the record of an observation."""
+_BACKLOG = "backlog"
+
+
+class _OwnSessions:
+    """Stands in for a collector's connections: every collector reads through the session of the observation."""
+
+    def __init__(self, sessions: Callable[[], Mapping[str, Any]]) -> None:
+        self._sessions = sessions
+
+    def to(self, server: WatchedServer) -> Any:
+        try:
+            return self._sessions()[server.name]
+        except KeyError:
+            raise NotMeasuredError(f"{server.name} cannot be reached") from None
+
+
+class Recording:
+    """The samples of one observation."""
+
+    def __init__(
+        self,
+        folder: Path,
+        servers: ObservedServers,
+        tables: Sequence[QueueTable],
+        sessions: Callable[[], Mapping[str, Any]],
+        *,
+        every_s: float,
+        log: Path | None = None,
+    ) -> None:
+        """Open the files in ``folder``, which has a folder ``samples``."""
+        endpoints = {PRIMARY: servers.primary, **servers.replicas}
+        document = CollectorsDocument(
+            name="observe",
+            run_folder=folder,
+            interval_s=every_s,
+            servers=tuple(
+                WatchedServer(
+                    name=name,
+                    role="primary" if name == PRIMARY else "replica",
+                    endpoint=endpoint,
+                    log=log if name == PRIMARY else None,
+                )
+                for name, endpoint in endpoints.items()
+            ),
+            queue=self.describe(tables),
+        )
+        engine = servers.primary.engine
+        self._collectors = [
+            kind(document)
+            for kind in find_collectors().values()
+            if kind.is_of_servers and (kind.engines is None or engine in kind.engines)
+        ]
+        for collector in self._collectors:
+            collector.connections = _OwnSessions(sessions)  # type: ignore[assignment]
+        names = (*(collector.name for collector in self._collectors), _BACKLOG)
+        self._logs = {name: SampleLog(folder / "samples" / f"{name}.csv", self._hand_on) for name in names}
+        self.observe: Callable[[Sequence[Sample]], None] | None = None
+        """Receives what is written."""
+        self.why_not: dict[str, str] = {}
+        """By collector: why its last sample was not wholly measured."""
+
+    def sample(self, counts: Iterable[JobCounts]) -> None:
+        """Let each collector take one sample. ``counts``: the jobs of the queues. Raises `ServerGoneError` if the server is gone."""
+        self._logs[_BACKLOG].write(time.time_ns(), list(_samples_of_jobs(list(counts))))
+        for collector in self._collectors:
+            t_ns = time.time_ns()
+            self._logs[collector.name].write(t_ns, self._take(collector))
+
+    @staticmethod
+    def describe(tables: Sequence[QueueTable]) -> WatchedQueue:
+        """Return the queue as the collectors know it: the tables with its rows, and the pattern of its claim statements."""
+        return _describe_watched(tables)
+
+    def close(self) -> None:
+        """Close the files."""
+        for log in self._logs.values():
+            log.close()
+
+    def _hand_on(self, samples: Sequence[Sample]) -> None:
+        if self.observe is not None:
+            self.observe(samples)
+
+    def _take(self, collector: Collector) -> list[Sample]:
+        samples: list[Sample] = []
+        self.why_not.pop(collector.name, None)
+        try:
+            for sample in collector.sample():
+                samples.append(sample)
+        except ServerGoneError as error:
+            if error.name == PRIMARY:
+                raise
+            self.why_not[collector.name] = str(error)
+        except Exception as error:
+            if not isinstance(error, (NotMeasuredError, OSError, *loaded_errors())):
+                raise
+            self.why_not[collector.name] = str(error)
+        return samples
+
+
+def _describe_watched(tables: Sequence[QueueTable]) -> WatchedQueue:
+    patterns = [pattern.pattern for table in tables if table.known and (pattern := table.known.claim_pattern)]
+    patterns += [
+        rf"\b{table.plain_name}\b.* for (no key )?update" for table in tables if not (table.known and table.known.claim_pattern)
+    ]
+    return WatchedQueue(
+        kind=QUEUE_KIND,
+        tables=tuple(name for table in tables for name in table.leaf_names),
+        indexes=(),
+        claim_pattern="|".join(f"(?:{pattern})" for pattern in patterns),
+    )
+
+
+def _samples_of_jobs(counts: Sequence[JobCounts]) -> Iterable[Sample]:
+    known = [one for one in counts if one.ready is not None]
+    if not known:
+        return ()
+    values = {
+        "depth": sum(one.ready or 0 for one in known),
+        "oldest_job_s": max(max(one.oldest_s or 0.0, 0.0) for one in known),
+    }
+    return samples_of(PRIMARY, "queue", values)

@@ -1,0 +1,134 @@
+"""Plans what a queue is put through: which points with which action, and the scenario of each run, as the text of a file.
+
+There are two runs, one that kills and one that pauses. In a run in which a producer died, a job that nobody recorded is no evidence: the
+dead producer may have enqueued it. In the other run it is.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.injection.job_faults import Crash
+from stallbench.queues import Queue
+from stallbench.queues.queue import OptionRole
+
+ACTIONS: tuple[Crash, ...] = ("kill", "pause")
+EXPIRY_S = 3
+"""How long claims last while a queue is tortured, if they expire: the shortest time in which a shared machine does not let them expire by itself."""
+LONGEST_EXPIRY_S = 4.0
+"""Shorter than the last phase, which ends when no job has waited for five seconds. The pauses are longer."""
+SETTLING = "settling"
+"""Name of the last phase, in which the queue must finish what is left."""
+_BEFORE_S = 2.0
+_KILL_S = 3.0
+_KILL_BETWEEN_STEPS_S = 9.0
+"""There is one scheduler, and each of its steps needs the death of one more."""
+_SHORT_PAUSE_S = 2.0
+_AROUND_PAUSE_S = 2.5
+"""Of a phase with a pause: the time until the process has come to the point, and after it is resumed."""
+_SETTLING_AT_MOST_S = 20.0
+_IN_CALLS = (
+    CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED,
+    CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED,
+    CrashPoint.BEFORE_COMPLETION_ACKNOWLEDGED,
+    CrashPoint.BETWEEN_STEPS,
+)
+"""Points with several passages in an operation."""
+_PROBABILITY = 0.15
+_NTH = (2, 3, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One point, and what happens there. It has a phase of its own, which is named after the point."""
+
+    point: CrashPoint
+    action: Crash
+
+    def draw_trigger(self, seed: int) -> str:
+        """Return what triggers it, as keys of the fault: the same in each plan with this seed, whatever else is in the plan."""
+        drawn = random.Random(f"{seed} {self.point} {self.action}")
+        if self.point in _IN_CALLS and self.action == "kill":
+            return "in_turn = true"
+        if self.point in _IN_CALLS:
+            return f"probability = {_PROBABILITY}, seed = {drawn.randrange(2**31)}"
+        return f"every_nth = {drawn.choice(_NTH)}"
+
+    @property
+    def needs_expiry(self) -> bool:
+        """Whether the process has a claim while it is paused, so that the pause must be longer than the claim."""
+        return self.action == "pause" and self.point.role == "worker"
+
+
+def list_trials(queue: type[Queue[Any]], *, has_scheduler: bool) -> list[Trial]:
+    """Return everything that a queue is put through, in order.
+
+    No worker is paused in a claim: another one may then have the job first, although its claim is recorded before.
+    """
+    return [
+        Trial(point, action)
+        for action in ACTIONS
+        for point in CrashPoint
+        if (point is not CrashPoint.BETWEEN_STEPS or has_scheduler)
+        and not (point is CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED and action == "pause")
+        and (point.role != "worker" or queue.find_crash_point_issue(point) is None)
+    ]
+
+
+def find_expiry_option(queue: type[Queue[Any]]) -> str | None:
+    """Return the key of the option that ends a claim after a time; none if claims do not expire."""
+    name = queue.options_type.find_option(OptionRole.EXPIRY)
+    if name is None:
+        return None
+    return queue.options_type.model_fields[name].alias or name
+
+
+def write_scenario(
+    kind: str, engine: str, trials: Sequence[Trial], *, seed: int, expiry_option: str | None, expiry_s: float | None
+) -> str:
+    """Return the text of the scenario of one run, whose ``trials`` have one action.
+
+    ``expiry_option``: the key that is set to `EXPIRY_S`, if any. ``expiry_s``: how long claims last; none if they do not expire.
+    """
+    action = trials[0].action
+    does = "killed" if action == "kill" else "paused until its claim has expired"
+    lines = [
+        f"summary = {json.dumps(f'A process is {does} at each crash point, one point after the other.')}",
+        f"seed = {seed}",
+        f"\n[database]\nengine = {json.dumps(engine)}",
+        f"\n[queue]\nkind = {json.dumps(kind)}",
+        *([f"{expiry_option} = {EXPIRY_S}"] if expiry_option else []),
+        "\n[producers]\nrate = 20\nmax_batch = 10",
+        # A poll is so rare that most claims find a job: a worker that dies in an empty claim shows nothing.
+        '\n[workers]\ncount = 3\nwork = "10ms"\npoll = "300ms"',
+        f'\n[[phases]]\nname = "before"\nduration = "{_BEFORE_S:g}s"',
+    ]
+    for trial in trials:
+        duration_s, fault = _describe_fault(trial, seed, expiry_s)
+        lines.append(
+            f'\n[[phases]]\nname = "{trial.point}"\nduration = "{duration_s:g}s"\nmeasured = false\nfaults = [{{ {fault} }}]'
+        )
+    lines.append(
+        f'\n[[phases]]\nname = "{SETTLING}"\nduration = "{_SETTLING_AT_MOST_S:g}s"\nuntil = "caught_up"\nmeasured = false'
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _describe_fault(trial: Trial, seed: int, expiry_s: float | None) -> tuple[float, str]:
+    """Return the duration of the phase in seconds, and the fault."""
+    role, trigger = trial.point.role, trial.draw_trigger(seed)
+    fault = f'kind = "crash_point", at = "{trial.point}", action = "{trial.action}", {trigger}'
+    if trial.action == "kill":
+        duration_s = _KILL_BETWEEN_STEPS_S if trial.point is CrashPoint.BETWEEN_STEPS else _KILL_S
+        return duration_s, f'{fault}, on = "{role if role == "scheduler" else f"{role}s"}", replace_after = "100ms"'
+    # One process is paused, so that the others can do what it leaves.
+    pause_s = _SHORT_PAUSE_S
+    if trial.needs_expiry and expiry_s is not None:
+        pause_s = expiry_s + _SHORT_PAUSE_S
+    on = role if role == "scheduler" else f"{role}-1"
+    return pause_s + _AROUND_PAUSE_S, f'{fault}, on = "{on}", pause_for = "{pause_s:g}s"'

@@ -1,0 +1,72 @@
+"""Which job broke a promise at which point: follows each job to the process that died or stopped with it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Sequence
+
+from stallbench.injection.record import InjectionRecord
+from stallbench.records.events import Event, EventRecord, read_events
+from stallbench.run.folder import RunFolder
+from stallbench.run.record import RunRecord
+
+_TOLD = 8
+"""Events of a job that its story tells at most."""
+
+
+class Suspects:
+    """The events of the jobs of one run, and what the faults did to the processes that had them."""
+
+    def __init__(self, folder: RunFolder, record: RunRecord) -> None:
+        """Read the event logs: a run of this kind has a few thousand events."""
+        self._faults = record.faults
+        self._phases = [phase for phase in record.phases if phase.start_ns is not None]
+        self._of_job: defaultdict[int, list[EventRecord]] = defaultdict(list)
+        for path in sorted(folder.events.glob("*.csv")):
+            for event in read_events(path):
+                if event.job_id is not None:
+                    self._of_job[event.job_id].append(event)
+        for events in self._of_job.values():
+            events.sort(key=lambda event: event.t_ns)
+        self._known = sorted(self._of_job)
+
+    def find_phase(self, job_id: int) -> str | None:
+        """Return the phase whose fault hit a process that had the job; else the phase in which the job was enqueued, or its neighbour by id."""
+        for fault in self._faults:
+            if job_id in fault.evidence.get("jobs", ()):
+                return fault.phase
+        by_process = {event.process for event in self._of_job.get(job_id, ()) if event.event is not Event.ENQUEUED}
+        hit = [fault for fault in self._faults if by_process & set(_hit(fault))]
+        if hit:
+            last_ns = self._of_job[job_id][-1].t_ns
+            return min(hit, key=lambda fault: abs(last_ns - (fault.start_ns or 0))).phase
+        neighbour = bisect_right(self._known, job_id) - 1
+        if neighbour < 0:
+            return None
+        return self.find_phase_at(self._of_job[self._known[neighbour]][0].t_ns)
+
+    def find_phase_at(self, t_ns: int) -> str | None:
+        """Return the phase at a time; none if it was before the first."""
+        earlier = [phase.name for phase in self._phases if phase.start_ns is not None and phase.start_ns <= t_ns]
+        return earlier[-1] if earlier else None
+
+    def tell(self, job_id: int) -> str:
+        """Return what happened to a job: its events in order, and which processes died or stopped with it."""
+        events = self._of_job.get(job_id, [])
+        if not events:
+            return f"no process recorded job {job_id}"
+        told = [f"{event.process} {event.event.replace('_', ' ')}" for event in events[:_TOLD]]
+        hits = [
+            f"{process} {'died' if 'killed' in fault.evidence else 'was paused'} at {fault.phase}"
+            for fault in self._faults
+            for process, hit_job in zip(_hit(fault), fault.evidence.get("jobs", ()), strict=True)
+            if hit_job == job_id
+        ]
+        return f"job {job_id}: {', '.join(told)}{' ...' if len(events) > _TOLD else ''}{'; ' if hits else ''}{', '.join(hits)}"
+
+
+def _hit(fault: InjectionRecord) -> Sequence[str]:
+    """Return the processes that the fault killed or paused."""
+    found: Sequence[str] = fault.evidence.get("killed") or fault.evidence.get("paused") or ()
+    return found

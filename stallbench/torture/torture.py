@@ -1,0 +1,144 @@
+"""Carries the torture of one queue out: plans it, does one run with kills and one with pauses, and judges both."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from stallbench.atomic_file import replace_file
+from stallbench.engines import ENGINES
+from stallbench.errors import BadInputError
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.injection.job_faults import Crash
+from stallbench.pipeline.process import KeptPipeline
+from stallbench.queues import NoQueueError, Queue, find_queue
+from stallbench.run.conclusion import conclude
+from stallbench.run.folder import RunFolder, create_folder
+from stallbench.run.opening import open_run
+from stallbench.run.recorder import describe_queue
+from stallbench.run.view import RunView
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.model import Scenario
+from stallbench.torture.judgement import judge_run
+from stallbench.torture.outcome import TortureOutcome
+from stallbench.torture.plan import ACTIONS, LONGEST_EXPIRY_S, Trial, find_expiry_option, list_trials, write_scenario
+from stallbench.verdicts import RunTables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorturePlan:
+    """Everything that is tried on one queue."""
+
+    kind: str
+    engine: str
+    seed: int
+    overrides: tuple[str, ...]
+    """Changes of the scenario, as ``key=value``."""
+    runs: tuple[tuple[Trial, ...], ...]
+    """The trials of each run."""
+    expiry_option: str | None
+    expiry_s: float | None
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials, in order."""
+        return [trial for trials in self.runs for trial in trials]
+
+    def describe_command(self, trial: Trial) -> str:
+        """Return the command that repeats one trial with the same seed."""
+        changes = [part for change in self.overrides for part in ("--set", change)]
+        points = ["--point", str(trial.point), "--action", trial.action]
+        return shlex.join(["stallbench", "torture", self.kind, *changes, "--seed", str(self.seed), *points])
+
+    def read(self, trials: Sequence[Trial], folder: Path) -> Scenario:
+        """Write the scenario of one run into ``folder`` and read it; raises `stallbench.scenario.file.ScenarioError`."""
+        file = folder / f"{trials[0].action}.toml"
+        file.write_text(
+            write_scenario(
+                self.kind,
+                self.engine,
+                trials,
+                seed=self.seed,
+                expiry_option=self.expiry_option,
+                expiry_s=self.expiry_s,
+            )
+        )
+        return read_scenario(str(file), overrides=self.overrides)
+
+
+def plan_torture(
+    kind: str, *, seed: int, overrides: Sequence[str], points: Sequence[CrashPoint], action: Crash | None
+) -> TorturePlan:
+    """Plan the torture of a queue: all that it can be put through, or only some ``points`` or one ``action``. Raises `BadInputError`."""
+    try:
+        queue = find_queue(kind)
+    except NoQueueError as error:
+        raise BadInputError(f'queue "{kind}" {error}') from None
+    plan = TorturePlan(
+        kind=kind,
+        engine=next(engine for engine in ENGINES if engine in queue.engines),
+        seed=seed,
+        overrides=tuple(overrides),
+        runs=((Trial(CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED, "kill"),),),
+        expiry_option=find_expiry_option(queue),
+        expiry_s=None,
+    )
+    with tempfile.TemporaryDirectory(prefix="stallbench-") as scratch:
+        scenario = plan.read(plan.runs[0], Path(scratch))
+    expiry_s = describe_queue(scenario).expiry_s
+    trials = _choose(queue, scenario, points, action)
+    if expiry_s is not None and expiry_s > LONGEST_EXPIRY_S and any(trial.needs_expiry for trial in trials):
+        raise BadInputError(
+            f"claims of {kind} last {expiry_s:g} s; torture waits until they have expired, so they may last {LONGEST_EXPIRY_S:g} s at most"
+            + (f", like --set queue.{plan.expiry_option}=3" if plan.expiry_option else "")
+        )
+    runs = tuple(tuple(trial for trial in trials if trial.action == each) for each in ACTIONS)
+    return TorturePlan(
+        kind=kind,
+        engine=plan.engine,
+        seed=seed,
+        overrides=plan.overrides,
+        runs=tuple(trials for trials in runs if trials),
+        expiry_option=plan.expiry_option,
+        expiry_s=expiry_s,
+    )
+
+
+def _choose(queue: type[Queue[Any]], scenario: Scenario, points: Sequence[CrashPoint], action: Crash | None) -> list[Trial]:
+    options = queue.options_type.model_validate(scenario.queue.options)
+    possible = list_trials(queue, has_scheduler=queue.has_scheduler(options))
+    for point in points:
+        if not any(trial.point is point and action in (None, trial.action) for trial in possible):
+            what = f"nothing is to be tried at {point}" + (f" with {action}" if action else "")
+            allowed = dict.fromkeys(str(trial.point) for trial in possible if action in (None, trial.action))
+            raise BadInputError(f"{what} for {queue.kind}; expected one of {', '.join(allowed)}")
+    return [trial for trial in possible if (not points or trial.point in points) and action in (None, trial.action)]
+
+
+def torture(plan: TorturePlan, runs: Path, view: RunView) -> tuple[Path, TortureOutcome]:
+    """Carry the plan out in a new folder below ``runs``; returns the folder and the outcome, which is in ``torture.json`` too.
+
+    Raises `stallbench.errors.NotCarriedOutError` when a run could not be carried out.
+    """
+    folder = create_folder(runs, "torture", re.sub(r"[^a-z0-9_]+", "-", plan.kind.rpartition(":")[2].lower()))
+    outcomes = []
+    done: list[tuple[RunFolder, Sequence[Trial]]] = []
+    for of_run in plan.runs:
+        with open_run(plan.read(of_run, folder), folder, view, is_latest=False) as run:
+            run.carry_out()
+            done.append((run.folder, of_run))
+    with KeptPipeline() as pipeline:
+        for run_folder, trials in done:
+            view.say(f"making the tables and the verdict of {run_folder.path.name}")
+            verdict = conclude(run_folder, pipeline.make_tables)
+            outcomes.append(judge_run(RunTables(run_folder.path), verdict, trials))
+    outcome = TortureOutcome.merge(outcomes)
+    record = {"format": 1, "queue": plan.kind, "engine": plan.engine, "seed": plan.seed, **asdict(outcome)}
+    replace_file(folder / "torture.json", json.dumps(record, indent=1))
+    return folder, outcome

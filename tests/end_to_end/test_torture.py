@@ -1,0 +1,77 @@
+"""`stallbench torture`: a defective queue is caught at the right point, by a command that is printed and can be repeated."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from stallbench.errors import BadInputError
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.torture.plan import Trial
+from stallbench.torture.torture import plan_torture
+from tests.end_to_end.conftest import Bench
+
+pytestmark = pytest.mark.end_to_end
+
+DEFECTS = Path(__file__).parents[1] / "defective_queues"
+COMMITS_LATE = f"{DEFECTS / 'commits_with_next_statement.py'}:CommitsWithNextStatement"
+AFTER_COMPLETION = ("--point", "after_completion_acknowledged", "--action", "kill")
+
+
+def test_a_broken_promise_is_shown_at_its_point_and_the_printed_command_finds_it_again(bench: Bench) -> None:
+    ended = bench.run("torture", COMMITS_LATE, "--seed", "3", *AFTER_COMPLETION, "--point", "after_claim")
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    rows = {line.split("│")[1].strip(): line for line in ended.stdout.splitlines() if line.startswith("│")}
+    assert "BROKEN" in rows["after_completion_acknowledged"]
+    assert "BROKEN" not in rows["after_claim"], "there the completion before it was committed with the claim"
+    assert re.search(r"nothing repeated: .*worker-\S+ completed.*died at after_completion_acknowledged", ended.stdout)
+    (command,) = re.findall(r"repeat: stallbench (.*)", ended.stdout)
+    again = bench.run(*shlex.split(command))
+    assert again.returncode == 1, again.stdout + again.stderr
+    newest = max(bench.runs.glob("*-torture-commitswithnextstatement*"))
+    (trial,) = json.loads((newest / "torture.json").read_text())["trials"]
+    assert trial["states"]["duplicates"] == "broken"
+    assert trial["states"]["conservation"] == "holds"
+
+
+def test_a_sound_queue_passes(bench: Bench) -> None:
+    ended = bench.run("torture", "skip_locked", "--seed", "3", *AFTER_COMPLETION)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "every promise holds at every point" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no_such_queue"], 'queue "no_such_queue" is none of '),
+        (["skip_locked", "--action", "maim"], "--action maim: expected kill or pause"),
+        (["skip_locked", "--point", "between_steps"], "nothing is to be tried at between_steps for skip_locked; expected one of"),
+        (["laravel", "--set", "queue.retry_after=90"], "claims of laravel last 90 s"),
+        (["laravel", "--set", "queue.retry=3"], "queue.retry: unknown key of laravel"),
+    ],
+)
+def test_bad_input_gives_one_message_and_code_2(bench: Bench, arguments: list[str], message: str) -> None:
+    ended = bench.run("torture", *arguments)
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_points_of_a_library_s_own_worker_are_left_out() -> None:
+    """Its producers are the bench's."""
+    plan = plan_torture("library:procrastinate", seed=1, overrides=[], points=[], action=None)
+    assert {trial.point for trial in plan.trials} == {
+        CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED,
+        CrashPoint.AFTER_ENQUEUE_ACKNOWLEDGED,
+    }
+    with pytest.raises(BadInputError, match="after_claim"):
+        plan_torture("library:procrastinate", seed=1, overrides=[], points=[CrashPoint.AFTER_CLAIM], action=None)
+
+
+def test_a_seed_gives_a_trial_the_same_trigger_whatever_else_is_tried() -> None:
+    trial = Trial(CrashPoint.BEFORE_COMPLETION_ACKNOWLEDGED, "pause")
+    assert trial.draw_trigger(1) == trial.draw_trigger(1) != trial.draw_trigger(2)

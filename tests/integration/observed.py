@@ -1,0 +1,48 @@
+"""A look at a real server, as `stallbench observe` takes it, for its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from stallbench.observe.address import ObservedServers
+from stallbench.observe.observer import Observation, Observer
+from stallbench.observe.postgres.observer import make_postgres_observer
+from stallbench.observe.postgres.queues import QueuesSubject
+from stallbench.observe.subject import Finding, Section
+from stallbench.records.endpoint import Endpoint
+
+
+@contextmanager
+def observer_of(
+    endpoint: Endpoint, replicas: Mapping[str, Endpoint] | None = None, tables: tuple[str, ...] = ()
+) -> Iterator[Observer]:
+    observer = make_postgres_observer(ObservedServers(primary=endpoint, replicas=replicas or {}), QueuesSubject(tables), None)
+    try:
+        yield observer
+    finally:
+        observer.close()
+
+
+def look_at(endpoint: Endpoint, replicas: Mapping[str, Endpoint] | None = None, tables: tuple[str, ...] = ()) -> Observation:
+    with observer_of(endpoint, replicas, tables) as observer:
+        return observer.look()
+
+
+def section_of(observation: Observation, title: str) -> Section:
+    (section,) = [one for one in observation.sections if one.title.startswith(title)]
+    return section
+
+
+def text_of(section: Section) -> str:
+    return "\n".join([*(" | ".join(row) for row in section.rows), *section.sentences])
+
+
+def finding_about(observation: Observation, words: str) -> Finding:
+    found = [one for one in observation.findings if words in one.sentence]
+    assert found, f"no finding about {words!r} among {[one.sentence for one in observation.findings]}"
+    return found[0]
+
+
+def cannot_see(observation: Observation) -> str:
+    return "\n".join(f"{one.what}: {one.why} {one.remedy}" for one in observation.unseen)

@@ -1,0 +1,182 @@
+"""`stallbench observe` on MariaDB: read views, locks, digests, queues, and a user with few rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from threading import Thread
+from typing import Any
+
+import pymysql
+import pytest
+from pydantic import SecretStr
+
+from stallbench.engines import driver_of
+from stallbench.libraries import PREFIX, find_library
+from stallbench.libraries.installation import is_installed
+from stallbench.observe.address import ObservedServers
+from stallbench.observe.innodb.observer import make_innodb_observer
+from stallbench.observe.innodb.queues import InnoDBQueuesSubject
+from stallbench.observe.innodb.session import InnoDBSession
+from stallbench.observe.observer import Observation, Observer
+from stallbench.queues import find_queue
+from stallbench.records.endpoint import Endpoint
+from tests.integration.conftest import EmptyOn
+from tests.integration.held_database import wait_for
+from tests.integration.observed import cannot_see, finding_about, section_of, text_of
+
+pytestmark = pytest.mark.integration
+
+LARAVEL = """
+CREATE TABLE jobs (id bigint unsigned AUTO_INCREMENT PRIMARY KEY, queue varchar(255), payload longtext, attempts tinyint unsigned,
+  reserved_at int unsigned NULL, available_at int unsigned, created_at int unsigned, KEY jobs_queue_index (queue))
+"""
+
+
+@pytest.fixture
+def server(empty_on: EmptyOn) -> Endpoint:
+    """A database with Laravel's table: two jobs are ready, one was reserved two minutes ago."""
+    endpoint = empty_on("mariadb")
+    execute(
+        endpoint,
+        LARAVEL,
+        "INSERT INTO jobs (queue, available_at) VALUES ('default', unix_timestamp() - 20), ('default', unix_timestamp() - 10)",
+        "INSERT INTO jobs (queue, available_at, reserved_at) VALUES ('default', 0, unix_timestamp() - 120)",
+    )
+    return endpoint
+
+
+def execute(endpoint: Endpoint, *statements: str) -> None:
+    with connected(endpoint) as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+@contextmanager
+def connected(endpoint: Endpoint) -> Iterator[Any]:
+    with closing(driver_of("mariadb").connect(endpoint, "test")) as connection, connection.cursor() as cursor:
+        yield cursor
+
+
+@contextmanager
+def observing(endpoint: Endpoint) -> Iterator[Observer]:
+    observer = make_innodb_observer(ObservedServers(primary=endpoint, replicas={}), InnoDBQueuesSubject())
+    try:
+        yield observer
+    finally:
+        observer.close()
+
+
+def look_at(endpoint: Endpoint) -> Observation:
+    with observing(endpoint) as observer:
+        observation = observer.look()
+        assert not observation.gone
+        return observation
+
+
+def test_an_old_read_view_is_shown_with_the_statement_that_ends_it(server: Endpoint) -> None:
+    with connected(server) as reader:
+        reader.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        reader.execute("SELECT count(*) FROM jobs")
+        reader.execute("SELECT connection_id()")
+        ((thread,),) = reader.fetchall()
+        execute(server, "UPDATE jobs SET attempts = 1")
+
+        def find() -> tuple[str, ...] | None:
+            rows = section_of(look_at(server), "Who holds purge back").rows
+            return next((row for row in rows if row[0].startswith(f"session {thread} ") and row[3] != "no read view"), None)
+
+        row = wait_for(find, "the read view")
+        assert row[4:] == ("idle in transaction", f"KILL {thread};")
+        execute(server, row[5])
+        wait_for(lambda: find() is None, "a horizon that is free")
+        with pytest.raises(pymysql.Error):
+            reader.execute("SELECT 1")
+
+
+def test_a_blocked_session_is_named_with_its_blocker(server: Endpoint) -> None:
+    with connected(server) as blocker, connected(server) as blocked:
+        blocker.execute("START TRANSACTION")
+        blocker.execute("UPDATE jobs SET attempts = 1 WHERE id = 1")
+        blocker.execute("SELECT connection_id()")
+        ((thread,),) = blocker.fetchall()
+        waiting = Thread(target=blocked.execute, args=("UPDATE jobs SET attempts = 2 WHERE id = 1",))
+        waiting.start()
+        try:
+            found = wait_for(
+                lambda: one if f"Session {thread} blocks" in str((one := look_at(server)).findings) else None,
+                "the blocked session",
+            )
+        finally:
+            blocker.execute("ROLLBACK")
+            waiting.join()
+        assert finding_about(found, f"Session {thread} blocks 1 session").statement == f"KILL {thread};"
+        assert "on" in text_of(section_of(found, "Blocked sessions"))
+
+
+def test_jobs_are_counted_and_the_overdue_ones_named(server: Endpoint) -> None:
+    observation = look_at(server)
+    row = section_of(observation, "Queues").rows[0]
+    assert (row[0].partition(" (")[0], row[1], row[4], row[6]) == ("Laravel's database queue", "2", "1", "1")
+    assert row[3] in {"20 s", "21 s", "22 s", "23 s", "24 s", "25 s"}
+    assert (
+        "1 of 1 running jobs have been running for longer than 90 s" in finding_about(observation, "have been running").sentence
+    )
+
+
+@pytest.mark.parametrize("name", ["laravel", "delayed_job"])
+def test_a_library_s_own_tables_are_recognised_and_counted(empty_on: EmptyOn, name: str) -> None:
+    library = find_library(name)
+    if not is_installed(library):
+        pytest.skip(f"{library.title} is not installed: stallbench libraries setup {name}")
+    endpoint = empty_on("mariadb")
+    queue_type = find_queue(PREFIX + name)
+    with closing(driver_of("mariadb").connect(endpoint, "fixture")) as connection:
+        queue = queue_type(connection, queue_type.options_type())
+        queue.introduce(endpoint, "fixture")
+        queue.install()
+    (row,) = section_of(look_at(endpoint), "Queues").rows
+    assert row[1] == "0"
+    assert row[4] == "0"
+
+
+def test_the_times_of_the_claim_statement_are_those_since_the_last_look(server: Endpoint) -> None:
+    with observing(server) as observer:
+        observer.look()
+        claim = "SELECT * FROM jobs WHERE queue = 'default' AND reserved_at <= 1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
+        execute(server, claim, claim, claim)
+        observation = observer.look(reads_everything=True)
+    rows = section_of(observation, "Statements").rows
+    assert any(row[0].startswith("claim: ") and row[2].endswith("ms") for row in rows)
+
+
+def test_a_user_with_few_rights_learns_what_is_hidden_and_how_to_see_it(server: Endpoint) -> None:
+    execute(
+        server,
+        "CREATE USER few@'127.0.0.1' IDENTIFIED BY 'secret'",
+        f"GRANT SELECT ON {server.database}.* TO few@'127.0.0.1'",
+    )
+    try:
+        observation = look_at(server.model_copy(update={"user": "few", "password": SecretStr("secret")}))
+    finally:
+        execute(server, "DROP USER few@'127.0.0.1'")
+    hidden = cannot_see(observation)
+    assert "few@127.0.0.1 has no PROCESS privilege" in hidden
+    assert "GRANT PROCESS, REPLICATION CLIENT ON *.* TO 'few'@'127.0.0.1';" in hidden
+    assert section_of(observation, "Queues").rows[0][1] == "2"
+
+
+def test_its_session_cannot_write(server: Endpoint) -> None:
+    session = InnoDBSession(server)
+    with pytest.raises(pymysql.Error, match="READ ONLY"):
+        session.fetch("DELETE FROM jobs")
+    session.close()
+
+
+def test_a_server_that_goes_away_is_reported_and_found_again(server: Endpoint) -> None:
+    with observing(server) as observer:
+        assert not observer.look().gone
+        ((thread,),) = observer.sessions["primary"].fetch("SELECT connection_id()")
+        execute(server, f"KILL {thread}")
+        assert observer.look(reads_everything=True).gone
+        assert not observer.look(reads_everything=True).gone

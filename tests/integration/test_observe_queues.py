@@ -1,0 +1,144 @@
+"""`stallbench observe` recognises the tables that libraries create themselves, and counts their jobs within bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from stallbench.engines.postgres import connect
+from stallbench.libraries import PREFIX, find_library
+from stallbench.libraries.installation import is_installed
+from stallbench.observe.known_queue import find_known_queues
+from stallbench.observe.postgres.queues import MOST_COUNTED, count_jobs
+from stallbench.observe.postgres.recognition import find_queue_tables
+from stallbench.observe.postgres.session import ReadOnlySession
+from stallbench.queues import find_queue
+from stallbench.records.endpoint import Endpoint
+from tests.integration.conftest import EmptyOn
+from tests.integration.observed import cannot_see, finding_about, look_at, section_of, text_of
+
+pytestmark = pytest.mark.integration
+
+OF_LIBRARIES = [known.library for known in find_known_queues().values() if known.library]
+RIVER = """
+CREATE TYPE river_job_state AS ENUM ('available', 'running', 'completed');
+CREATE TABLE river_job (id bigserial PRIMARY KEY, state river_job_state NOT NULL DEFAULT 'available', attempt int, attempted_at timestamptz,
+  attempted_by text[], finalized_at timestamptz, max_attempts int, scheduled_at timestamptz DEFAULT now());
+CREATE INDEX ON river_job (state, scheduled_at);
+"""
+"""The columns of River's table that it is recognised by; its own installation needs Go."""
+DOCUMENTED = {
+    "oban": "CREATE TYPE oban_job_state AS ENUM ('available', 'executing'); CREATE TABLE oban_jobs (id bigserial, state oban_job_state, "
+    "queue text, worker text, args jsonb, attempt int, max_attempts int, inserted_at timestamp, scheduled_at timestamp, attempted_at timestamp)",
+    "good_job": "CREATE TABLE good_jobs (id uuid, queue_name text, serialized_params jsonb, scheduled_at timestamp, performed_at timestamp, "
+    "finished_at timestamp, active_job_id uuid, concurrency_key text, created_at timestamp)",
+    "solid_queue": "CREATE TABLE solid_queue_ready_executions (id bigint, job_id bigint, queue_name text, priority int, created_at timestamp); "
+    "CREATE TABLE solid_queue_claimed_executions (id bigint, job_id bigint, process_id bigint, created_at timestamp); "
+    "CREATE TABLE solid_queue_processes (id bigint, last_heartbeat_at timestamp)",
+    "que_1": "CREATE TABLE que_jobs (priority smallint, run_at timestamptz, id bigint, job_class text, error_count int, last_error_message text, "
+    "queue text, finished_at timestamptz, expired_at timestamptz)",
+}
+"""Tables with the columns that each library's documentation names."""
+
+
+@pytest.mark.parametrize("name", OF_LIBRARIES)
+def test_a_library_s_own_tables_are_recognised_and_counted(empty_on: EmptyOn, name: str) -> None:
+    library = find_library(name)
+    if not is_installed(library):
+        pytest.skip(f"{library.title} is not installed: stallbench libraries setup {name}")
+    endpoint = empty_on("postgres")
+    clear_schemas(endpoint)
+    queue_type = find_queue(PREFIX + name)
+    with connect(endpoint, "fixture") as connection:
+        queue = queue_type(connection, queue_type.options_type())
+        queue.introduce(endpoint, "fixture")
+        queue.install()
+    session = ReadOnlySession(endpoint)
+    try:
+        (table,) = find_queue_tables(session)
+        assert table.known is not None
+        assert table.known.library == name
+        counts = count_jobs(session, table)
+        assert (counts.ready, counts.running) == (0, 0)
+    finally:
+        session.close()
+        clear_schemas(endpoint)
+
+
+def clear_schemas(endpoint: Endpoint) -> None:
+    """Drop the schemas of their own that some libraries create."""
+    with connect(endpoint, "fixture") as connection:
+        for schema in ("pgboss", "graphile_worker"):
+            connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_library_that_is_known_by_its_documentation_is_marked_as_untested(empty_on: EmptyOn, name: str) -> None:
+    endpoint = empty_on("postgres")
+    with connect(endpoint, "fixture") as connection:
+        connection.execute(DOCUMENTED[name])
+    queues = section_of(look_at(endpoint), "Queues")
+    known = find_known_queues()[name]
+    assert queues.rows[0][:2] == (f"{known.title} (public.{known.usual_table})", "0")
+    assert f"{known.title}: recognised by its documentation, untested." in queues.sentences
+
+
+@pytest.fixture
+def river(empty_on: EmptyOn) -> Endpoint:
+    """A database with River's table."""
+    endpoint = empty_on("postgres")
+    with connect(endpoint, "fixture") as connection:
+        connection.execute(RIVER)
+    return endpoint
+
+
+def fill(endpoint: Endpoint, statement: str) -> None:
+    with connect(endpoint, "fixture") as connection:
+        connection.execute(statement)
+
+
+def test_jobs_that_run_longer_than_the_rescue_interval_are_named(river: Endpoint) -> None:
+    fill(
+        river,
+        "INSERT INTO river_job (state, attempted_at) SELECT 'running', now() - n * interval '25 minutes' FROM generate_series(0, 3) AS n",
+    )
+    observation = look_at(river)
+    stuck = finding_about(observation, "1 of 4 running jobs have been running for longer than 60 min")
+    assert "River (public.river_job)" in stuck.sentence
+
+
+def test_a_queue_that_is_behind_is_found_by_its_oldest_job(river: Endpoint) -> None:
+    fill(river, "INSERT INTO river_job (scheduled_at) SELECT now() - n * interval '1 minute' FROM generate_series(-1, 20) AS n")
+    assert "21 jobs are ready, the oldest for 20 min" in finding_about(look_at(river), "is behind").sentence
+
+
+def test_a_count_stops_at_its_limit_and_says_so(river: Endpoint) -> None:
+    fill(river, f"INSERT INTO river_job (id) SELECT generate_series(1, {MOST_COUNTED + 500})")
+    assert f"| at least {MOST_COUNTED:,} |" in text_of(section_of(look_at(river), "Queues"))
+
+
+def test_a_count_that_takes_too_long_is_given_up(river: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(river, "INSERT INTO river_job SELECT FROM generate_series(1, 200000)")
+    monkeypatch.setattr("stallbench.observe.postgres.queues.COUNT_TIMEOUT_MS", 1)
+    monkeypatch.setattr("stallbench.observe.postgres.queues.MOST_COUNTED", 10_000_000)
+    observation = look_at(river)
+    assert "the count took too long, more than 1 ms" in cannot_see(observation)
+    assert section_of(observation, "Who holds")
+
+
+def test_a_table_that_the_user_names_is_counted_even_if_no_library_has_it(river: Endpoint) -> None:
+    fill(river, "CREATE TABLE own_jobs AS SELECT generate_series(1, 7) AS n")
+    observation = look_at(river, tables=("own_jobs", "no_such_table"))
+    assert [row[:2] for row in section_of(observation, "Queues").rows] == [("unknown queue (public.own_jobs)", "7")]
+    assert "table no_such_table: there is no such table" in cannot_see(observation)
+
+
+def test_a_policy_cannot_make_a_count_wrong(river: Endpoint) -> None:
+    fill(
+        river,
+        "CREATE ROLE tenant LOGIN PASSWORD 'secret'; GRANT SELECT ON river_job TO tenant; ALTER TABLE river_job ENABLE ROW LEVEL SECURITY",
+    )
+    try:
+        observation = look_at(river.model_copy(update={"user": "tenant", "password": type(river.password)("secret")}))
+        assert section_of(observation, "Queues").rows[0][1] == "?"
+    finally:
+        fill(river, "DROP OWNED BY tenant; DROP ROLE tenant")
