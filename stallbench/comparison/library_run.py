@@ -79,15 +79,16 @@ class LibraryRun:
         if self.has_lost_its_workers():
             return "every worker exited"
         lost, done = self.count_lost()
-        parts = [
-            f"{lost} lost",
-            *([f"{done} done without a recorded completion"] if done else []),
-            f"{len(self.find_stranded())} stranded",
-            f"{format_value(self.metric('re_executions.count', None) or 0)} re-executed",
-            f"{format_value(self.metric('re_completed.count', None) or 0)} completed twice",
-        ]
+        counts = {
+            "lost": lost,
+            "done without a recorded completion": done,
+            "stranded": len(self.find_stranded()),
+            "re-executed": self.metric("re_executions.count", None) or 0,
+            "completed twice": self.metric("re_completed.count", None) or 0,
+        }
+        parts = [f"{format_value(count)} {what}" for what, count in counts.items() if count] or ["nothing lost or repeated"]
         recoveries = self.tables["recoveries"]
         if len(recoveries):
             to_rate_s = recoveries["to_rate_s"].max(skipna=False)
-            parts.append("does not come back to its rate" if isnan(to_rate_s) else f"at its rate after {to_rate_s:.1f} s")
+            parts.append("not back at its rate" if isnan(to_rate_s) else f"at its rate after {to_rate_s:.1f} s")
         return ", ".join(parts)

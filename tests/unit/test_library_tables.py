@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def write(runs: Path, page: Path) -> None:
 
 
 def read_row(page: Path, title: str) -> str:
-    return next(line for line in page.read_text().splitlines() if line.startswith(f"| {title}") and "lost" in line)
+    return next(line for line in page.read_text().splitlines() if line.startswith(f"| {title}") and re.search("lost|stranded", line))
 
 
 def test_a_cell_is_of_the_newest_run_and_refers_to_it(tmp_path: Path, page: Path) -> None:
@@ -51,7 +52,7 @@ def test_a_cell_is_of_the_newest_run_and_refers_to_it(tmp_path: Path, page: Path
     write(tmp_path, page)
     row = read_row(page, "Procrastinate")
     assert "2 stranded" in row
-    assert row.count("lost") == 1, "the cells of the other scenarios are empty"
+    assert row.endswith("(1) |  |  |  |  |  |  |"), "the cells of the other scenarios are empty"
     assert "1. `20260102T000000Z-worker-crash`" in page.read_text()
     assert "20260101" not in page.read_text()
 
