@@ -51,6 +51,7 @@ def test_a_run_goes_from_servers_to_a_report_and_leaves_nothing(bench_with_own_p
     assert (moved / "report.html").exists(), "a report is made again from the folder alone"
 
 
+@pytest.mark.long  # a second worker must claim in the moment before the re-check
 def test_que_without_its_recheck_is_caught_and_so_is_an_expectation_that_does_not_hold(bench: Bench) -> None:
     impossible = 'expect=[{metric="claim_ms.p95", phase="baseline", at_most=0.000001}]'
     changes = short("producers.rate=600", "phases.longtx.duration=14s", "workers.count=8", "workers.work=0ms", impossible)

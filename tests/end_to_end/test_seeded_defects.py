@@ -24,7 +24,14 @@ OF_CRASH_POINTS = (
     "renews_lost_lease",
     "retries_enqueue_without_key",
 )
-TRIED_BY_MAKE_TEST = ("forgets_delete", "promises_too_much", "starves_old_jobs", "skip_locked, rough", *OF_CRASH_POINTS)
+TRIED_BY_MAKE_TEST = (
+    "commits_with_next_statement",
+    "forgets_delete",
+    "promises_too_much",
+    "retries_enqueue_without_key",
+    "skip_locked, rough",
+    "starves_old_jobs",
+)
 ROUNDS = 20
 TRIALS = [
     pytest.param(subject, id=subject.name, marks=() if subject.name in TRIED_BY_MAKE_TEST else pytest.mark.long)

@@ -38,6 +38,7 @@ def test_a_broken_promise_is_shown_at_its_point_and_the_printed_command_finds_it
     assert trial["states"]["conservation"] == "holds"
 
 
+@pytest.mark.long
 def test_a_sound_queue_passes(bench: Bench) -> None:
     ended = bench.run("torture", "skip_locked", "--seed", "3", *AFTER_COMPLETION)
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -43,7 +43,9 @@ def write(runs: Path, page: Path) -> None:
 
 
 def read_row(page: Path, title: str) -> str:
-    return next(line for line in page.read_text().splitlines() if line.startswith(f"| {title}") and re.search("lost|stranded", line))
+    return next(
+        line for line in page.read_text().splitlines() if line.startswith(f"| {title}") and re.search("lost|stranded", line)
+    )
 
 
 def test_a_cell_is_of_the_newest_run_and_refers_to_it(tmp_path: Path, page: Path) -> None:
