@@ -38,7 +38,8 @@ class Enqueuer:
         self._payload_bytes = document.payload_bytes
         self._random = random.Random(document.seed)
         self._filling = self._random.randbytes(document.payload_bytes).hex()
-        self._crashes = Crashes(JobFaults(document.job_faults, document.name, "producer"))
+        self._job_faults = JobFaults(document.job_faults, document.name, "producer")
+        self._crashes = Crashes(self._job_faults)
         self.client = QueueClient(document, log, stop, prepare=self._prepare)
         """The connection to the queue, with its error handling."""
         self.duration_ns = 0
@@ -57,6 +58,7 @@ class Enqueuer:
         the bench. Jobs that a full queue refused are recorded as refused: they are not in the queue. The queue's error is raised again after
         it was recorded.
         """
+        self._job_faults.read_active()
         jobs = self.make_jobs(numbers)
         queue = self.client.queue
         began_ns = time.monotonic_ns()

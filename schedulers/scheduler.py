@@ -24,13 +24,15 @@ class Scheduler:
     def __init__(self, document: SchedulerDocument, log: EventLog, stop: Stop) -> None:
         """Connect. Raises an error of the engine's driver when the server cannot be reached."""
         self._stop = stop
-        self._crashes = Crashes(JobFaults(document.job_faults, document.name, "scheduler"))
+        self._job_faults = JobFaults(document.job_faults, document.name, "scheduler")
+        self._crashes = Crashes(self._job_faults)
         self._client = QueueClient(document, log, stop)
 
     def run(self) -> None:
         """Run until asked to stop. Raises `CannotContinueError` when the server stays unreachable."""
         while not self._stop.asked:
             began_ns = time.monotonic_ns()
+            self._job_faults.read_active()
             queue = self._client.queue
             try:
                 pause_s = self._crashes.passes_during(CrashPoint.BETWEEN_STEPS, queue, queue.schedule)

@@ -17,7 +17,11 @@ ResultT = TypeVar("ResultT")
 
 
 class Crashes:
-    """The crashes of one process. Each fault counts and draws separately, so that its seed decides which passages crash."""
+    """The crashes of one process. Each fault counts and draws separately, so that its seed decides which passages crash.
+
+    The process reads the active job faults once for each job (`JobFaults.read_active`); a fault that begins during a job crashes from the next
+    one on, and one that has ended meanwhile is withdrawn by `JobFaults.announce`.
+    """
 
     def __init__(self, job_faults: JobFaults) -> None:
         """Crash as ``job_faults`` say."""
@@ -32,7 +36,7 @@ class Crashes:
 
     def passes(self, point: CrashPoint, job_id: int | None = None) -> None:
         """Be at ``point`` with the job ``job_id``, if there is one: the process may be killed, or stopped for a while, before this returns."""
-        for name, fault in self._job_faults.read_active().items():
+        for name, fault in list(self._job_faults.last_read.items()):
             if fault.at is point and self._is_due(name, fault):
                 self._crash(name, fault, job_id)
 
@@ -40,7 +44,7 @@ class Crashes:
         self, point: CrashPoint, queue: Queue[Any], call: Callable[[], ResultT], job_id: int | None = None
     ) -> ResultT:
         """Make a call of ``queue`` and return its result; ``point`` is passed at each answer of a server, else when the call has returned."""
-        if all(fault.at is not point for fault in self._job_faults.read_active().values()):
+        if all(fault.at is not point for fault in self._job_faults.last_read.values()):
             return call()
         if self._observed is not queue:
             self._observed = queue

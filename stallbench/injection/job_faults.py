@@ -90,9 +90,15 @@ class JobFaults:
         self.process = process
         self._role = role
         self._active: dict[str, JobFault] = {}
+        self.last_read: dict[str, JobFault] = {}
+        """What `read_active` returned last."""
 
     def read_active(self) -> dict[str, JobFault]:
         """Return the job faults that are active now, by name."""
+        self.last_read = self._read_active()
+        return self.last_read
+
+    def _read_active(self) -> dict[str, JobFault]:
         if self._folder is None:
             return {}
         if not self._active and not os.access(self._folder_name, os.F_OK):
