@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pymysql
@@ -12,9 +11,9 @@ from stallbench.engines.mysql import DRIVER
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.observer import ServerGoneError
+from stallbench.observe.server_time import MARK, ServerTime
 from stallbench.records.endpoint import Endpoint
 
-MARK = "/* stallbench observe */"
 PROGRAM = "stallbench:observe"
 STATEMENT_TIMEOUT_S = 2
 _CONNECT_TIMEOUT_S = 5
@@ -41,7 +40,7 @@ class InnoDBSession:
         self.endpoint = endpoint
         self.name = name
         self.is_pooled = False
-        self._waited_s, self._queries, self._shortest_s = 0.0, 0, float("inf")
+        self._server_time = ServerTime()
         session = self
 
         class MeasuredCursor(Cursor):
@@ -70,8 +69,8 @@ class InnoDBSession:
 
     @property
     def spent_s(self) -> float:
-        """How long the server has worked for this session, at most: what was waited for, less a round trip of the network for each query."""
-        return self._waited_s - self._queries * self._shortest_s if self._queries else 0.0
+        """How long the server has worked for this session, at most."""
+        return self._server_time.spent_s
 
     @property
     def version_text(self) -> str:
@@ -111,16 +110,11 @@ class InnoDBSession:
             )
 
     def _execute(self, execute: Any, query: str, values: object) -> int:
-        began_s = time.monotonic()
         try:
-            return int(execute(f"{MARK} {query.strip()}", values))
+            with self._server_time.measure():
+                return int(execute(f"{MARK} {query.strip()}", values))
         except pymysql.Error as error:
             if (error.args and error.args[0] in _GONE) or not self._connection.open:
                 self.close()
                 raise ServerGoneError(self.name, DRIVER.describe(error)) from error
             raise
-        finally:
-            waited_s = time.monotonic() - began_s
-            self._waited_s += waited_s
-            self._queries += 1
-            self._shortest_s = min(self._shortest_s, waited_s)

@@ -7,7 +7,6 @@ Through a pooler, each query is therefore a read-only transaction of its own, wh
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -19,10 +18,9 @@ from stallbench.engines.postgres import DRIVER, Connection
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.observer import ServerGoneError
+from stallbench.observe.server_time import MARK, ServerTime
 from stallbench.records.endpoint import Endpoint
 
-MARK = "/* stallbench observe */"
-"""What each of its queries begins with, so that it can be told from the application's in the server's log and statistics."""
 APPLICATION = "stallbench:observe"
 """Application name of its sessions."""
 STATEMENT_TIMEOUT_MS = 2000
@@ -74,7 +72,7 @@ class ReadOnlySession:
         self.is_pooled = False
         """Whether the connection leads through a pooler."""
         self._connection: Connection
-        self._waited_s, self._queries, self._shortest_s = 0.0, 0, float("inf")
+        self._server_time = ServerTime()
         self._connect()
 
     @property
@@ -89,8 +87,8 @@ class ReadOnlySession:
 
     @property
     def spent_s(self) -> float:
-        """How long the server has worked for this session, at most: what was waited for, less a round trip of the network for each query."""
-        return self._waited_s - self._queries * self._shortest_s if self._queries else 0.0
+        """How long the server has worked for this session, at most."""
+        return self._server_time.spent_s
 
     def execute(self, query: str, values: Any = None, *, timeout_ms: int | None = None) -> Rows:
         """Execute one query and return its rows. ``timeout_ms``: a shorter time limit than `STATEMENT_TIMEOUT_MS`.
@@ -98,21 +96,16 @@ class ReadOnlySession:
         Raises `ServerGoneError` when the session has ended, or one of psycopg's errors when the server refuses the query.
         """
         query = f"{MARK} {query.strip()}"
-        began_s = time.monotonic()
         try:
-            if self.is_pooled or timeout_ms is not None:
-                return self._execute_in_transaction(query, values, timeout_ms)
-            return Rows(self._connection.execute(query, values).fetchall())
+            with self._server_time.measure():
+                if self.is_pooled or timeout_ms is not None:
+                    return self._execute_in_transaction(query, values, timeout_ms)
+                return Rows(self._connection.execute(query, values).fetchall())
         except psycopg.Error as error:
             if self._connection.closed or (error.sqlstate or "").startswith(_OUT_OF_REACH):
                 self.close()
                 raise ServerGoneError(self.name, DRIVER.describe(error)) from error
             raise
-        finally:
-            waited_s = time.monotonic() - began_s
-            self._waited_s += waited_s
-            self._queries += 1
-            self._shortest_s = min(self._shortest_s, waited_s)
 
     def close(self) -> None:
         """Close it in any state."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from stallbench.collectors.statements import StatementCounts, plain_statement, read_statement_counts, read_statement_texts
 from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text
-from stallbench.observe.postgres.session import MARK
+from stallbench.observe.server_time import MARK
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 
 _MOST_SHOWN = 4

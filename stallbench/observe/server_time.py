@@ -1,0 +1,35 @@
+"""How long a server has worked for one session, at most, and the mark by which that session's statements are recognised."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+MARK = "/* stallbench observe */"
+"""What each statement of `stallbench observe` begins with, so that it can be told from the application's in the server's log and statistics."""
+
+
+class ServerTime:
+    """Adds up what was waited for."""
+
+    def __init__(self) -> None:
+        """Begin at 0."""
+        self._waited_s, self._queries, self._shortest_s = 0.0, 0, float("inf")
+
+    @contextmanager
+    def measure(self) -> Iterator[None]:
+        """Measure one query, whether it succeeds or not."""
+        began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            waited_s = time.monotonic() - began_s
+            self._waited_s += waited_s
+            self._queries += 1
+            self._shortest_s = min(self._shortest_s, waited_s)
+
+    @property
+    def spent_s(self) -> float:
+        """What was waited for, less a round trip of the network for each query: the time of the quickest one."""
+        return self._waited_s - self._queries * self._shortest_s if self._queries else 0.0
