@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help setup required components doctor longtx test test-long test-libraries test-compose lint format bench lock clean
+.PHONY: help setup required components doctor longtx test test-long test-libraries test-compose lint format bench wheel lock clean
 
 help:  ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
@@ -53,12 +53,17 @@ bench: components  ## Measure the overhead of the bench itself, as ratios within
 	@$(BIN)/python -m benchmarks.laravel
 	@$(BIN)/python -m benchmarks.loading
 
+wheel: required  ## Build the package: dist/stallbench-*.whl
+	@$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@rm -rf build
+	@ls dist/*.whl
+
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade
 
 lock:  ## Resolve and lock the dependencies again (needs uv)
 	$(COMPILE) pyproject.toml --extra development --output-file requirements/python.lock
-	for lock in installer postgres java go aerospike; do $(COMPILE) requirements/$$lock.in --output-file requirements/$$lock.lock; done
+	for lock in installer postgres java go node aerospike; do $(COMPILE) requirements/$$lock.in --output-file requirements/$$lock.lock; done
 
 clean:  ## Remove what dead runs left behind, and everything that was set up in this folder
 	@if [ -x $(BIN)/stallbench ]; then $(BIN)/stallbench clean; fi
-	rm -rf .venv .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

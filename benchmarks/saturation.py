@@ -79,7 +79,7 @@ class Rig:
         endpoint = self.cluster.server("primary").proxied
         ended = subprocess.run(
             [
-                str(require_postgres().bin_dir / "pgbench"),
+                str(require_postgres().require("pgbench", "the benchmark")),
                 *("--host", endpoint.host, "--port", str(endpoint.port), "--username", endpoint.user, endpoint.database),
                 *("--no-vacuum", "--protocol", "prepared", "--client", str(CLIENTS), "--jobs", "2"),
                 *("--time", str(int(MEASURED_S)), "--file", str(script)),

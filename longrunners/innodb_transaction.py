@@ -12,6 +12,7 @@ import pymysql
 from longrunners.longrunner import Longrunner, LongrunnerOptions, LostError
 from stallbench.engines import driver_of
 from stallbench.engines.mysql import LONGEST_USER
+from stallbench.injection.record import Evidence
 from stallbench.processes.role import Stop
 
 _POLL_S = 0.2
@@ -29,7 +30,7 @@ class InnoDBTransaction(Longrunner[LongrunnerOptions]):
     def open_transaction(self, connection: pymysql.Connection[Any]) -> None:
         """Begin the transaction and do in it what makes it hold the horizon."""
 
-    def hold(self, stop: Stop) -> dict[str, Any]:
+    def hold(self, stop: Stop) -> Evidence:
         """Open the transaction."""
         self._connection = self._connect(f"longrunner:{self.document.name}")
         thread = _thread_id(self._connection)

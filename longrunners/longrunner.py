@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.exposition import Exposure
+from stallbench.injection.record import Evidence
 from stallbench.processes.role import Stop
 from stallbench.records.endpoint import Endpoint
 
@@ -78,7 +79,7 @@ class Longrunner(ABC, Generic[OptionsT]):
         return f"stallbench_{self.document.name.replace('-', '_')}"
 
     @abstractmethod
-    def hold(self, stop: Stop) -> dict[str, Any]:
+    def hold(self, stop: Stop) -> Evidence:
         """Begin to hold and return how the server identifies the holder: its ``kind``, and ``pid``, ``gid`` or ``slot``.
 
         Raises `CannotContinueError` or an error of the engine's driver if it cannot; nothing is then left on the server.

@@ -11,13 +11,13 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import psycopg
 from pydantic import Field
 
 from longrunners.longrunner import LongrunnerOptions, LostError
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner, describe
+from stallbench.injection.record import Evidence
 from stallbench.processes.reconnection import reconnect
 from stallbench.processes.role import CannotContinueError, Stop, send_message
 from stallbench.scenario.duration import Duration
@@ -27,6 +27,8 @@ _POLL_S = 0.2
 _PAUSE_S = 0.2
 """Pause after a cancelled query, so that a server that cancels every query at once is not flooded."""
 _END_WITHIN_S = 5.0
+_REFUSED_FOR_S = 1.0
+"""How long a reader whose query was refused waits until it asks again."""
 
 
 class OverlappingReadersOptions(LongrunnerOptions):
@@ -34,6 +36,11 @@ class OverlappingReadersOptions(LongrunnerOptions):
 
     readers: int = Field(default=3, ge=2, le=32, description="readers, each with its own connection")
     each_s: Duration = Field(default=20.0, alias="each", ge=0.1, le=3600, description="how long each query takes")
+    at_once: int | None = Field(
+        default=None,
+        ge=1,
+        description="concurrency limit of this workload: a reader that asks while so many queries are open is refused, and asks again after a second",
+    )
 
 
 class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
@@ -47,13 +54,14 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
 
     _threads: Sequence[threading.Thread] = ()
 
-    def hold(self, stop: Stop) -> dict[str, Any]:
+    def hold(self, stop: Stop) -> Evidence:
         """Start the readers and return when the first has its snapshot."""
         self._broken: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._message_lock = threading.Lock()
         connections = [self.connect() for _ in range(self.options.readers)]
         start_s = time.monotonic()
         first_began = threading.Event()
+        self._admitted = threading.BoundedSemaphore(self.options.at_once or self.options.readers)
         self._threads = [
             threading.Thread(target=self._read, args=(number, connection, start_s, first_began, stop), daemon=True)
             for number, connection in enumerate(connections)
@@ -92,24 +100,22 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
 
     def _read(self, number: int, connection: Connection, start_s: float, first_began: threading.Event, stop: Stop) -> None:
         """Repeat the query, each time until the end of this reader's current period, so that the readers stay staggered after a query was
-        cancelled.
+        cancelled. With a concurrency limit each query takes its full time, whenever it is admitted.
         """
         each_s = self.options.each_s
         start_s += number * each_s / self.options.readers
         stop.wait(start_s - time.monotonic())
         while not stop.asked:
+            if not self._admitted.acquire(blocking=False):
+                stop.wait(_REFUSED_FOR_S)
+                continue
             began_s = time.monotonic()
-            lasts_s = each_s - (began_s - start_s) % each_s
+            lasts_s = each_s if self.options.at_once else each_s - (began_s - start_s) % each_s
+            pause_s = _REFUSED_FOR_S if self.options.at_once else 0.0
             try:
                 if connection.closed:
                     connection = reconnect(self.connect, stop)
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                connection.execute("SELECT count(*) FROM pg_class")
-                first_began.set()
-                self._report(began={"reader": number + 1, "lasts_s": round(lasts_s, 3)})
-                connection.execute("SELECT pg_sleep(%s)", (lasts_s,))
-                connection.execute("COMMIT")
-                self._report(ended={"reader": number + 1, "lasted_s": round(time.monotonic() - began_s, 3)})
+                self._query(number, connection, lasts_s, first_began)
             except CannotContinueError as error:
                 if not stop.asked:
                     self._broken.put(str(error))
@@ -119,8 +125,21 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
                 if not stop.asked:
                     lasted_s = round(time.monotonic() - began_s, 3)
                     self._report(cancelled={"reader": number + 1, "lasted_s": lasted_s, "why": describe(error)})
-                    stop.wait(_PAUSE_S)
+                    pause_s = _PAUSE_S
+            finally:
+                self._admitted.release()
+            stop.wait(pause_s)
         connection.close()
+
+    def _query(self, number: int, connection: Connection, lasts_s: float, first_began: threading.Event) -> None:
+        began_s = time.monotonic()
+        connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        connection.execute("SELECT count(*) FROM pg_class")
+        first_began.set()
+        self._report(began={"reader": number + 1, "lasts_s": round(lasts_s, 3)})
+        connection.execute("SELECT pg_sleep(%s)", (lasts_s,))
+        connection.execute("COMMIT")
+        self._report(ended={"reader": number + 1, "lasted_s": round(time.monotonic() - began_s, 3)})
 
     def _clear(self, connection: Connection) -> None:
         """Roll back the failed transaction; if that fails, close the connection."""

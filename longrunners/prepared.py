@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from psycopg.sql import SQL, Identifier, Literal
 
@@ -11,6 +10,7 @@ from longrunners.idle_writer import drop_table
 from longrunners.longrunner import LongrunnerOptions
 from longrunners.postgres_longrunner import Connection
 from longrunners.sessionless import LeftoverLongrunner
+from stallbench.injection.record import Evidence
 from stallbench.processes.role import CannotContinueError
 
 _NEEDED = "max_prepared_transactions of at least 1 in database.settings"
@@ -28,7 +28,7 @@ class Prepared(LeftoverLongrunner[LongrunnerOptions]):
         """Check max_prepared_transactions: by default PostgreSQL allows no prepared transaction."""
         return _NEEDED if str(settings.get("max_prepared_transactions", 0)) == "0" else None
 
-    def make(self, connection: Connection) -> dict[str, Any]:
+    def make(self, connection: Connection) -> Evidence:
         """Write a row and prepare the transaction."""
         if connection.execute("SHOW max_prepared_transactions").fetchone() == ("0",):
             raise CannotContinueError(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import psycopg
 
 from longrunners.longrunner import LostError, OptionsT
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner
+from stallbench.injection.record import Evidence
 from stallbench.processes.reconnection import reconnect
 from stallbench.processes.role import CannotContinueError, Stop
 
@@ -21,14 +21,14 @@ class LeftoverLongrunner(PostgresLongrunner[OptionsT]):
     _connection: Connection
 
     @abstractmethod
-    def make(self, connection: Connection) -> dict[str, Any]:
+    def make(self, connection: Connection) -> Evidence:
         """Create the object and return the holder; after an error, nothing of it is left."""
 
     @abstractmethod
     def find_loss(self, connection: Connection) -> str | None:
         """Return why it no longer holds, or none if it does."""
 
-    def hold(self, stop: Stop) -> dict[str, Any]:
+    def hold(self, stop: Stop) -> Evidence:
         """Create the object."""
         self._connection = self.connect()
         try:

@@ -7,7 +7,7 @@ vacuum of the queue's tables continues, and the WAL grows instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from longrunners.feedback import send_feedback
 from longrunners.longrunner import LongrunnerOptions
 from longrunners.postgres_longrunner import Connection
 from longrunners.sessionless import LeftoverLongrunner
+from stallbench.injection.record import Evidence
 from stallbench.processes.role import CannotContinueError
 
 _NEEDED = "wal_level = 'logical' in database.settings, for a logical slot"
@@ -47,7 +48,7 @@ class Slot(LeftoverLongrunner[SlotOptions]):
         """Check wal_level: by default PostgreSQL's WAL does not contain enough for a logical slot."""
         return _NEEDED if options.type == "logical" and settings.get("wal_level") != "logical" else None
 
-    def make(self, connection: Connection) -> dict[str, Any]:
+    def make(self, connection: Connection) -> Evidence:
         """Create the slot, give it an xmin, and disconnect from it."""
         if self.options.type == "logical":
             if connection.execute("SHOW wal_level").fetchone() != ("logical",):

@@ -7,12 +7,11 @@ once, by notifications that only this listener receives.
 
 from __future__ import annotations
 
-from typing import Any
-
 import psycopg
 
 from longrunners.longrunner import LongrunnerOptions, LostError
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner
+from stallbench.injection.record import Evidence
 from stallbench.processes.reconnection import reconnect
 from stallbench.processes.role import CannotContinueError, Stop
 from stallbench.waiting import wait_until
@@ -43,7 +42,7 @@ class StuckListener(PostgresLongrunner[LongrunnerOptions]):
     _watch: Connection
     _pid: int
 
-    def hold(self, stop: Stop) -> dict[str, Any]:
+    def hold(self, stop: Stop) -> Evidence:
         """Listen, and send notifications to its own channel until the server is stuck."""
         self._listener = self.connect()
         self._watch = self.connect()

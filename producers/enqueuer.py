@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -18,14 +18,37 @@ from stallbench.queues import NewJob, Queue, RefusedError
 from stallbench.records.events import Event, EventLog
 
 EnqueueOperation = Callable[[Sequence[NewJob]], Sequence[int]]
+_WORDS = (
+    "order",
+    "customer",
+    "address",
+    "invoice",
+    "shipping",
+    "street",
+    "city",
+    "country",
+    "total",
+    "amount",
+    "currency",
+    "status",
+)
 
 
 class EnqueuerDocument(ClientDocument):
     """The fields that the documents of all producers have."""
 
     payload_bytes: int = Field(default=256, ge=16, description="size of a job's payload")
+    payload_content: Literal["random", "text"] = Field(
+        default="random", description="what fills a payload: random hexadecimal digits, or words"
+    )
     seed: int = Field(default=1, description="seed of the random payload and of the queue's random choices")
     mark: str | None = Field(default=None, description="mark by which a fault recognises these jobs")
+    job_queue: str = Field(default="default", description="queue, or tenant, that the jobs belong to")
+    key_every_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="jobs that are due in the same interval of so many seconds have the same key; none: they have no key",
+    )
 
 
 class Enqueuer:
@@ -36,8 +59,13 @@ class Enqueuer:
         self._log = log
         self._mark = f'"mark":"{document.mark}",' if document.mark else ""
         self._payload_bytes = document.payload_bytes
+        self._queue = document.job_queue
+        self._key_every_ns = round((document.key_every_s or 0) * 1e9)
         self._random = random.Random(document.seed)
-        self._filling = self._random.randbytes(document.payload_bytes).hex()
+        if document.payload_content == "text":
+            self._filling = " ".join(self._random.choices(_WORDS, k=document.payload_bytes // 2))
+        else:
+            self._filling = self._random.randbytes(document.payload_bytes).hex()
         self._job_faults = JobFaults(document.job_faults, document.name, "producer")
         self._crashes = Crashes(self._job_faults)
         self.client = QueueClient(document, log, stop, prepare=self._prepare)
@@ -59,7 +87,7 @@ class Enqueuer:
         it was recorded.
         """
         self._job_faults.read_active()
-        jobs = self.make_jobs(numbers)
+        jobs = self.make_jobs(numbers, wanted_ns)
         queue = self.client.queue
         began_ns = time.monotonic_ns()
         try:
@@ -85,9 +113,14 @@ class Enqueuer:
             self._log.write(Event.ENQUEUED, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns, detail=detail)
         self._crashes.passes(CrashPoint.AFTER_ENQUEUE_ACKNOWLEDGED, ids[-1] if ids else None)
 
-    def make_jobs(self, numbers: range) -> list[NewJob]:
-        """Return the jobs of ``numbers``, each with a payload of the wanted size."""
-        return [NewJob(payload=self._payload(n)) for n in numbers]
+    def make_jobs(self, numbers: range, wanted_ns: Sequence[int] = ()) -> list[NewJob]:
+        """Return the jobs of ``numbers``, each with a payload of the wanted size. ``wanted_ns``: when each is due; jobs without it have no key."""
+        if not self._key_every_ns or not wanted_ns:
+            return [NewJob(payload=self._payload(n), queue=self._queue) for n in numbers]
+        return [
+            NewJob(payload=self._payload(n), queue=self._queue, key=str(due_ns // self._key_every_ns))
+            for n, due_ns in zip(numbers, wanted_ns, strict=True)
+        ]
 
     def _payload(self, n: int) -> str:
         opening = f'{{"n":{n},{self._mark}"filling":"'

@@ -128,6 +128,7 @@ class ScenarioAlone(Target):
             queue_options=queue.resolve_options(options, workers=self._scenario.workers.count).model_dump(),
             events=Path("/dev/null"),
             payload_bytes=self._scenario.producers.payload_bytes,
+            payload_content=self._scenario.producers.payload_content,
             seed=self._scenario.seed,
         )
 

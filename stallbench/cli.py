@@ -11,14 +11,19 @@ import typer
 
 from stallbench.commands.clean import clean
 from stallbench.commands.compare import compare
+from stallbench.commands.conform import conform
 from stallbench.commands.dashboards import push
 from stallbench.commands.doctor import doctor
 from stallbench.commands.forecast import forecast
+from stallbench.commands.init import init
 from stallbench.commands.libraries import libraries
+from stallbench.commands.limit import limit
+from stallbench.commands.matrix import matrix
 from stallbench.commands.observe import observe
 from stallbench.commands.report import report
 from stallbench.commands.run import run
 from stallbench.commands.scenarios import list_, show
+from stallbench.commands.setup import setup
 from stallbench.commands.soak import soak
 from stallbench.commands.torture import torture
 from stallbench.commands.upload import upload
@@ -33,9 +38,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run)
+app.command()(init)
 app.command()(compare)
+app.command()(matrix)
+app.command()(limit)
 app.command()(soak)
 app.command()(torture)
+app.command()(conform)
 app.command()(report)
 app.command()(upload)
 app.command()(forecast)
@@ -46,6 +55,7 @@ app.add_typer(dashboards, name="dashboards")
 app.add_typer(libraries, name="libraries")
 app.command("list")(list_)
 app.command()(show)
+app.command()(setup)
 app.command()(doctor)
 app.command()(clean)
 

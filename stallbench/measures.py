@@ -5,9 +5,7 @@ An expectation names a *metric*: ``<measure>.<statistic>``. To add a measure, ad
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
+from stallbench.measure import Chart, FromEvents, FromSamples, FromTable, Measure
 from stallbench.records.events import Event
 
 WHOLE_RUN = "run"
@@ -22,94 +20,6 @@ COUNT_PER_JOB = (*COUNT, "per_job")
 """``per_job``: the count divided by the jobs completed in the phase."""
 SERIES_PER_JOB = (*SERIES, "per_job")
 """``per_job``: (largest in the phase - first in the phase) / jobs completed in the phase."""
-QUOTIENTS = ("share", "mean", "per_call")
-"""Statistics of a measure that is ``divided_by`` another: its count divided by the other's count."""
-
-Better = Literal["higher", "lower"]
-
-
-@dataclass(frozen=True, slots=True)
-class FromEvents:
-    """The source is the event log: each of ``events`` counts once."""
-
-    events: tuple[Event, ...]
-    value: Literal["duration", "lag"] | None = None
-    """``duration``: how long the call took. ``lag``: how long after its intended time it began. None: the event has no value."""
-    deadlock_in: str = ""
-    """An operation. If given, only errors of this operation count by which a server broke a deadlock."""
-
-
-@dataclass(frozen=True, slots=True)
-class FromSamples:
-    """The source is a metric that collectors sample; the same metric of several collectors is the same thing on several engines."""
-
-    subject: str
-    """Kind of the sample's subject: the part before the colon (``table`` of ``table:que_jobs``); empty for any."""
-    metric: str = ""
-    """Name of the sample's metric; empty if it is the measure's name."""
-    combine: Literal["max", "sum"] = "max"
-    """How the samples of several subjects or servers at one moment become one value."""
-    is_counter: bool = False
-    """Whether the metric only grows, from its server's start."""
-
-
-@dataclass(frozen=True, slots=True)
-class FromTable:
-    """The source is a table of the run's folder; a module of the pipeline derives the measure from it."""
-
-    table: str
-    by_time: bool = False
-    """Whether the module gives single values with their times, which are then counted by second and by phase as events are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """Something measured in every phase."""
-
-    name: str
-    """Ends in its unit, where it has one."""
-    unit: str
-    """``ms``, ``s``, ``bytes``, ``%``, ``µs``, or what is counted (``jobs``, ``tuples``); empty for a plain number."""
-    source: FromEvents | FromSamples | FromTable
-    statistics: tuple[str, ...]
-    label: str
-    """What reports and charts call it, without its unit."""
-    meaning: str
-    better: Better = "lower"
-    """Which of two values a user prefers, all else being equal."""
-    chart: str | None = None
-    """Title of the report's chart that draws it by the second: one of `CHARTS`, or a new one after them."""
-    prometheus_name: str = ""
-    """Name of its series in base units (seconds, ratios), without the prefix ``stallbench_``; empty if it has none."""
-    by_second: tuple[str, ...] = ()
-    """The statistics that the table ``windows`` has for each second: of single values; of a counter ``count``, its growth, and `QUOTIENTS`."""
-    in_report: tuple[str, ...] = ()
-    """The statistics that the report's table of phases shows."""
-    divided_by: str = ""
-    """The measure that the statistics `QUOTIENTS` divide it by."""
-    is_of_run: bool = False
-    """Whether it is of the whole run only: an order, for example, has no phases."""
-
-    @property
-    def quotients(self) -> tuple[str, ...]:
-        """The statistics that divide its count by the count of another measure."""
-        return tuple(statistic for statistic in self.statistics if self.divided_by and statistic in QUOTIENTS)
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether it counts single events, so that it is 0, not unknown, where nothing happened."""
-        by_time = isinstance(self.source, FromEvents) or (isinstance(self.source, FromTable) and self.source.by_time)
-        return by_time and "count" in self.statistics
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart of the report."""
-
-    title: str
-    is_logarithmic: bool = False
-    hides_zero: bool = False  # it is left out of the page if all its values are 0
-
 
 _HIDDEN_AT_ZERO = (
     "Pages that a claim reads",
@@ -157,21 +67,16 @@ MEASURES: dict[str, Measure] = {
                 "how long after its intended time the enqueue began", by_second=("p50", "p99"), in_report=("p99",)),
         Measure("enqueued", "jobs", FromEvents(_ENQUEUE), COUNT, "enqueued", "jobs that the queue accepted", better="higher",
                 chart="Throughput", prometheus_name="jobs_enqueued"),
-        Measure("claimed", "jobs", FromEvents(_CLAIM), COUNT, "claimed", "claims that got a job", better="higher",
-                prometheus_name="jobs_claimed"),
-        Measure("failed", "jobs", FromEvents((Event.FAILED,)), COUNT, "failed", "executions that failed",
-                prometheus_name="jobs_failed"),
+        Measure("claimed", "jobs", FromEvents(_CLAIM), COUNT, "claimed", "claims that got a job", better="higher", prometheus_name="jobs_claimed"),
+        Measure("failed", "jobs", FromEvents((Event.FAILED,)), COUNT, "failed", "executions that failed", prometheus_name="jobs_failed"),
         Measure("expired", "jobs", FromEvents((Event.EXPIRED,)), COUNT, "expired", "claims that expired before their job was completed",
                 prometheus_name="jobs_expired"),
-        Measure("empty", "calls", FromEvents((Event.EMPTY,)), COUNT, "empty claims", "claims that found nothing",
-                prometheus_name="claims_empty"),
+        Measure("empty", "calls", FromEvents((Event.EMPTY,)), COUNT, "empty claims", "claims that found nothing", prometheus_name="claims_empty"),
         Measure("lost_race", "calls", FromEvents((Event.LOST_RACE,)), COUNT, "lost races", "claims in which the queue found that another worker was faster",
                 prometheus_name="claims_lost_race", in_report=("count",)),
-        Measure("errors", "calls", FromEvents((Event.ERROR,)), COUNT, "errors", "calls of any operation that ended with an error",
-                prometheus_name="errors"),
-        Measure("refused", "jobs", FromEvents((Event.REFUSED,)), COUNT, "refused", "jobs that a full queue refused"),
-        Measure("retried", "calls", FromEvents((Event.RETRIED,)), COUNT_PER_JOB, "retried",
-                "errors after which the queue's own policy tried again"),
+        Measure("errors", "calls", FromEvents((Event.ERROR,)), COUNT, "errors", "calls of any operation that ended with an error", prometheus_name="errors"),
+        Measure("refused", "jobs", FromEvents((Event.REFUSED,)), COUNT, "refused", "jobs that a queue refused: it is full, or has a job with the same key"),
+        Measure("retried", "calls", FromEvents((Event.RETRIED,)), COUNT_PER_JOB, "retried", "errors after which the queue's own policy tried again"),
         Measure("re_executions", "executions", FromTable("duplicates", by_time=True), COUNT, "re-executions",
                 "executions of jobs that had been executed before", chart="Re-executions", in_report=("count",)),
         Measure("re_executed_after_ms", "ms", FromTable("duplicates", by_time=True), DISTRIBUTION, "time to re-execution",
@@ -186,8 +91,11 @@ MEASURES: dict[str, Measure] = {
                 chart="Rolled back to break a deadlock", in_report=("count",)),
         Measure("deadlocks_in_enqueue", "calls", FromEvents(_RAISED, deadlock_in="enqueue"), COUNT,
                 "deadlocks, enqueue rolled back", "enqueues that the server rolled back to break a deadlock"),
-        Measure("start_delay_ms", "ms", FromTable("jobs", by_time=True), DISTRIBUTION, "start delay",
-                "from the due time of a scheduled job to its claim"),
+        Measure("start_delay_ms", "ms", FromTable("jobs", by_time=True), DISTRIBUTION, "start delay", "from the due time of a scheduled job to its claim"),
+        Measure("default_queue_latency_ms", "ms", FromTable("jobs", by_time=True), DISTRIBUTION, "latency of the default queue",
+                "the latency of the jobs that are in no other queue; only for runs with jobs of other queues", by_second=_QUANTILES),
+        Measure("repeated_keys", "jobs", FromTable("jobs", by_time=True), COUNT, "repeated keys", "jobs with a key that an earlier job had"),
+        Measure("skipped_keys", "keys", FromTable("jobs", by_time=True), COUNT, "skipped keys", "numbers between keys that no job has"),
         Measure("stalled_s", "s", FromTable("windows"), ("total", "longest"), "stalled",
                 "whole seconds in which nothing was completed although jobs waited, in the queue or to be enqueued",
                 in_report=("longest",)),
@@ -203,7 +111,7 @@ MEASURES: dict[str, Measure] = {
                 "claim time by position",
                 "claim time against the number of jobs claimed before, as a straight line; only for runs with a backlog",
                 is_of_run=True),
-        Measure("claim_statement_calls", "calls", FromSamples("claim_statement", combine="sum", is_counter=True), COUNT,
+        Measure("claim_statement_calls", "calls", FromSamples("claim_statement", combine="sum", is_counter=True), COUNT_PER_JOB,
                 "claim statements", "executions of the queue's claim statement, as the server counts them"),
         Measure("claim_statement_ms", "ms", FromSamples("claim_statement", combine="sum", is_counter=True), (*COUNT, "mean"),
                 "claim statement, time", "time of one execution of the claim statement on the server, without the network and the client",
@@ -213,8 +121,7 @@ MEASURES: dict[str, Measure] = {
                 chart="Pages that a claim reads", by_second=("per_call",), divided_by="claim_statement_calls", in_report=("per_call",)),
         Measure("depth", "jobs", FromSamples("queue"), SERIES, "queue depth", "jobs ready and not claimed", chart="Queue depth",
                 prometheus_name="queue_depth", in_report=("last",)),
-        Measure("oldest_job_s", "s", FromSamples("queue"), SERIES, "oldest job", "age of the oldest job that is ready",
-                prometheus_name="oldest_job_seconds"),
+        Measure("oldest_job_s", "s", FromSamples("queue"), SERIES, "oldest job", "age of the oldest job that is ready", prometheus_name="oldest_job_seconds"),
         Measure("dead_tuples", "tuples", FromSamples("table", combine="sum"), SERIES_PER_JOB, "dead tuples",
                 "dead tuples of the queue's tables (PostgreSQL)", chart="Dead tuples", prometheus_name="dead_tuples",
                 in_report=("max",)),
@@ -227,7 +134,9 @@ MEASURES: dict[str, Measure] = {
                 "live tuples of the queue's tables", prometheus_name="live_tuples"),
         Measure("table_bytes", "bytes", FromSamples("table", combine="sum"), SERIES, "table size",
                 "size of the queue's tables without indexes", prometheus_name="table_bytes"),
-        Measure("index_bytes", "bytes", FromSamples("index", combine="sum"), SERIES, "index size",
+        Measure("toast_bytes", "bytes", FromSamples("table", combine="sum"), SERIES_PER_JOB, "TOAST size",
+                "size of what is stored outside the rows of the queue's tables because it is large (PostgreSQL)", prometheus_name="toast_bytes"),
+        Measure("index_bytes", "bytes", FromSamples("index", combine="sum"), SERIES_PER_JOB, "index size",
                 "size of the indexes of the queue's tables", prometheus_name="index_bytes"),
         Measure("oldest_transaction_s", "s", FromSamples("server"), SERIES, "oldest transaction",
                 "age of the oldest transaction on any server", chart="Oldest transaction",
@@ -253,6 +162,18 @@ MEASURES: dict[str, Measure] = {
                 "bytes of WAL that the replica is behind", prometheus_name="replication_lag_bytes"),
         Measure("wal_bytes", "bytes", FromSamples("server", combine="sum", is_counter=True), COUNT_PER_JOB, "WAL",
                 "WAL, or redo log, written", prometheus_name="wal_bytes"),
+        Measure("subtransaction_lookups", "look-ups", FromSamples("server", combine="sum", is_counter=True), COUNT_PER_JOB,
+                "subtransaction look-ups", "look-ups of a subtransaction's parent, which snapshots need that do not know all subtransactions "
+                "(PostgreSQL)", prometheus_name="subtransaction_lookups"),
+        Measure("multixact_lookups", "look-ups", FromSamples("server", combine="sum", is_counter=True), COUNT_PER_JOB,
+                "MultiXact look-ups", "look-ups of the transactions that share a row lock (PostgreSQL)",
+                prometheus_name="multixact_lookups"),
+        Measure("slru_reads", "pages", FromSamples("server", combine="sum", is_counter=True), COUNT_PER_JOB, "SLRU reads",
+                "pages of subtransactions and MultiXacts that were in no buffer (PostgreSQL)", prometheus_name="slru_reads"),
+        Measure("wal_kept_bytes", "bytes", FromSamples("server"), SERIES, "WAL kept", "size of the WAL files (PostgreSQL's primary, SQLite)",
+                prometheus_name="wal_kept_bytes"),
+        Measure("slot_wal_bytes", "bytes", FromSamples("slot"), SERIES, "WAL kept for a slot",
+                "WAL that the replication slot which is furthest behind still needs", prometheus_name="slot_wal_bytes"),
         Measure("updates", "tuples", FromSamples("table", combine="sum", is_counter=True), COUNT, "updates",
                 "rows of the queue's tables that were updated (PostgreSQL)", prometheus_name="table_updates"),
         Measure("hot_updates", "tuples", FromSamples("table", combine="sum", is_counter=True), (*COUNT, "share"), "HOT updates",
@@ -260,6 +181,8 @@ MEASURES: dict[str, Measure] = {
                 prometheus_name="table_hot_updates", divided_by="updates"),
         Measure("cpu_percent", "%", FromSamples("host"), SERIES, "host CPU", "use of all the host's cores, 0 to 100",
                 prometheus_name="host_cpu_ratio", in_report=("mean",)),
+        Measure("server_cpu_percent", "%", FromSamples("server", "cpu_percent", combine="sum"), SERIES, "server CPU",
+                "use of processor time by the processes of the bench's own servers; 100 is one core"),
         Measure("notification_queue_percent", "%", FromSamples("server"), SERIES, "notification queue",
                 "how full the notification queue (`LISTEN`, `NOTIFY`) is", prometheus_name="notification_queue_ratio"),
         Measure("notification_queue_bytes", "bytes", FromSamples("server"), SERIES, "notification queue",

@@ -22,6 +22,10 @@ _FAILURES_WITHOUT_PAUSE = 5
 that refuses everything must not be flooded with calls, nor the event log with errors."""
 
 
+_MOST_DOUBLINGS = 30
+"""Of the pause between claims: enough for any limit, and no overflow."""
+
+
 class WorkerDocument(ClientDocument):
     """The JSON document that a worker is started with."""
 
@@ -30,6 +34,11 @@ class WorkerDocument(ClientDocument):
         default=0.02,
         gt=0,
         description="mean pause in seconds after a claim found no job or failed repeatedly; drawn from 0.5 to 1.5 times this",
+    )
+    max_poll_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="back-off: the mean pause doubles after each claim in a row that found no job, up to this; none: it stays the same",
     )
     seed: int = Field(default=1, description="seed of the random pauses and of the queue's random choices")
     wait_for_go: bool = Field(default=False, description="claim no job before SIGUSR1 arrives")
@@ -48,6 +57,7 @@ class Worker:
         self._job_faults = JobFaults(document.job_faults, document.name)
         self._crashes = Crashes(self._job_faults)
         self._clock_offset_s = 0.0
+        self._empty_claims = 0
         self._work = Work(document.work_s, self._job_faults, self._crashes, self._random)
         self._client = QueueClient(document, log, stop, prepare=self._prepare)
 
@@ -106,12 +116,21 @@ class Worker:
         duration_ns = time.monotonic_ns() - began_ns
         if not claims:
             self._log.write(Event.EMPTY, duration_ns=duration_ns)
-            self._pause()
+            self._wait_for_jobs()
             return None
+        self._empty_claims = 0
         claim = claims[0]
         self._log.write(Event.CLAIMED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=duration_ns)
         self._crashes.passes(CrashPoint.AFTER_CLAIM, claim.job_id)
         return claim
+
+    def _wait_for_jobs(self) -> None:
+        pause_s = self._document.poll_s
+        if self._document.max_poll_s is not None:
+            pause_s = min(pause_s * 2.0 ** min(self._empty_claims, _MOST_DOUBLINGS), max(pause_s, self._document.max_poll_s))
+        self._empty_claims += 1
+        if self._client.queue.wait_for_jobs(pause_s * self._random.uniform(0.5, 1.5), self._stop.wait):
+            self._empty_claims = 0
 
     def _pause(self) -> None:
         self._stop.wait(self._document.poll_s * self._random.uniform(0.5, 1.5))

@@ -98,6 +98,9 @@ class HostCollector(Collector):
                 "private_bytes": total.private_bytes,
             }
             samples += samples_of("host", f"process:{name}", figures)
+        for server in self.document.servers:
+            if server.name in usage:
+                samples += samples_of(server.name, "server", {"cpu_percent": round(usage[server.name].cpu_percent, 2)})
         return samples
 
     def _read_names(self) -> None:

@@ -27,6 +27,12 @@ _SIZES = f"""
 WITH watched AS ({_WATCHED})
 SELECT 'table:' || name, 'table_bytes', sum(pg_relation_size(id))::bigint FROM watched GROUP BY name
 UNION ALL
+SELECT 'table:' || name, 'toast_bytes', sum(pg_relation_size(reltoastrelid))::bigint
+FROM watched
+JOIN pg_class ON pg_class.oid = watched.id
+WHERE reltoastrelid <> 0
+GROUP BY name
+UNION ALL
 SELECT 'index:' || relname, 'index_bytes', pg_relation_size(pg_class.oid)
 FROM watched
 JOIN pg_index ON indrelid = watched.id

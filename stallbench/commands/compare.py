@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, cast, get_args
 
 import typer
 
-from stallbench.commands.endings import conclude_comparison_and_exit
+from stallbench.commands.endings import conclude_comparison_and_exit, require_clone
 from stallbench.commands.options import (
+    RoundsOption,
     RunsOption,
+    SeedOption,
     SetOption,
 )
 from stallbench.errors import (
@@ -54,19 +56,8 @@ def compare(
             "or of each library's own.",
         ),
     ] = "common",
-    repeat: Annotated[
-        int, typer.Option("--repeat", metavar="N", min=1, max=1000, help="The number of runs of each variant.")
-    ] = 3,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed",
-            metavar="S",
-            min=0,
-            max=2**31 - 1,
-            help="The random seed of the order and of all runs. Default: the scenario's.",
-        ),
-    ] = None,
+    repeat: RoundsOption = 3,
+    seed: SeedOption = None,
     set_: SetOption = None,
     table: Annotated[
         bool,
@@ -118,6 +109,7 @@ def _read_load(text: str) -> Load:
 def _write_tables_and_exit(scenario: str | None, runs: Path) -> NoReturn:
     from stallbench.comparison.mitigations import write_tables
 
+    require_clone("docs/mitigations.md")
     for sentence in write_tables(runs, scenario):
         print(sentence)
     sys.exit(EXIT_PASS)

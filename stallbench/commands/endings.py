@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from stallbench import IS_WHEEL
 from stallbench.errors import (
     EXIT_FAIL,
     EXIT_INTERRUPTED,
     EXIT_PASS,
+    BadInputError,
     NotCarriedOutError,
     StallbenchError,
 )
@@ -88,6 +90,12 @@ def conclude_soak_and_exit(path: Path) -> NoReturn:
     record, drifts, is_running = conclude_soak(SoakFolder(path))
     print_soak(record, drifts, shorten(path / "report.html"), is_running=is_running)
     sys.exit(record.exit_code)
+
+
+def require_clone(page: str) -> None:
+    """Raise `BadInputError` if the bench was installed from a wheel: then ``page``, which the command would rewrite, is not the user's."""
+    if IS_WHEEL:
+        raise BadInputError(f"this command rewrites {page}: run it in a clone of the project")
 
 
 def shorten(path: AnyPath) -> str:

@@ -37,7 +37,8 @@ def forecast(
 ) -> None:
     """Forecast when a queue saturates while a transaction holds the horizon.
 
-    The forecast uses the cost of dead tuples that was measured in one short run.
+    The forecast uses the cost of dead tuples that was measured in one short run. It prints its own error: how far a forecast from the first half
+    of that run is off in the whole run. `stallbench limit` measures what a forecast only computes.
 
     Exit codes: 0 there is a forecast (including: the queue never saturates), 2 bad input, or a run without enough data for a forecast.
 
@@ -46,8 +47,8 @@ def forecast(
         stallbench forecast latest
         stallbench forecast latest --rate 50 --workers 8 --work 10ms
     """
-    from stallbench.forecast.command import backtest_forecast, forecast_run
-    from stallbench.forecast.screen import print_backtest, print_forecast
+    from stallbench.forecast.command import backtest_forecast, find_own_error, forecast_run
+    from stallbench.forecast.screen import print_backtest, print_forecast, print_own_error
 
     folder = find_run_folder(run, runs).path
     if against is None:
@@ -56,9 +57,12 @@ def forecast(
         found, backtest = backtest_forecast(folder, find_run_folder(against, runs).path)
     else:
         raise BadInputError("--against uses the load of that run; leave out --rate, --workers and --work")
+    own = find_own_error(folder)
     if as_json:
-        print(json.dumps(found.as_json() | ({"against": backtest.as_json()} if backtest else {}), indent=2))
+        errors = {"own_error": own.as_json() if own else None} | ({"against": backtest.as_json()} if backtest else {})
+        print(json.dumps(found.as_json() | errors, indent=2))
         return
     print_forecast(found)
+    print_own_error(own)
     if backtest:
         print_backtest(backtest)

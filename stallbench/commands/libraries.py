@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from stallbench.commands.endings import require_clone
 from stallbench.commands.options import RunsOption
 from stallbench.run.folder import RUNS
 
@@ -76,5 +77,6 @@ def tables(runs: RunsOption = RUNS) -> None:
     """
     from stallbench.comparison.library_tables import write_tables
 
+    require_clone("docs/libraries.md")
     for sentence in write_tables(runs):
         print(sentence)

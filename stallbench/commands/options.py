@@ -18,6 +18,26 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one value of the scenario, by its key path. Can be repeated."),
 ]
+RoundsOption = Annotated[
+    int,
+    typer.Option(
+        "--repeat", metavar="N", min=1, max=1000, help="The number of rounds; each has a run of every variant or version."
+    ),
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        metavar="S",
+        min=0,
+        max=2**31 - 1,
+        help="The random seed of the order and of all runs. Default: the scenario's.",
+    ),
+]
+CrashSeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, max=2**31 - 1, help="Decides which passages of a point crash. Default: a random one."),
+]
 
 
 def _read_folder(text: str | Path) -> Path:

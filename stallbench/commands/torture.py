@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stallbench.commands.endings import shorten
-from stallbench.commands.options import RunsOption, SetOption
+from stallbench.commands.options import CrashSeedOption, RunsOption, SetOption
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.run.folder import RUNS
 
@@ -19,10 +19,7 @@ def torture(
         str, typer.Argument(metavar="QUEUE", help="A queue, as a scenario names it: its kind, or path/to/file.py:ClassName.")
     ],
     set_: SetOption = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", min=0, max=2**31 - 1, help="Decides which passages of a point crash. Default: a random one."),
-    ] = None,
+    seed: CrashSeedOption = None,
     point: Annotated[
         list[CrashPoint] | None, typer.Option("--point", help="Only this point. Can be repeated.", show_default=False)
     ] = None,

@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import median
 
 from stallbench import PROJECT
-from stallbench.atomic_file import replace_file
 from stallbench.comparison.library_run import LibraryRun
 from stallbench.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
 from stallbench.comparison.subject import TIME_TO_SATURATION
@@ -19,6 +18,7 @@ from stallbench.libraries import PREFIX, Library, find_libraries
 from stallbench.libraries.definition import Rescue
 from stallbench.run.folder import COMPARISON
 from stallbench.scenario.duration import format_duration
+from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.expectations import format_value
 
 PAGE = PROJECT / "docs" / "libraries.md"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench import PROJECT
-from stallbench.atomic_file import replace_file
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.report import format_command
 from stallbench.comparison.results import Results, find_results
@@ -18,6 +17,7 @@ from stallbench.errors import BadInputError
 from stallbench.run.folder import COMPARISON
 from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
+from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.expectations import format_value
 
 PAGE = PROJECT / "docs" / "mitigations.md"

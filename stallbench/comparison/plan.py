@@ -57,6 +57,8 @@ class Plan:
     load: Load = "common"
     capacities: Mapping[str, float] = field(default_factory=dict)
     """Jobs per second that the workers can complete, by the name of each variant whose capacity was measured."""
+    versions: str | None = None
+    """Of a matrix, whose variants are versions of servers: as the user named them."""
     measured: tuple[str, ...] = ()
     """The measured load, as ``key=value``, if it is the same in every run; the command that repeats the comparison needs it."""
 

@@ -12,15 +12,16 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from stallbench.atomic_file import replace_file
 from stallbench.comparison.plan import Load, Plan, PlannedRun
 from stallbench.comparison.subject import Subject, find_baseline, subject_of
+from stallbench.engines import ENGINES
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
 from stallbench.libraries import PREFIX, find_library
 from stallbench.run.folder import COMPARISON, create_folder
 from stallbench.run.record import BenchRecord, describe_bench
 from stallbench.scenario.duration import ON_RECORD
 from stallbench.scenario.model import CONTROL, Scenario
+from stallbench.storage.atomic_file import replace_file
 
 FORMAT: Literal[2] = 2
 
@@ -36,6 +37,8 @@ class ComparedScenario(_Part):
 
     name: str
     file: str
+    variant: str | None = None
+    """Of a matrix: the variant that ran on every version, if any."""
     summary: str
     changes: tuple[str, ...]
     """What the command line changed in every run, each as ``key=value``."""
@@ -86,6 +89,8 @@ class ComparisonRecord(_Part):
     scenario: ComparedScenario
     seed: int
     rounds: int
+    versions: str | None = None
+    """Of a matrix, whose variants are versions of servers: as the user named them."""
     variants: tuple[ComparedVariant, ...]
     """The first is the reference, from which the differences of the others are measured."""
     load: Load = "common"
@@ -176,7 +181,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
 
     Raises `NotCarriedOutError` if ``runs`` cannot be written.
     """
-    folder = ComparisonFolder(create_folder(runs, "compare", plan.scenario.name))
+    folder = ComparisonFolder(create_folder(runs, "matrix" if plan.versions else "compare", plan.scenario.name))
     choice = plan.scenario.comparison
     record = ComparisonRecord(
         id=folder.path.name,
@@ -184,6 +189,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         scenario=ComparedScenario(
             name=plan.scenario.name,
             file=plan.scenario.file,
+            variant=plan.scenario.variant,
             summary=plan.scenario.summary,
             changes=plan.scenario.changes,
             measured=plan.measured,
@@ -191,6 +197,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         ),
         seed=plan.seed,
         rounds=plan.rounds,
+        versions=plan.versions,
         variants=tuple(
             ComparedVariant(name=name, summary=_summarize(name, scenario), capacity=plan.capacities.get(name))
             for name, scenario in plan.chosen.items()
@@ -209,7 +216,10 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
 
 
 def _summarize(name: str, scenario: Scenario) -> str:
-    """Return what a variant is: the scenario's summary, or the library's."""
+    """Return what a variant is: the scenario's summary, the library's, or which server it is."""
+    if scenario.database.version is not None and name == f"{scenario.database.engine}:{scenario.database.version}":
+        build = ", from the bench's own package" if scenario.database.packaged else ""
+        return f"{ENGINES[scenario.database.engine].title} {scenario.database.version}{build}."
     if not name.startswith(PREFIX):
         return scenario.summary
     library = find_library(name.removeprefix(PREFIX))

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from stallbench.atomic_file import replace_file
 from stallbench.comparison.formatting import (
     describe_adjustment,
     describe_agreement,
@@ -28,6 +27,7 @@ from stallbench.report import open_template
 from stallbench.report.charts import as_script_data, cut_windows, list_injections, list_phases
 from stallbench.run.record import read_record
 from stallbench.scenario.model import CONTROL
+from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.check import RunTables
 
 CURVES = ("claim_ms_p95", "depth", "dead_tuples", "completed")
@@ -54,9 +54,12 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         ],
         "notes": list(find_notes(record, results)),
         "recommendation": results.recommendation,
+        "kind": "version" if record.versions else "variant",
+        "upgrades": list(_upgrade_rows(results)),
         "has_assessments": results.has_assessments,
         "adjustment": describe_adjustment(results),
         "reference": record.names[0],
+        "significance": f"{1 - LEVEL:.2g}",
         "level": f"{LEVEL * 100:.0f} %",
         "host": _read_host(folder, record),
         "command": format_command(record),
@@ -71,15 +74,17 @@ def format_command(record: ComparisonRecord) -> str:
     """Return the command that repeats the comparison."""
     scenario = record.scenario
     name = scenario.name if scenario.file.startswith("scenarios/") else scenario.file
+    changes = "".join(f" --set {change}" for change in (*scenario.changes, *scenario.measured))
+    if record.versions:
+        variant = f" --variant {scenario.variant}" if scenario.variant else ""
+        return f"stallbench matrix {name}{variant} --versions {record.versions} --repeat {record.rounds} --seed {record.seed}{changes}"
     libraries = [each.removeprefix(PREFIX) for each in record.names if each.startswith(PREFIX)]
     variants = [each for each in record.names if not each.startswith(PREFIX)]
     chosen = (f" --variants {','.join(variants)}" if variants else "") + (
         f" --libraries {','.join(libraries)}" if libraries else ""
     )
     load = " --load own" if record.load == "own" else ""
-    return f"stallbench compare {name}{chosen}{load} --repeat {record.rounds} --seed {record.seed}" + "".join(
-        f" --set {change}" for change in (*scenario.changes, *scenario.measured)
-    )
+    return f"stallbench compare {name}{chosen}{load} --repeat {record.rounds} --seed {record.seed}{changes}"
 
 
 def _ranking_rows(record: ComparisonRecord, results: Results) -> Iterator[dict[str, Any]]:
@@ -97,6 +102,17 @@ def _ranking_rows(record: ComparisonRecord, results: Results) -> Iterator[dict[s
             "published": [
                 (record.published[agreement.where].get(name), agreement.ranks.get(name)) for agreement in results.agreements
             ],
+        }
+
+
+def _upgrade_rows(results: Results) -> Iterator[dict[str, str]]:
+    for each in results.upgrades:
+        yield {
+            "title": each.title,
+            "change": each.change,
+            "difference": format_difference(each.difference),
+            "p": format_p(each.difference.adjusted_p if each.difference else None),
+            "answer": each.answer,
         }
 
 
@@ -130,7 +146,7 @@ def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
         yield f"No variant is assessed: {next(iter(results.assessments.values())).reason}."
     for name, reason in results.unsafe.items():
         yield f"{name} is not safe: {reason}."
-    if record.names[0] != CONTROL:
+    if record.names[0] != CONTROL and not record.versions:
         yield f"{CONTROL} was not run: differences are from {record.names[0]}."
 
 

@@ -12,6 +12,7 @@ from stallbench.comparison.recommendation import recommend
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.standings import Compared, compare
 from stallbench.comparison.statistics import ByRound
+from stallbench.comparison.upgrades import Upgrade, describe_upgrades, find_upgrades
 from stallbench.scenario.model import CONTROL
 
 
@@ -27,6 +28,8 @@ class Results:
     """With each published column."""
     assessments: Mapping[str, Assessment]
     """By variant; empty where mitigations are not assessed."""
+    upgrades: tuple[Upgrade, ...]
+    """Of a matrix; empty otherwise."""
     unsafe: Mapping[str, str]
     """By variant of which a run lost jobs or re-executed them without a reason: what was found in the first such run."""
     recommendation: str
@@ -60,6 +63,7 @@ class Results:
             ],
             "agreements": [asdict(agreement) for agreement in self.agreements],
             "assessments": {name: asdict(assessment) for name, assessment in self.assessments.items()},
+            "upgrades": [asdict(upgrade) | {"answer": upgrade.answer} for upgrade in self.upgrades],
             "unsafe": dict(self.unsafe),
             "recommendation": self.recommendation,
         }
@@ -77,6 +81,7 @@ def find_results(record: ComparisonRecord) -> Results:
     compared = compare(values, record.names, seed=record.seed)
     ranked, *others = compared
     assessments = _assess(record, ranked)
+    upgrades = find_upgrades(ranked, record.names, seed=record.seed) if record.versions else ()
     unsafe = {run.variant: run.unsafe for run in reversed(record.runs) if run.unsafe}
     return Results(
         compared=compared,
@@ -85,8 +90,9 @@ def find_results(record: ComparisonRecord) -> Results:
             compare_with_published(ranked.medians, record.published, ranked.subject.better, ranked.differ),
         ),
         assessments=assessments,
+        upgrades=upgrades,
         unsafe=unsafe,
-        recommendation=recommend(compared, assessments, unsafe),
+        recommendation=describe_upgrades(ranked, upgrades) if record.versions else recommend(compared, assessments, unsafe),
     )
 
 

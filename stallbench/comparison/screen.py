@@ -30,6 +30,7 @@ _COLOURS = {
     "better": "green",
     "worse": "red",
     "works": "green",
+    "helps": "green",
     "delays": "yellow",
     "undecided": "yellow",
     "makes it worse": "red",
@@ -42,6 +43,8 @@ def print_comparison(record: ComparisonRecord, results: Results, report: str, co
     console.print()
     if table := make_scenario_table(record, results):
         console.print(_show_scenario_table(table))
+    if results.upgrades:
+        console.print(_upgrades(results))
     console.print(_ranking(results))
     if record.published:
         console.print(_published(record, results))
@@ -87,6 +90,18 @@ def _ranking(results: Results) -> Table:
         ]
         outcome = (assessment.outcome or f"– {assessment.reason}") if assessment else ""
         table.add_row(*row, *([_colour(outcome)] if results.has_assessments else []))
+    return table
+
+
+def _upgrades(results: Results) -> Table:
+    table = Table(title=f"upgrades, in {escape(results.ranked.subject.key)}", title_justify="left")
+    table.add_column("upgrade")
+    for header in ("change", "difference (95 %)", "p (Holm)"):
+        table.add_column(header, justify="right")
+    table.add_column("answer")
+    for each in results.upgrades:
+        p = format_p(each.difference.adjusted_p if each.difference else None)
+        table.add_row(each.title, each.change, format_difference(each.difference), p, _colour(each.answer))
     return table
 
 

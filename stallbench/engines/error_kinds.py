@@ -31,6 +31,8 @@ class ErrorKind(StrEnum):
     SCHEMA_CHANGED = "schema changed"
     """A statement met a table that is not as it was when the statement was prepared or the transaction began."""
     DISK_FULL = "disk full"
+    LIMIT_REACHED = "limit reached"
+    """A limit of the server itself, such as PostgreSQL's transaction ids."""
     VALUE_OUT_OF_RANGE = "value out of range"
     """A column cannot hold the value, like a counter of attempts."""
 
@@ -53,6 +55,7 @@ _CODES: Mapping[ErrorKind, Collection[str]] = {
     ErrorKind.DEADLOCK: DEADLOCK_CODES,
     ErrorKind.SCHEMA_CHANGED: ("0A000", "1412"),
     ErrorKind.DISK_FULL: ("53100", "1021", "1114", "SQLITE_FULL"),
+    ErrorKind.LIMIT_REACHED: ("54000",),
     ErrorKind.VALUE_OUT_OF_RANGE: ("22003", "1264"),
 }
 _KINDS = {code: kind for kind, codes in _CODES.items() for code in codes}

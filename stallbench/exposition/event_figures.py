@@ -12,7 +12,8 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from stallbench.measures import MEASURES, FromEvents, Measure
+from stallbench.measure import FromEvents, Measure
+from stallbench.measures import MEASURES
 from stallbench.records.events import Event
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stallbench.measures import MEASURES, FromSamples
+from stallbench.measure import FromSamples
+from stallbench.measures import MEASURES
 from stallbench.records.samples import Sample
 
 _STALE_S = 15.0

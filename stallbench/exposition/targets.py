@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stallbench.atomic_file import replace_file
+from stallbench.storage.atomic_file import replace_file
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, not bound
 

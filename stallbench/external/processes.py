@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stallbench.atomic_file import replace_file
 from stallbench.external.registration import (
     FOLDER,
     INSTRUCTIONS_FILE,
@@ -16,11 +15,13 @@ from stallbench.external.registration import (
 )
 from stallbench.processes.clock_offset import measure_clock_offset
 from stallbench.processes.record import Intended, ProcessRecord
+from stallbench.processes.role_command import describe_role_command
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import QueueRecord
 from stallbench.scenario.model import Scenario
 from stallbench.servers.cluster import Cluster
+from stallbench.storage.atomic_file import replace_file
 from stallbench.waiting import wait_until
 
 
@@ -30,6 +31,10 @@ class ExternalProcesses:
     def __init__(self, folder: RunFolder) -> None:
         """Publish nothing yet."""
         self._folder = folder.path / FOLDER
+
+    def describe_how_to_join(self) -> str:
+        """Return a sentence with the command by which a worker joins."""
+        return f"external processes can join this run: {describe_role_command('workers', '--join', str(self._folder.parent))}"
 
     def publish(self, scenario: Scenario, queue: QueueRecord, cluster: Cluster, scratch: Path, *, expose: bool = False) -> None:
         """Write the instructions by which processes join the run until `stop`. ``queue``: its part of ``run.json``."""
@@ -47,10 +52,11 @@ class ExternalProcesses:
             expose=expose,
             queue=queue.kind,
             queue_options=queue.options,
-            worker=WorkerLoad(work_s=workers.work_s, poll_s=workers.poll_s, seed=scenario.seed),
+            worker=WorkerLoad(work_s=workers.work_s, poll_s=workers.poll_s, max_poll_s=workers.max_poll_s, seed=scenario.seed),
             producer=ProducerLoad(
                 rate=producers.rate / producers.count,
                 payload_bytes=producers.payload_bytes,
+                payload_content=producers.payload_content,
                 max_batch=producers.max_batch,
                 seed=scenario.seed,
             ),

@@ -16,15 +16,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
-from stallbench.atomic_file import replace_file
 from stallbench.processes.clock_offset import ClockOffset, measure_clock_offset
 from stallbench.processes.record import ProcessRecord
 from stallbench.processes.role import CannotContinueError, Stop
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
+from stallbench.storage.atomic_file import replace_file
 
 FOLDER = "external"
 INSTRUCTIONS_FILE = "join.json"
@@ -40,6 +40,7 @@ class WorkerLoad(BaseModel):
 
     work_s: float
     poll_s: float
+    max_poll_s: float | None = None
     seed: int
 
 
@@ -50,6 +51,7 @@ class ProducerLoad(BaseModel):
 
     rate: float
     payload_bytes: int
+    payload_content: Literal["random", "text"] = "random"
     max_batch: int
     seed: int
 

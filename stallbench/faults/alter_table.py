@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
 
 from pydantic import Field
 
@@ -12,6 +11,7 @@ from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
+from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
 from stallbench.waiting import wait_until
 
@@ -76,7 +76,7 @@ class AlterTable(Fault[AlterTableOptions]):
     """When the statement is tried again; none while it runs."""
     _done_s: float | None = None
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Read the table in a transaction that stays open, begin the migration, and wait until the server reports that it waits."""
         endpoint = self.context.cluster.server(self.on).direct
         self._table = self.context.queue.tables[0]
@@ -113,7 +113,7 @@ class AlterTable(Fault[AlterTableOptions]):
         """Whether the column has been added."""
         return self._done_s is not None
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """End both sessions and remove the column."""
         if self._watch is None:
             return {}

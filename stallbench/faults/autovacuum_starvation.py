@@ -7,7 +7,6 @@ equally slow. Tables with their own settings do not use the cost limit that the 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from psycopg import sql
 from pydantic import Field
@@ -15,6 +14,7 @@ from pydantic import Field
 from stallbench.engines.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.record import Evidence
 from stallbench.waiting import wait_until
 
 _LONGEST_NAPTIME_S = 10
@@ -67,7 +67,7 @@ class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
     engines = frozenset({"postgres"})
     options_type = AutovacuumStarvationOptions
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Create the tables, and wait until each is being vacuumed, or every worker vacuums one.
 
         PostgreSQL starts one worker every ``autovacuum_naptime``; raises `NotCarriedOutError` if that is too long to wait for.
@@ -121,7 +121,7 @@ class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
             return None
         return f"autovacuum workers vacuum {len(workers)} of {self._expected} large tables"
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Drop the tables: the server cancels a worker that vacuums one after ``deadlock_timeout``."""
         with self._connect() as connection:
             for table in self._tables:

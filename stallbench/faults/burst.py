@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.record import Evidence
 
 
 class BurstOptions(FaultOptions):
@@ -14,6 +13,12 @@ class BurstOptions(FaultOptions):
 
     rate: float = Field(default=0, ge=0, le=1_000_000, description="jobs per second, on top of the usual load")
     at_once: int = Field(default=0, ge=0, le=1_000_000, description="jobs enqueued at once when it begins")
+    queue: str | None = Field(
+        default=None, pattern=r"^[a-z][a-z0-9_]*$", description="queue, or tenant, of these jobs; the default one if not given"
+    )
+    payload_bytes: int | None = Field(
+        default=None, ge=16, le=1_048_576, description="size of the arguments of these jobs; none for that of the usual load"
+    )
 
 
 class Burst(Fault[BurstOptions]):
@@ -26,16 +31,21 @@ class Burst(Fault[BurstOptions]):
     targets = ("producer",)
     options_type = BurstOptions
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Start the producer, and wait until the jobs at once are in the queue and its schedule begins."""
-        self._producer = self.context.load.start_extra_producer(rate=self.options.rate, backlog=self.options.at_once)
+        self._producer = self.context.load.start_extra_producer(
+            rate=self.options.rate,
+            backlog=self.options.at_once,
+            queue=self.options.queue,
+            payload_bytes=self.options.payload_bytes,
+        )
         return {"producer": self._producer.name, "rate": self.options.rate, "at_once": self.options.at_once}
 
     def find_lapse(self) -> str | None:
         """Check that the producer still runs."""
         return f"{self._producer.name} {self._producer.describe_end()}" if self._producer.poll() is not None else None
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Stop the producer."""
         if hasattr(self, "_producer"):
             self.context.load.end(self._producer)

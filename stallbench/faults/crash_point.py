@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,7 @@ from stallbench.injection.job_faults import (
     remove_announcement,
     start_job_fault,
 )
+from stallbench.injection.record import Evidence
 from stallbench.processes.process import Process
 from stallbench.scenario.duration import Duration
 from stallbench.scenario.section import issue
@@ -101,7 +102,7 @@ class CrashAtPoint(Fault[CrashPointOptions]):
             return "at", missing
         return None
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Write the job fault where the processes read it."""
         options = self.options
         self._paused: dict[Process, float] = {}
@@ -142,7 +143,7 @@ class CrashAtPoint(Fault[CrashPointOptions]):
         hit = self._kills.killed if self._kills is not None else self._were_paused
         return None if hit else f"no process of {self.on} came to the point {self.options.at} so often that it was due"
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Remove the job fault, replace the processes that died and resume those that stopped."""
         end_job_fault(self.context.folder.job_faults, self.name)
         if self._kills is not None:

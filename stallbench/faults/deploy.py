@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from pydantic import Field
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.record import Evidence
 from stallbench.processes.process import Process
 from stallbench.scenario.duration import Duration
 from stallbench.waiting import wait_until
@@ -42,7 +42,7 @@ class Deploy(Fault[DeployOptions]):
     targets = ("worker",)
     options_type = DeployOptions
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Ask the first workers to stop."""
         self._killed: list[str] = []
         self._replaced: list[str] = []
@@ -71,12 +71,12 @@ class Deploy(Fault[DeployOptions]):
             return None
         return f"only {self._completed} of {self.options.times} deployments were complete when its time was over"
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Wait for the workers that are being stopped, and replace them."""
         wait_until(self._are_all_replaced, within_s=self.options.grace_s + _END_S, every_s=_POLL_S)
         return self._evidence()
 
-    def _evidence(self) -> dict[str, Any]:
+    def _evidence(self) -> Evidence:
         return {
             "deployments": self._completed,
             "replaced": self._replaced,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from pydantic import Field
 
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
 from stallbench.servers.promotion import find_bytes_behind, promote
 from stallbench.servers.starter import answers
@@ -47,7 +47,7 @@ class Promote(Fault[PromoteOptions]):
 
     _is_promoted = False
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Kill the primary, and close the link over which it replicated."""
         cluster = self.context.cluster
         self._old_primary, replica = cluster.server("primary"), cluster.server(self.on)
@@ -87,6 +87,6 @@ class Promote(Fault[PromoteOptions]):
             f"{self._old_primary.name} accepts connections although it was killed" if answers(self._old_primary.direct) else None
         )
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Undo nothing: the promoted replica stays the primary until the run ends."""
         return self._evidence if self._is_promoted else {}

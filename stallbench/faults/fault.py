@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from stallbench.engines import ENGINES, Engine
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.injection.context import InjectionContext
+from stallbench.injection.record import Evidence
 from stallbench.queues import Queue
 
 FaultTarget = Literal["server", "primary", "replica", "link", "worker", "producer", "scheduler"]
@@ -85,7 +86,7 @@ class Fault(ABC, Generic[OptionsT]):
         return False
 
     @abstractmethod
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Make it active, verify that it is, and return the evidence.
 
         Read the evidence back from the server, the proxy or the kernel. Raises `NotCarriedOutError`, or an error of a driver, if the fault
@@ -103,7 +104,7 @@ class Fault(ABC, Generic[OptionsT]):
         """Return why it is no longer active, or none if it is. Called at its end, just before `undo`."""
         return None
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Undo it, verify that nothing of it is left, and return the evidence. Raises as `inject` does.
 
         Called once, also when the run is aborted in the middle of `inject`.

@@ -12,6 +12,7 @@ from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.record import Evidence
 from stallbench.waiting import wait_until
 
 _MOST = 5000
@@ -79,7 +80,7 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = IdleConnectionsOptions
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Open the connections; without a count the server's refusal is the evidence."""
         self._endpoint = self.context.cluster.server(self.on).direct
         self._driver = driver_of(self._endpoint.engine)
@@ -106,7 +107,7 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
         ended = [why for connection in self._connections if (why := self._find_end(connection))]
         return f"{len(ended)} of its connections have ended: {ended[0]}" if ended else None
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Close the connections, and wait until the server accepts one."""
         if not hasattr(self, "_connections"):
             return {}

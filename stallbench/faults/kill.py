@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from pydantic import Field
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.record import Evidence
 from stallbench.processes.process import Process
 from stallbench.scenario.duration import Duration
 
@@ -47,7 +47,7 @@ class Kill(Fault[KillOptions]):
         """Whether it kills only once."""
         return self.options.every_s is None
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Kill the first one."""
         self._killed: list[str] = []
         self._to_replace: list[tuple[float, Process]] = []
@@ -64,7 +64,7 @@ class Kill(Fault[KillOptions]):
             self._to_replace.remove(item)
             self.context.load.replace(item[1])
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Start the replacements that are still missing."""
         for _, process in self._to_replace:
             self.context.load.replace(process)

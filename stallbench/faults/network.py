@@ -5,13 +5,14 @@ Toxiproxy's README describes the effect of each toxic. The defaults here are typ
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
 
 _SOURCE = "Toxiproxy's README, of its toxics"
@@ -44,7 +45,7 @@ class Toxic(Fault[ToxicOptionsT]):
         """Return the toxic's attributes by Toxiproxy's names and in its units: milliseconds, KB, bytes, microseconds."""
         return {}
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Add the toxic; Toxiproxy is read back to verify it."""
         attributes = self.attributes()
         self.context.cluster.toxiproxy.add_toxic(
@@ -61,7 +62,7 @@ class Toxic(Fault[ToxicOptionsT]):
         """Ask Toxiproxy whether it is still there."""
         return None if self.name in self.context.cluster.toxiproxy.toxics(self.on) else "Toxiproxy no longer has it"
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Remove the toxic; Toxiproxy is read back to verify that it is gone."""
         self.context.cluster.toxiproxy.remove_toxic(self.on, self.name)
         return {}
@@ -226,7 +227,7 @@ class Down(Fault[FaultOptions]):
     targets = ("server", "link")
     engines = _OVER_A_NETWORK
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Close the proxy."""
         self.context.cluster.toxiproxy.set_enabled(self.on, enabled=False)
         return {"enabled": False}
@@ -235,7 +236,7 @@ class Down(Fault[FaultOptions]):
         """Ask Toxiproxy whether it is still there."""
         return "Toxiproxy has opened it again" if self.context.cluster.toxiproxy.is_enabled(self.on) else None
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Open it again."""
         self.context.cluster.toxiproxy.set_enabled(self.on, enabled=True)
         return {"enabled": True}

@@ -6,13 +6,12 @@ such commits never share a flush: the commit rate depends only on the disk, and 
 
 from __future__ import annotations
 
-from typing import Any
-
 from psycopg import sql
 
 from stallbench.engines.postgres import Connection, connect, quote_table
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.record import Evidence
 
 _NOTIFIED_WITHIN_S = 10.0
 
@@ -33,7 +32,7 @@ class NotifyTrigger(Fault[FaultOptions]):
     targets = ("server",)
     engines = frozenset({"postgres"})
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Create the trigger, and wait for its first notification; without load there is none."""
         with self._connect() as connection:
             connection.execute(sql.SQL("LISTEN {name}").format(name=sql.Identifier(self._trigger)))
@@ -53,7 +52,7 @@ class NotifyTrigger(Fault[FaultOptions]):
             return f"table {self._table} no longer has trigger {self._trigger}"
         return None if row[0] else f"trigger {self._trigger} is disabled"
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Drop the trigger and its function."""
         with self._connect() as connection:
             self._execute(connection, _DROP)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from typing import Any
+from typing import ClassVar
 
 from pydantic import Field
 
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.faults.fault import Fault, FaultOptions, FaultTarget
+from stallbench.injection.record import Evidence
 from stallbench.processes.process import Process
 from stallbench.scenario.duration import Duration
 from stallbench.servers.cluster import Server
@@ -38,7 +39,7 @@ class Outage(Fault[OutageOptions]):
     """A server ends and is started again. The fault is over when the server accepts connections."""
 
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
-    targets = ("server",)
+    targets: ClassVar[tuple[FaultTarget, ...]] = ("server",)
     on_external = "never"
     ends_server = True
     engines = OVER_A_NETWORK
@@ -55,7 +56,7 @@ class Outage(Fault[OutageOptions]):
     def take_down(self, server: Server, process: Process) -> None:
         """Make the server end; it may end after this returns."""
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Take the server down."""
         self._server = self.context.cluster.server(self.on)
         process = self._server.control.process
@@ -82,7 +83,7 @@ class Outage(Fault[OutageOptions]):
         """Whether it accepts connections again."""
         return self._returned_s is not None
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Start it, if it was not started yet, and wait until it accepts connections."""
         if self._process is None:
             return {}

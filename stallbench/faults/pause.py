@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
 
 from pydantic import Field
 
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.record import Evidence
 from stallbench.processes.process import Process
 from stallbench.waiting import wait_until
 
@@ -33,7 +33,7 @@ class Pause(Fault[PauseOptions]):
     targets = ("worker", "producer")
     options_type = PauseOptions
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Suspend the processes, and wait until the kernel reports it."""
         self._paused: list[Process] = []
         candidates = self.context.load.named(self.on)
@@ -52,7 +52,7 @@ class Pause(Fault[PauseOptions]):
         resumed = [process.name for process in self._paused if not process.is_paused()]
         return f"no longer paused: {', '.join(resumed)}" if resumed else None
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Resume the processes that still exist, and wait until the kernel reports it."""
         for process in self._paused:
             process.signal(signal.SIGCONT)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.record import Evidence
 from stallbench.servers.pgbouncer import Pgbouncer
 
 
@@ -38,7 +39,7 @@ class Pooler(Fault[PoolerOptions]):
     engines = frozenset({"postgres"})
     options_type = PoolerOptions
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Start pgbouncer, wait until it serves, and route the clients through it."""
         self._pgbouncer = Pgbouncer(
             self.name,
@@ -70,7 +71,7 @@ class Pooler(Fault[PoolerOptions]):
         self.keep_up()
         return None if self._pools.get("clients") else "no client connected through it"
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Route the clients to the server again, then stop pgbouncer."""
         if hasattr(self, "_upstream"):
             self.context.cluster.toxiproxy.set_upstream(self.on, self._upstream)

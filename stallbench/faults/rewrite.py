@@ -15,6 +15,7 @@ from pydantic import Field
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
+from stallbench.injection.record import Evidence
 
 _INVALID = (
     "SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
@@ -39,7 +40,7 @@ class Rewrite(Fault[FaultOptions]):
     def statement(self, table: str) -> str:
         """Return the statement that rewrites ``table``."""
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Begin with the first table; its size before is part of the evidence."""
         endpoint = self.context.cluster.server(self.on).direct
         self._watch = SideSession(endpoint, f"{self.name}:watch")
@@ -75,7 +76,7 @@ class Rewrite(Fault[FaultOptions]):
         """Whether all tables are done."""
         return self._is_done
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Cancel the statement if it still runs, and remove the invalid index that this leaves."""
         if self._session is not None:
             self._session.end()

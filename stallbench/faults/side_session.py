@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
-from typing import Any
+from typing import Any, Literal
 
 from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import DEADLOCK_CODES
@@ -79,6 +79,20 @@ class SideSession:
     def was_deadlock_victim(self) -> bool:
         """Whether the server ended the statement of `begin`, which is over, to break a deadlock. Raises any other error."""
         return self._ended_with(DEADLOCK_CODES)
+
+    def find_failure(self) -> Literal["lock timeout", "deadlock"] | None:
+        """Return why the statement of `begin`, which is over, failed; none if it succeeded. Raises any other error."""
+        assert self._running is not None
+        try:
+            self._running.result()
+        except self._driver.errors as error:
+            code = self._driver.code(error)
+            if code in DEADLOCK_CODES:
+                return "deadlock"
+            if code in _LOCK_TIMEOUTS:
+                return "lock timeout"
+            raise
+        return None
 
     def _ended_with(self, codes: frozenset[str]) -> bool:
         """Whether the statement of `begin` ended with an error of one of these codes; raises any other."""

@@ -12,6 +12,7 @@ from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
 from stallbench.waiting import wait_until
 
@@ -46,7 +47,7 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = TerminateBackendsOptions
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """End the first one."""
         server = self.context.cluster.server(self.on)
         self._driver = driver_of(server.direct.engine)
@@ -64,7 +65,7 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
         while time.monotonic() >= self._next_s:
             self._terminate_one()
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Stop ending connections."""
         if hasattr(self, "_connection"):
             self._driver.close(self._connection)

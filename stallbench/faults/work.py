@@ -6,7 +6,7 @@ Each of them is a job fault, which every worker reads before its next job; see `
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.announced_kills import AnnouncedKills
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.job_faults import JobFault, end_job_fault, start_job_fault
+from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
 
 WorkOptionsT = TypeVar("WorkOptionsT", bound=FaultOptions)
@@ -28,7 +29,7 @@ class WorkFault(Fault[WorkOptionsT]):
     def job_fault(self) -> JobFault:
         """Return the job fault."""
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Write the job fault where workers read it."""
         job_fault = self.job_fault()
         start_job_fault(self.context.folder.job_faults, self.name, job_fault)
@@ -42,7 +43,7 @@ class WorkFault(Fault[WorkOptionsT]):
         """Check that it has affected at least one worker."""
         return None if self.context.load.workers_that_met(self.name) else "it affected no worker"
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Remove the job fault."""
         end_job_fault(self.context.folder.job_faults, self.name)
         return {"met": sorted(self.context.load.workers_that_met(self.name))}
@@ -69,7 +70,7 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         """Kill the worker of a job that bears the mark of this fault."""
         return JobFault(on=self.on, mark=self.name, kills=True)
 
-    def inject(self) -> dict[str, Any]:
+    def inject(self) -> Evidence:
         """Write the job fault, then enqueue the jobs."""
         self._kills = AnnouncedKills(self.context, self.name, self.on, self.options.replace_after_s)
         evidence = super().inject()
@@ -82,7 +83,7 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         super().keep_up()
         self._kills.keep_up()
 
-    def undo(self) -> dict[str, Any]:
+    def undo(self) -> Evidence:
         """Remove the job fault, and replace every worker that it has killed."""
         evidence = super().undo()
         self._kills.end()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from stallbench.errors import BadInputError
 from stallbench.forecast.capacity import Array, find_capacity
-from stallbench.forecast.observation import Observation
-from stallbench.forecast.prediction import Forecast
+from stallbench.forecast.cost_model import fit
+from stallbench.forecast.observation import FEWEST_SECONDS, Observation
+from stallbench.forecast.prediction import Forecast, make_forecast
 from stallbench.forecast.trajectory import find_trajectory
 
 END_S = 10
@@ -99,6 +100,29 @@ def backtest(forecast: Forecast, longer: Observation) -> Backtest:
             ),
         ]
     return Backtest(run=longer.run, held_s=longer.held_s, figures=tuple(figures))
+
+
+def hold_out(observation: Observation, *, seed: int) -> Backtest | None:
+    """Fit a forecast to the first half of a run's seconds, and compare it with the whole run.
+
+    None if a half is too short for a fit, or if the run had no load of its own.
+
+    It shows how far this forecast is off on this machine with this queue, at the run's own load. For another load the error may be greater.
+    ``seed``: of the bootstrap.
+    """
+    half = len(observation.dead) // 2
+    if half < FEWEST_SECONDS or observation.rate <= 0 or observation.workers <= 0:
+        return None
+    first = replace(
+        observation,
+        dead=observation.dead[:half],
+        claim_s=observation.claim_s[:half],
+        calls_per_job=observation.calls_per_job[:half],
+        empty_per_job=observation.empty_per_job[:half],
+        completed=observation.completed[:half],
+        busy=observation.busy[:half],
+    )
+    return backtest(make_forecast(first, fit(first, seed=seed)), observation)
 
 
 def _median(values: Array) -> float:

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from stallbench.errors import BadInputError
-from stallbench.forecast.backtest import Backtest, backtest, require_comparable
+from stallbench.forecast.backtest import Backtest, backtest, hold_out, require_comparable
 from stallbench.forecast.cost_model import fit
 from stallbench.forecast.observation import observe
 from stallbench.forecast.prediction import Forecast, make_forecast
@@ -32,6 +32,12 @@ def forecast_run(folder: Path, *, rate: float | None, workers: int | None, work:
     observation = observe(run)
     fitted = fit(observation, seed=int(run.record.seed))
     return make_forecast(observation, fitted, rate=rate, workers=workers, work_s=work_s)
+
+
+def find_own_error(folder: Path) -> Backtest | None:
+    """Return how far a forecast from the first half of the run in ``folder`` is off in the whole run; none if a half is too short for one."""
+    run = RunTables(folder)
+    return hold_out(observe(run), seed=int(run.record.seed))
 
 
 def backtest_forecast(folder: Path, longer_folder: Path) -> tuple[Forecast, Backtest]:

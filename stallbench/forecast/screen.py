@@ -34,9 +34,27 @@ def print_forecast(forecast: Forecast, console: Console | None = None) -> None:
         console.print(f"[yellow]warning: {escape(warning)}[/]")
 
 
+def print_own_error(own: Backtest | None, console: Console | None = None) -> None:
+    """Print how far a forecast from the run's first half is off in the run, or that this is not known."""
+    console = console or Console(highlight=False, width=_WIDTH)
+    if own is None:
+        console.print("\nIts error is not known: the run is too short to be fitted by halves, or had no load of its own.")
+        return
+    console.print(
+        "\nIts error, measured: a forecast from the first half of this run, compared with the whole run, at the run's own load."
+    )
+    _print_figures(own, console)
+    console.print("At another load the error is greater (docs/forecast.md); `stallbench limit` measures what this forecasts.")
+
+
 def print_backtest(backtest: Backtest, console: Console | None = None) -> None:
     """Print the forecast beside what the other run measured."""
     console = console or Console(highlight=False, width=_WIDTH)
+    console.print()
+    _print_figures(backtest, console)
+
+
+def _print_figures(backtest: Backtest, console: Console) -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column(f"in the {backtest.held_s:.0f} s of {escape(backtest.run)}")
     for heading in ("forecast", "measured", "error"):
@@ -48,7 +66,6 @@ def print_backtest(backtest: Backtest, console: Console | None = None) -> None:
             "did not happen" if figure.measured is None else f"{_format_figure(figure.measured)} {figure.unit}",
             "" if figure.error is None else f"{figure.error:+.0%}",
         )
-    console.print()
     console.print(table)
 
 

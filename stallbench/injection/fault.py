@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from stallbench.faults import find_faults
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.injection import Injection
-from stallbench.injection.record import InjectionRecord
+from stallbench.injection.record import Evidence, InjectionRecord
 from stallbench.scenario.choices import FaultChoice
 
 
@@ -43,7 +41,7 @@ class FaultInjection(Injection):
         """Inject it."""
         self._evidence = self._fault.inject()
 
-    def verify(self) -> dict[str, Any]:
+    def verify(self) -> Evidence:
         """Return what `Fault.inject` saw."""
         return self._evidence
 
@@ -63,6 +61,6 @@ class FaultInjection(Injection):
         """Undo it."""
         self._evidence = self._fault.undo()
 
-    def verify_gone(self) -> dict[str, Any]:
+    def verify_gone(self) -> Evidence:
         """Return what `Fault.undo` saw."""
         return self._evidence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from stallbench.injection.record import InjectionRecord
+from stallbench.injection.record import Evidence, InjectionRecord
 
 
 class Injection(ABC):
@@ -52,7 +52,7 @@ class Injection(ABC):
         """Make it active. It may return before it is."""
 
     @abstractmethod
-    def verify(self) -> dict[str, Any]:
+    def verify(self) -> Evidence:
         """Wait until it is active and return the evidence; raises if it does not become so in time."""
 
     def keep_up(self) -> None:  # noqa: B027 - most have nothing to repeat
@@ -71,5 +71,5 @@ class Injection(ABC):
         """End it and undo what it did. Also called when the run was aborted in the middle of `begin` or `verify`."""
 
     @abstractmethod
-    def verify_gone(self) -> dict[str, Any]:
+    def verify_gone(self) -> Evidence:
         """Wait until nothing of it is left and return what showed that; raises if something is."""

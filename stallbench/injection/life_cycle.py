@@ -36,6 +36,7 @@ class Injections:
         self._say = say
         self._numbers = Counter() if numbers is None else numbers
         self._all: list[Injection] = []
+        self._maintenance: Sequence[MaintenanceChoice] = ()
 
     def records(self) -> list[InjectionRecord]:
         """Return the records of all injections, in the order in which they were planned."""
@@ -46,8 +47,10 @@ class Injections:
         return any(record.name == name and record.may_be_ended for record in self.records())
 
     def start_maintenance(self, choices: Sequence[MaintenanceChoice]) -> None:
-        """Plan and start the maintenance of the whole run, and verify it. Raises `NotCarriedOutError`."""
-        planned = [MaintenanceInjection(self._name(choice.kind), choice, context=self._context) for choice in choices]
+        """Plan and start the maintenance of the whole run, and verify it; that of a phase begins in the phase. Raises `NotCarriedOutError`."""
+        self._maintenance = choices
+        whole_run = [choice for choice in choices if choice.phase is None]
+        planned = [MaintenanceInjection(self._name(choice.kind), choice, context=self._context) for choice in whole_run]
         self._all += planned
         self._start(planned)
 
@@ -76,11 +79,16 @@ class Injections:
             )
             for choice in phase.faults
         ]
-        self._all += [*longrunners, *faults]
+        maintenance = [
+            MaintenanceInjection(self._name(choice.kind), choice, context=self._context, phase_planned_start_s=planned_start_s)
+            for choice in self._maintenance
+            if choice.phase == phase.name
+        ]
+        self._all += [*longrunners, *faults, *maintenance]
         self._start(longrunners)
 
     def begin_phase(self, phase: str) -> None:
-        """Schedule the faults of a phase, which begins now; `run_due` injects each when its time has come."""
+        """Schedule the faults and the maintenance of a phase, which begins now; `run_due` injects each when its time has come."""
         now_s = time.monotonic()
         for injection in self._of(phase):
             if injection.record.start_ns is None:

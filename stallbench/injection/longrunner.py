@@ -5,23 +5,26 @@ The longrunner's own report that it holds the horizon is not enough: it is verif
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.injection import Injection
-from stallbench.injection.longrunner_verification import find_on_innodb, find_on_postgres
-from stallbench.injection.record import InjectionRecord
+from stallbench.injection.longrunner_verification import find_on_innodb, find_on_postgres, find_on_sqlite
+from stallbench.injection.record import Evidence, InjectionRecord
 from stallbench.processes.process import Process
+from stallbench.processes.role_command import role_command
 from stallbench.scenario.choices import LongrunnerChoice
 from stallbench.waiting import wait_until
 
 _VERIFY_S = 15.0
 """How long a longrunner may take until the server names it as a holder; a replica's feedback needs a few seconds."""
 _END_S = 10.0
-_COMMAND = (sys.executable, "-m", "longrunners")
+_COMMAND = tuple(role_command("longrunners"))
+_BETWEEN_QUERIES_S = 3.0
+_FIND = {"postgres": find_on_postgres, "sqlite": find_on_sqlite}
+"""How each engine is asked for a longrunner; all others are InnoDB."""
 
 
 class LongrunnerInjection(Injection):
@@ -67,7 +70,7 @@ class LongrunnerInjection(Injection):
             self.record.name, "longrunner", _COMMAND, document=self._document, log=self._log, ready=True
         )
 
-    def verify(self) -> dict[str, Any]:
+    def verify(self) -> Evidence:
         """Wait until the process is ready and the server names it as a holder."""
         assert self._process is not None
         process = self._process
@@ -87,7 +90,8 @@ class LongrunnerInjection(Injection):
         if self._process.poll() is not None:
             lost = next((str(message["lost"]) for message in self._process.messages() if "lost" in message), None)
             return lost or f"its process {self._process.describe_end()}"
-        return None if self._find_on_server() else "the server no longer names it"
+        # With a concurrency limit, overlapping readers hold nothing between two queries.
+        return None if wait_until(self._find_on_server, within_s=_BETWEEN_QUERIES_S) else "the server no longer names it"
 
     def end(self) -> None:
         """Stop the process; if it did not end cleanly, remove what it left on the server."""
@@ -103,16 +107,16 @@ class LongrunnerInjection(Injection):
                 within_s=_END_S,
             )
 
-    def verify_gone(self) -> dict[str, Any]:
+    def verify_gone(self) -> Evidence:
         """Wait until the server no longer names it."""
         if not wait_until(lambda: self._find_on_server() is None, within_s=_END_S):
             raise NotCarriedOutError(f"its server still names it {_END_S:.0f} s after it was ended")
         return {}
 
-    def _find_on_server(self) -> dict[str, Any] | None:
+    def _find_on_server(self) -> Evidence | None:
         """Return what the servers say of the longrunner, or nothing if they do not name it."""
         driver = driver_of(self._server.direct.engine)
-        find = find_on_postgres if self._server.direct.engine == "postgres" else find_on_innodb
+        find = _FIND.get(self._server.direct.engine, find_on_innodb)
         try:
             return find(self._context.cluster.running_by_role, self.record.on, self.record.name, self._holder)
         except driver.errors as error:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -13,10 +16,17 @@ from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.collectors.innodb_views import read_open_transactions
 from stallbench.engines import driver_of
 from stallbench.engines.postgres import connect
+from stallbench.injection.record import Evidence
 from stallbench.servers.cluster import Server
 
+_SQLITE_LOCK = re.compile(r"POSIX +ADVISORY +READ +(?P<pid>\d+) \w+:\w+:(?P<inode>\d+) (?P<first>\d+) ")
+_SQLITE_READ_LOCKS = range(123, 128)
+"""WAL_READ_LOCK(0) to (4) of SQLite's file format, "WAL-Index Locks"."""
+_SQLITE_LOOKS, _SQLITE_LOOK_EVERY_S = 50, 0.02
+"""A reader has no lock between two transactions."""
 
-def find_on_postgres(servers: Sequence[Server], on: str, name: str, evidence: Mapping[str, Any]) -> dict[str, Any] | None:
+
+def find_on_postgres(servers: Sequence[Server], on: str, name: str, evidence: Mapping[str, Any]) -> Evidence | None:
     """Return what the servers report about longrunner ``name`` on server ``on``; none if they do not name it.
 
     ``evidence``: what the longrunner reported when it began to hold. ``holds_primary``: whether it holds back the primary's vacuum.
@@ -30,7 +40,7 @@ def find_on_postgres(servers: Sequence[Server], on: str, name: str, evidence: Ma
         return _read_open_snapshot(connections[on], on, name)
 
 
-def find_on_innodb(servers: Sequence[Server], on: str, name: str, evidence: Mapping[str, Any]) -> dict[str, Any] | None:
+def find_on_innodb(servers: Sequence[Server], on: str, name: str, evidence: Mapping[str, Any]) -> Evidence | None:
     """Return the same for a longrunner on InnoDB. An open transaction without a read view keeps no deleted rows."""
     server = next(server for server in servers if server.name == on)
     with closing(driver_of(server.direct.engine).connect(server.direct, "verify")) as connection:
@@ -49,6 +59,22 @@ def find_on_innodb(servers: Sequence[Server], on: str, name: str, evidence: Mapp
     return None
 
 
+def find_on_sqlite(servers: Sequence[Server], on: str, name: str, evidence: Mapping[str, Any]) -> Evidence | None:
+    """Return the lock of a reader of a SQLite database in WAL mode: the kernel knows which process has it.
+
+    A reader has one of five locks, each a byte of the file with the suffix ``-shm``.
+    """
+    server = next(server for server in servers if server.name == on)
+    inode = Path(f"{server.direct.database}-shm").stat().st_ino
+    for _ in range(_SQLITE_LOOKS):
+        for lock in _SQLITE_LOCK.finditer(Path("/proc/locks").read_text()):
+            pid, first = int(lock["pid"]), int(lock["first"])
+            if (pid, int(lock["inode"])) == (evidence.get("pid"), inode) and first in _SQLITE_READ_LOCKS:
+                return {"source": on, "pid": pid, "lock": first, "holds_primary": True}
+        time.sleep(_SQLITE_LOOK_EVERY_S)
+    return None
+
+
 def _is(holder: Holder, on: str, name: str, evidence: Mapping[str, Any]) -> bool:
     """Whether a holder that the server names is this longrunner: everything that identifies the holder agrees."""
     if holder.kind != evidence.get("kind"):
@@ -64,7 +90,7 @@ def _is(holder: Holder, on: str, name: str, evidence: Mapping[str, Any]) -> bool
             return False
 
 
-def _read_open_snapshot(server: psycopg.Connection[tuple[Any, ...]], on: str, name: str) -> dict[str, Any] | None:
+def _read_open_snapshot(server: psycopg.Connection[tuple[Any, ...]], on: str, name: str) -> Evidence | None:
     """Find a longrunner that holds its own server's snapshot but, without feedback, not the primary's horizon."""
     row = server.execute(
         "SELECT pid, state, extract(epoch FROM now() - xact_start)::float8 FROM pg_stat_activity "

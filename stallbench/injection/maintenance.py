@@ -1,13 +1,12 @@
-"""Maintenance as an injection: a process that repeats a task on a server as long as there is load, and what it reports."""
+"""Maintenance as an injection: a process that repeats a task on a server as long as there is load or its phase lasts, and what it reports."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.injection import Injection
-from stallbench.injection.record import InjectionLogEntry, InjectionRecord
+from stallbench.injection.record import Evidence, InjectionLogEntry, InjectionRecord
 from stallbench.maintenance import find_maintenance_kinds
 from stallbench.processes.process import Process
 from stallbench.scenario.choices import MaintenanceChoice
@@ -19,19 +18,23 @@ _END_S = 15.0
 class MaintenanceInjection(Injection):
     """One process of ``stallbench.maintenance``."""
 
-    def __init__(self, name: str, choice: MaintenanceChoice, *, context: InjectionContext) -> None:
-        """Plan the maintenance that a scenario chooses."""
+    def __init__(
+        self, name: str, choice: MaintenanceChoice, *, context: InjectionContext, phase_planned_start_s: float = 0.0
+    ) -> None:
+        """Plan the maintenance that a scenario chooses. ``phase_planned_start_s``: of its phase, if it runs in one phase only."""
         super().__init__(
             InjectionRecord(
                 name=name,
                 category="maintenance",
                 kind=choice.kind,
                 on=choice.on,
+                phase=choice.phase,
                 options=choice.options,
-                planned_start_s=0.0,
+                planned_start_s=phase_planned_start_s + choice.after_s,
                 iterations=0,
                 busy_s=0.0,
-            )
+            ),
+            after_s=choice.after_s,
         )
         self._context = context
         self._process: Process | None = None
@@ -57,7 +60,7 @@ class MaintenanceInjection(Injection):
             ready=True,
         )
 
-    def verify(self) -> dict[str, Any]:
+    def verify(self) -> Evidence:
         """Wait until the process is connected to its server."""
         assert self._process is not None
         self._process.wait_ready(_READY_S)
@@ -77,7 +80,7 @@ class MaintenanceInjection(Injection):
         if self._process is not None:
             self._process.stop(_END_S)
 
-    def verify_gone(self) -> dict[str, Any]:
+    def verify_gone(self) -> Evidence:
         """Read the last reports; the process has ended."""
         self._read_reports()
         return {} if self._process is None else {"exit_code": self._process.exit_code}

@@ -7,6 +7,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 InjectionCategory = Literal["fault", "longrunner", "maintenance"]
+Evidence = dict[str, Any]
+"""What showed that an injection was active or gone: JSON values by name. The names depend on its kind, and the report shows them as they are."""
 
 
 class InjectionLogEntry(BaseModel):
@@ -36,7 +38,7 @@ class InjectionRecord(BaseModel):
     verified_ns: int | None = Field(default=None, description="when it was verified to be active")
     end_ns: int | None = Field(default=None, description="when the bench began to end it")
     verified_gone_ns: int | None = Field(default=None, description="when it was verified to be gone")
-    evidence: dict[str, Any] = Field(default={}, description="what showed that it was active, and that it was gone")
+    evidence: Evidence = Field(default={}, description="what showed that it was active, and that it was gone")
     active_to_end: bool | None = Field(
         default=None, description="whether it was still active when it was ended; none if it was not ended as planned"
     )

@@ -24,6 +24,7 @@ def main() -> None:
     task = kind(document, options)
     driver = driver_of(document.endpoint.engine)
     stop = Stop()
+    task.wait = stop.wait
 
     def open_connection() -> Any:
         return driver.connect(document.endpoint, f"maintenance:{document.name}")

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stallbench.maintenance.task import Task, TaskOptions
+from pydantic import Field
+
+from stallbench.maintenance.task import Task, TaskOptions, set_statement_timeout
+from stallbench.scenario.duration import Duration
 
 _INVALID = """
 SELECT indexrelid::regclass::text FROM pg_index
@@ -16,7 +19,18 @@ WHERE NOT indisvalid AND indrelid = ANY (%s::regclass[]) AND indexrelid::regclas
 """
 
 
-class Reindex(Task[TaskOptions]):
+class ReindexOptions(TaskOptions):
+    """Options of `Reindex`."""
+
+    remove_leftovers: bool = Field(
+        default=True, description="whether invalid indexes are removed first, which a cancelled attempt has left"
+    )
+    statement_timeout_s: Duration | None = Field(
+        default=None, alias="statement_timeout", ge=0.001, le=3600, description="time after which the server cancels an attempt"
+    )
+
+
+class Reindex(Task[ReindexOptions]):
     """``REINDEX TABLE CONCURRENTLY`` of each table of the queue.
 
     It waits for every transaction of its database that has an older snapshot. A transaction that reads, under REPEATABLE READ or in a long statement,
@@ -27,13 +41,16 @@ class Reindex(Task[TaskOptions]):
     summary = "rebuilds the indexes of the queue's tables (REINDEX CONCURRENTLY)"
     source = "PostgreSQL's documentation of routine reindexing; pg_cron or a cron job"
     engines = frozenset({"postgres"})
+    options_type = ReindexOptions
 
     def iterate(self, connection: Any) -> Iterator[str]:
         """Rebuild them all, after removing what a cancelled attempt has left."""
         tables = list(self.document.tables)
-        for (index,) in connection.execute(_INVALID, (tables,)).fetchall():
-            connection.execute(f"DROP INDEX CONCURRENTLY {index}")
-            yield f"removed {index}, which a cancelled attempt had left"
+        if self.options.remove_leftovers:
+            for (index,) in connection.execute(_INVALID, (tables,)).fetchall():
+                connection.execute(f"DROP INDEX CONCURRENTLY {index}")
+                yield f"removed {index}, which a cancelled attempt had left"
+        set_statement_timeout(connection, self.options.statement_timeout_s)
         for table in tables:
             connection.execute(f"REINDEX TABLE CONCURRENTLY {table}")
             yield f"reindexed {table}"

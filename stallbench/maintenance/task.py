@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,6 +38,17 @@ class TaskDocument(BaseModel):
     )
 
 
+def _wait(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+def set_statement_timeout(connection: Any, timeout_s: float | None) -> None:
+    """Let PostgreSQL cancel each later statement of the session after ``timeout_s``; none leaves the server's setting."""
+    if timeout_s is not None:
+        connection.execute("SELECT set_config('statement_timeout', %s, false)", (f"{round(timeout_s * 1000)}ms",))
+
+
 OptionsT = TypeVar("OptionsT", bound=TaskOptions)
 
 
@@ -60,6 +72,8 @@ class Task(ABC, Generic[OptionsT]):
         """Prepare; nothing runs yet."""
         self.document = document
         self.options = options
+        self.wait: Callable[[float], bool] = _wait
+        """Pauses for that many seconds, or until the process is asked to end; returns whether it is."""
 
     @abstractmethod
     def iterate(self, connection: Any) -> Iterator[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from pydantic import Field
 
 from stallbench.errors import BadInputError
-from stallbench.measures import MEASURES, FromSamples, measure_of
+from stallbench.measure import FromSamples
+from stallbench.measures import MEASURES, measure_of
 from stallbench.scenario.expectation import Expectation
 from stallbench.scenario.section import Section
 from stallbench.scenario.toml import ScenarioError, read_toml

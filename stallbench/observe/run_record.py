@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from stallbench.atomic_file import replace_file
 from stallbench.collectors.document import WatchedQueue
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.expectations import PHASE
@@ -21,6 +20,7 @@ from stallbench.scenario.expectation import Expectation
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Collectors, Phase, Producers
 from stallbench.servers.record import ServerRecord
+from stallbench.storage.atomic_file import replace_file
 
 
 class ObservationRecord:

@@ -113,10 +113,10 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         _write_tables_of_records(writing, record, records, axis)
         writing_jobs.result()
         run = _find_repetitions(spark, record, records, axis, writing.read_back("jobs"), seen)
-        figures = _make_figures(run).persist()
-        windows = make_windows(figures, axis).persist()
+        figures = _keep(_make_figures(run))
+        windows = _keep(make_windows(figures, axis))
         writing.start("windows", lambda: windows)
-        phases = make_phases(figures, axis).persist()
+        phases = _keep(make_phases(figures, axis))
         of_phases = [
             phases,
             make_ratios(phases),
@@ -126,6 +126,17 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         ]
         writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()
+
+
+def _keep(frame: DataFrame) -> DataFrame:
+    """Keep the rows of ``frame`` for several queries and, on one machine, forget the query that made them.
+
+    Spark looks through that whole query again for each step that builds on it; for a small run this is a sixth of all processor time. On a
+    cluster the query is needed to compute the rows again if an executor is lost.
+    """
+    if str(frame.sparkSession.sparkContext.master).startswith("local"):
+        return frame.localCheckpoint(eager=False)
+    return frame.persist()
 
 
 def _write_tables_of_records(writing: Writing, record: RunRecord, records: Records, axis: TimeAxis) -> None:

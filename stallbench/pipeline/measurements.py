@@ -15,7 +15,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from stallbench.engines.error_kinds import DEADLOCK_CODES
-from stallbench.measures import MEASURES, FromEvents, FromSamples
+from stallbench.measure import FromEvents, FromSamples
+from stallbench.measures import MEASURES
 from stallbench.pipeline.duplicates import re_executions
 from stallbench.pipeline.frames import constant
 from stallbench.pipeline.read import Records
@@ -68,6 +69,8 @@ def measure_events(
         parts += _measure_re_executions(executions)
     if preconditions is not None:
         parts.append(_measure_start_delays(preconditions, jobs))
+        parts.append(_measure_default_queue(preconditions, jobs))
+        parts += _measure_keys(preconditions, jobs)
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -134,6 +137,29 @@ def _measure_start_delays(preconditions: DataFrame, jobs: DataFrame) -> DataFram
     claimed_ns = F.col("first_claimed_ns")
     started = preconditions.filter("kind = 'due'").join(jobs.filter(claimed_ns.isNotNull()), "job_id")
     return _of_measure("start_delay_ms", started, claimed_ns, claimed_ns - F.col("subject").cast("long"))
+
+
+def _measure_default_queue(preconditions: DataFrame, jobs: DataFrame) -> DataFrame:
+    """Measure the latency of each job of the default queue: of those for which no other queue was recorded."""
+    completed_ns = F.col("first_completed_ns")
+    others = preconditions.filter("kind = 'queue'").select("job_id")
+    completed = jobs.filter(completed_ns.isNotNull()).join(others, "job_id", "left_anti")
+    return _of_measure("default_queue_latency_ms", completed, completed_ns, completed_ns - F.col("intended_ns"))
+
+
+def _measure_keys(preconditions: DataFrame, jobs: DataFrame) -> list[DataFrame]:
+    """Measure each job whose key an earlier job had, and each number that no job has between the keys of two jobs, if keys are numbers."""
+    enqueued_ns = F.col("enqueued_ns")
+    keyed = preconditions.filter("kind = 'key'").join(jobs.select("job_id", "enqueued_ns"), "job_id")
+    repeated = keyed.withColumn(
+        "nth", F.row_number().over(Window.partitionBy("subject").orderBy("enqueued_ns", "job_id"))
+    ).filter("nth > 1")
+    numbers = keyed.groupBy(F.col("subject").try_cast("long").alias("number")).agg(F.min("enqueued_ns").alias("enqueued_ns"))
+    # One row for each key: few enough for a window over everything, because whoever looks for gaps has a job per interval.
+    before = F.lag("number").over(Window.partitionBy(F.lit(0)).orderBy("number"))
+    gaps = numbers.filter("number IS NOT NULL").withColumn("before", before).filter("number > before + 1")
+    skipped = gaps.select("enqueued_ns", F.explode(F.sequence(F.col("before") + 1, F.col("number") - 1)).alias("number"))
+    return [_of_measure("repeated_keys", repeated, enqueued_ns, None), _of_measure("skipped_keys", skipped, enqueued_ns, None)]
 
 
 def _of_measure(name: str, rows: DataFrame, t_ns: Column, value_ns: Column | None) -> DataFrame:

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from stallbench.atomic_file import replace_file
 from stallbench.errors import NotCarriedOutError
 from stallbench.pipeline.s3a import add_s3a, is_s3a
 from stallbench.pipeline.service import ask_service
@@ -23,6 +22,7 @@ from stallbench.pipeline.spark_options import SparkOptions
 from stallbench.processes.parent_death import die_with_parent
 from stallbench.run.folder import RunFolder
 from stallbench.storage.address import AnyPath
+from stallbench.storage.atomic_file import replace_file
 
 _ON_THIS_MACHINE = SparkOptions()
 _TIMEOUT_S = 1800.0

@@ -13,7 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from stallbench.measures import MEASURES, FromSamples
+from stallbench.measure import FromSamples
+from stallbench.measures import MEASURES
 from stallbench.pipeline.failures import NoTableError
 from stallbench.storage.address import AnyPath
 

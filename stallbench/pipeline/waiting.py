@@ -17,8 +17,8 @@ _EXAMPLES = 20
 
 
 def find_preconditions(events: DataFrame) -> DataFrame:
-    """Return ``job_id, producer, kind, subject`` of each job that was enqueued with something to wait for."""
-    kind, subject = (F.regexp_extract("detail", r"^(fifo|due|after):(.+)$", group) for group in (1, 2))
+    """Return ``job_id, producer, kind, subject`` of each job that was enqueued with something to wait for, or into a queue or with a key that was recorded."""
+    kind, subject = (F.regexp_extract("detail", r"^(fifo|due|after|queue|key):(.+)$", group) for group in (1, 2))
     enqueued = events.filter((F.col("event") == Event.ENQUEUED) & F.col("detail").isNotNull())
     found = enqueued.select("job_id", F.col("process").alias("producer"), kind.alias("kind"), subject.alias("subject"))
     return found.filter("kind <> ''")

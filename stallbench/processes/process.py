@@ -94,6 +94,11 @@ class Process:
         """Wait until it reports that it is suspended, as it was asked to be; raises as `wait_ready` does."""
         self._wait_for("suspended", within_s, "suspended")
 
+    def wait_dropped(self, within_s: float) -> dict[str, Any]:
+        """Wait until it reports what it has dropped, as it was asked to, and return the report; raises as `wait_ready` does."""
+        dropped = self._wait_for("dropped", within_s, "without its unsynced data")
+        return dropped if isinstance(dropped, dict) else {}
+
     def _wait_for(self, key: str, within_s: float, state: str) -> Any:
         found: list[dict[str, Any]] = []
 

@@ -22,9 +22,9 @@ from typing import Any
 
 import psutil
 
-from stallbench.atomic_file import replace_file
 from stallbench.exposition.targets import name_targets
 from stallbench.processes.supervisor import TOKEN_VARIABLE
+from stallbench.storage.atomic_file import replace_file
 
 SCRATCH_PREFIX = "stallbench-"
 SPARK_PREFIX = f"{SCRATCH_PREFIX}spark-"
@@ -137,14 +137,19 @@ def remove_scratch(scratch: Path) -> None:
     A PostgreSQL that is killed leaves a small System V segment behind; the kernel has a limited number of them.
     """
     for pid_file in scratch.glob("*/postmaster.pid"):
-        try:
-            _, segment = pid_file.read_text().splitlines()[_SHARED_MEMORY_LINE].split()
-            # As its owner: in a container not even root may remove another user's segment.
-            owner: dict[str, Any] = {"user": pid_file.stat().st_uid} if os.geteuid() == 0 else {}
-            subprocess.run(["ipcrm", "--shmem-id", segment], capture_output=True, check=False, **owner)
-        except (OSError, ValueError, IndexError):
-            continue  # the server was killed before it had a segment, or it has removed the segment itself
+        remove_shared_memory(pid_file)
     shutil.rmtree(scratch, ignore_errors=True)
+
+
+def remove_shared_memory(pid_file: Path) -> None:
+    """Remove the shared memory that the pid file of a killed PostgreSQL names."""
+    try:
+        _, segment = pid_file.read_text().splitlines()[_SHARED_MEMORY_LINE].split()
+        # As its owner: in a container not even root may remove another user's segment.
+        owner: dict[str, Any] = {"user": pid_file.stat().st_uid} if os.geteuid() == 0 else {}
+        subprocess.run(["ipcrm", "--shmem-id", segment], capture_output=True, check=False, **owner)
+    except (OSError, ValueError, IndexError):
+        return  # the server was killed before it had a segment, or it has removed the segment itself
 
 
 def mark_aborted(record: Path, reason: str) -> bool:

@@ -7,6 +7,8 @@ import textwrap
 
 from pydantic import BaseModel
 
+from stallbench.processes.role_command import describe_role_command
+
 _HELP_COLUMNS = 100
 
 
@@ -16,7 +18,7 @@ def role_parser(module: str, does: str, document: type[BaseModel], *, joins: boo
     ``does``: one or two sentences on what the process does. The help text lists the keys of ``document`` after it.
     """
     parser = argparse.ArgumentParser(
-        prog=f"python -m {module}",
+        prog=describe_role_command(module),
         description=textwrap.fill(
             f"{does} It ends at SIGTERM or Ctrl-C. `stallbench run` starts this command and writes its document; "
             "start it yourself to use the process without the bench" + (", or with --join." if joins else "."),

@@ -55,6 +55,14 @@ ALTER TABLE jobs ADD COLUMN delete_mark smallint NOT NULL DEFAULT 0
 -- The version that optimistic locking compares.
 ALTER TABLE jobs ADD COLUMN version integer NOT NULL DEFAULT 0
 
+-- name: now_postgres
+-- The server's time.
+SELECT floor(extract(epoch FROM clock_timestamp()))::bigint
+
+-- name: now_mysql
+-- The server's time.
+SELECT unix_timestamp()
+
 -- name: insert
 -- Adds a job that is available at once.
 INSERT INTO jobs (queue, payload, attempts, reserved_at, available_at, created_at) VALUES (?, ?, 0, NULL, ?, ?)

@@ -36,6 +36,20 @@ class LaravelOptions(QueueOptions):
         default="tinyint",
         description="on MariaDB and MySQL: range of a job's attempts counter, to 255, or to 65535 as since Laravel's pull request 59718 (2026)",
     )
+    time: Literal["client", "server"] = Field(
+        default="client", description="whose clock says what time it is: the process's, as in Laravel, or the database server's"
+    )
+    transaction: Literal["deferred", "immediate"] = Field(
+        default="deferred",
+        description="on SQLite: whether a transaction takes the writer's lock at its first write or when it begins (Laravel's `transaction_mode`)",
+    )
+    busy_timeout_s: float | None = Field(
+        default=None,
+        alias="busy_timeout",
+        ge=0,
+        le=600,
+        description="on SQLite: seconds for which a statement waits for another writer; none: 5 s, the default of Python's library",
+    )
     other_jobs: int = Field(
         default=0, ge=0, description="jobs of another queue in the same table, which only affect the optimizer"
     )
@@ -45,7 +59,7 @@ LaravelOptionsT = TypeVar("LaravelOptionsT", bound=LaravelOptions)
 
 
 class LaravelTableQueue(Queue[LaravelOptionsT]):
-    """The ``jobs`` table. Times are whole seconds by the clock of the process, as Laravel's are."""
+    """The ``jobs`` table. Times are whole seconds, by default of the process's clock, as Laravel's are."""
 
     engines = frozenset({"mariadb", "mysql", "postgres", "sqlite"})
     promise = Promise.AT_LEAST_ONCE
@@ -65,6 +79,10 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
         """Prepare the statements for the engine of ``connection``."""
         super().__init__(connection, options)
         self.session = open_session(connection)
+        if options.transaction == "immediate":
+            self.session.begin_statement = "BEGIN IMMEDIATE"
+        if options.busy_timeout_s is not None:
+            self.session.run(f"PRAGMA busy_timeout = {round(options.busy_timeout_s * 1000)}")
         hint = _HINTS[options.hint].format(index=_INDEX_NAMES.get(options.index, ""))
         places = {
             "index_hint": hint,
@@ -82,13 +100,36 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
     @classmethod
     def find_option_issue(cls, options: LaravelOptionsT, engine: str) -> tuple[str, str] | None:
         """Find options that the engine does not know, and a hint that names a missing index."""
-        if options.hint != "none" and engine not in ("mariadb", "mysql"):
-            return "hint", f' is "{options.hint}", which {engine} does not know; expected "none"'
-        if options.hint == "queue_index" and options.index == "none":
-            return "hint", ' is "queue_index", but queue.index is "none"'
-        if options.attempts_type != "tinyint" and engine not in ("mariadb", "mysql"):
-            return "attempts_type", f' is "{options.attempts_type}", but {engine} has no smaller type; leave it out'
-        return None
+        is_mysql, is_sqlite = engine in ("mariadb", "mysql"), engine == "sqlite"
+        issues = (
+            (
+                options.hint != "none" and not is_mysql,
+                "hint",
+                f' is "{options.hint}", which {engine} does not know; expected "none"',
+            ),
+            (
+                options.hint == "queue_index" and options.index == "none",
+                "hint",
+                ' is "queue_index", but queue.index is "none"',
+            ),
+            (
+                options.attempts_type != "tinyint" and not is_mysql,
+                "attempts_type",
+                f' is "{options.attempts_type}", but {engine} has no smaller type; leave it out',
+            ),
+            (options.time == "server" and is_sqlite, "time", ' is "server", but SQLite has no server; leave it out'),
+            (
+                options.transaction != "deferred" and not is_sqlite,
+                "transaction",
+                f' is "{options.transaction}", which only SQLite knows; leave it out',
+            ),
+            (
+                options.busy_timeout_s is not None and not is_sqlite,
+                "busy_timeout",
+                " is given, which only SQLite knows; leave it out",
+            ),
+        )
+        return next(((option, problem) for is_wrong, option, problem in issues if is_wrong), None)
 
     def install(self) -> None:
         """Create the table, its index, and the other queue's jobs."""
@@ -152,7 +193,9 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
                 yield int(job_id), False
 
     def now_s(self) -> int:
-        """Return the time by the clock of this process, in whole seconds since 1970."""
+        """Return the time by the clock that the options name, in whole seconds since 1970."""
+        if self.options.time == "server":
+            return int(self.session.run(self.statements[f"now_{self.session.engine_family}"]).rows[0][0])
         return int(self.clock())
 
     def _when(self) -> tuple[str, int, int]:

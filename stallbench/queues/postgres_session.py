@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import select
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.queues.sql_session import Outcome, SqlSession, Value, repeat_values
 
 _ROWS_A_FETCH = 10_000
+_CHECK_S = 0.1
+"""How often a process that waits for a notification checks whether it is to end; this does not concern the server."""
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 _CONFLICTS = (*DEADLOCK_CODES, "40001", "55P03")
 """Deadlock, serialization failure, lock not available."""
@@ -152,6 +155,23 @@ class PostgresSession(SqlSession):
         copied = ((job_id, *row) for job_id, row in zip(ids, rows, strict=True))
         self.copy(f"COPY {table} ({', '.join(('id', *columns))}) FROM STDIN", copied)
         return ids
+
+    def wait_for_notification(self, timeout_s: float, pause: Callable[[float], bool]) -> bool:
+        """Wait until the session receives a notification, and take all that there are; returns whether there was one.
+
+        ``pause`` waits for so many seconds and returns true if it is time to end. Raises `psycopg.OperationalError` if the connection is gone.
+        """
+        pgconn, until_s = self.connection.pgconn, time.monotonic() + timeout_s
+        while True:
+            pgconn.consume_input()
+            if pgconn.notifies():
+                while pgconn.notifies():
+                    pass
+                return True
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or pause(0):
+                return False
+            select.select([pgconn.socket], [], [], min(left_s, _CHECK_S))
 
     def stream(self, statement: str, *parameters: Value) -> Iterator[Sequence[Any]]:
         """Fetch by a server-side cursor."""

@@ -25,10 +25,7 @@ class Promise(StrEnum):
 
 
 class OptionRole(StrEnum):
-    """What an option of a queue means to the rest of the bench, which never recognises an option by its name.
-
-    A queue declares it beside the type: ``tries: Annotated[int, OptionRole.ATTEMPT_LIMIT] = Field(default=0)``.
-    """
+    """What an option means to the rest of the bench, declared beside its type: ``tries: Annotated[int, OptionRole.ATTEMPT_LIMIT] = Field(default=0)``."""
 
     ATTEMPT_LIMIT = "attempt_limit"
     """Attempts after which a job is not offered again; 0: no limit."""
@@ -68,16 +65,21 @@ class NewJob:
 
     payload: str
     """The job's arguments: a JSON document."""
+    queue: str = "default"
+    """The queue, or tenant, that it belongs to; ignored where all jobs belong to one queue."""
+    key: str = ""
+    """What the job is for. A queue of unique jobs accepts one job for each key; empty: any number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precondition:
-    """What a job waits for before it may be claimed."""
+    """What a job waits for before it may be claimed, or what distinguishes it from other jobs."""
 
-    kind: Literal["fifo", "due", "after"]
-    """The jobs before it in a FIFO queue that runs one job at a time; a due time; another job's success."""
+    kind: Literal["fifo", "due", "after", "queue", "key"]
+    """The jobs before it in a FIFO queue that runs one job at a time; a due time; another job's success; its queue, if it is not the
+    default one; its key."""
     subject: str
-    """The FIFO queue's name; nanoseconds since 1970, UTC; the other job's id."""
+    """The FIFO queue's name; nanoseconds since 1970, UTC; the other job's id; the queue's name; the key."""
 
     def __str__(self) -> str:
         """Return its form in the event log."""
@@ -131,9 +133,6 @@ class RefusedError(Exception):
 OptionsT = TypeVar("OptionsT", bound=QueueOptions)
 
 
-def _ignore(error: Exception) -> None: ...
-
-
 class Queue(ABC, Generic[OptionsT]):
     """A job queue under test. One instance serves one connection of one process."""
 
@@ -168,10 +167,8 @@ class Queue(ABC, Generic[OptionsT]):
     slowest_load_per_s: ClassVar[int] = 2000
     """How many jobs one call of `load` is given at most, and how many it adds per second at least."""
     claim_pattern: ClassVar[str] = ""
-    """Regular expression that finds the claim statement among all statements of a server; empty if the queue claims without SQL.
-
-    It is searched, in any case, in the text as the server reports it: ``$1`` or ``?`` for constants, no quotation marks, single spaces.
-    """
+    """Regular expression that finds the claim statement among all statements of a server, in any case; empty if the queue claims without SQL.
+    The text is as the server reports it: ``$1`` or ``?`` for constants, no quotation marks, single spaces."""
 
     def __init__(self, connection: Any, options: OptionsT) -> None:
         """Serve ``connection`` (the engine's driver connection, in autocommit)."""
@@ -181,7 +178,7 @@ class Queue(ABC, Generic[OptionsT]):
         self.options = options
         self.random = random.Random()
         """The source of the queue's random choices; a worker seeds it."""
-        self.on_retry: Callable[[Exception], None] = _ignore
+        self.on_retry: Callable[[Exception], None] = lambda _: None
         """Called with an error of the driver before the queue's own policy retries."""
         self.clock: Callable[[], float] = time.time
         """The process's clock, in seconds since 1970, for queues that do not use the server's."""
@@ -218,10 +215,7 @@ class Queue(ABC, Generic[OptionsT]):
 
     @classmethod
     def require_programs(cls, say: Callable[[str], None]) -> None:
-        """Install the programs that it needs beside its server, if any is missing; ``say`` takes a progress line.
-
-        Raises `stallbench.errors.NotCarriedOutError`.
-        """
+        """Install missing programs that it needs beside its server; ``say`` takes a line. Raises `stallbench.errors.NotCarriedOutError`."""
 
     @classmethod
     def worker_command(cls) -> WorkerCommand | None:
@@ -251,6 +245,11 @@ class Queue(ABC, Generic[OptionsT]):
     @abstractmethod
     def claim(self) -> Sequence[Claim]:
         """Take one job; empty if there is none. Raises `LostRaceError` if a re-check found the job gone."""
+
+    def wait_for_jobs(self, timeout_s: float, pause: Callable[[float], bool]) -> bool:
+        """Wait after a claim that found no job; whether the queue was notified of one meanwhile. ``pause`` returns early, true, to end."""
+        pause(timeout_s)
+        return False
 
     @abstractmethod
     def complete(self, claim: Claim) -> None:

@@ -5,8 +5,10 @@ Most queues on PostgreSQL do this today. If a worker dies, its job is released a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -25,6 +27,22 @@ class SkipLockedOptions(QueueOptions):
 
     notify: bool = Field(
         default=False, description="whether each enqueue also sends a NOTIFY, as queues do that wake their workers with it"
+    )
+    notification: Literal["job_id", "job"] = Field(
+        default="job_id", description="what the notification contains: the job's id, or the whole row as JSON"
+    )
+    listen: bool = Field(default=False, description="whether workers wait for notifications (LISTEN), in addition to polling")
+    listeners: int | None = Field(
+        default=None,
+        ge=1,
+        description="only the first workers, up to this number, listen, as where a process has one listening connection; none: all",
+    )
+    listen_jitter_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=60,
+        alias="listen_jitter",
+        description="longest pause, in seconds, between a notification and the claim; drawn for each notification",
     )
     vacuum_every_s: float | None = Field(
         default=None,
@@ -49,13 +67,32 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
     indexes = ("skip_locked_jobs_pkey",)
     claim_pattern = r"FROM skip_locked_jobs .*SKIP LOCKED"
 
+    def __init__(self, connection: Any, options: SkipLockedOptions) -> None:
+        """Serve ``connection``; a worker that listens does so from its first claim on."""
+        super().__init__(connection, options)
+        self._listens = options.listen
+        self._is_listening = False
+
+    def introduce(self, endpoint: Any, name: str) -> None:
+        """Read from the name whether the process is one of the workers that listen."""
+        number = re.match(r"worker-(\d+)", name)
+        self._listens &= self.options.listeners is None or (number is not None and int(number[1]) <= self.options.listeners)
+
+    @classmethod
+    def find_option_issue(cls, options: SkipLockedOptions, engine: str) -> tuple[str, str] | None:
+        """Find that workers listen, and nobody notifies them."""
+        if options.listen and not options.notify:
+            return "listen", " is given without notify = true, so that there is no notification; add it"
+        return None
+
     def install(self) -> None:
         """Create ``skip_locked_jobs``."""
         self.execute("install")
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Insert the jobs; several share one transaction and one round trip."""
-        return self.insert("enqueue_and_notify" if self.options.notify else "enqueue", [(job.payload.encode(),) for job in jobs])
+        statement = f"enqueue_and_notify_{self.options.notification}" if self.options.notify else "enqueue"
+        return self.insert(statement, [(job.payload.encode(),) for job in jobs])
 
     def load(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Copy the jobs into the table."""
@@ -76,6 +113,9 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
 
     def claim(self) -> Sequence[Claim]:
         """Begin a transaction and lock one job; end it if there is none."""
+        if self._listens and not self._is_listening:
+            self.execute("listen")
+            self._is_listening = True
         self.execute("begin")
         locked = self.execute("claim")
         if locked.ntuples == 0:
@@ -91,6 +131,15 @@ class SkipLocked(PostgresQueue[SkipLockedOptions]):
                 handle=job_id,
             )
         ]
+
+    def wait_for_jobs(self, timeout_s: float, pause: Callable[[float], bool]) -> bool:
+        """Wait for a notification, if the worker listens; after it for a random time, if so configured."""
+        if not self._is_listening:
+            return super().wait_for_jobs(timeout_s, pause)
+        is_notified = self.session.wait_for_notification(timeout_s, pause)
+        if is_notified and self.options.listen_jitter_s:
+            pause(self.random.uniform(0, self.options.listen_jitter_s))
+        return is_notified
 
     def complete(self, claim: Claim) -> None:
         """Delete the job and commit."""

@@ -24,10 +24,19 @@ SELECT nextval(pg_get_serial_sequence('skip_locked_jobs', 'job_id')) FROM genera
 -- Adds many jobs.
 COPY skip_locked_jobs (job_id, payload) FROM STDIN
 
--- name: enqueue_and_notify
+-- name: enqueue_and_notify_job_id
 -- Adds one job and notifies all listeners; the notification is sent at the commit.
 WITH job AS (INSERT INTO skip_locked_jobs (payload) VALUES ($1::json) RETURNING job_id)
 SELECT job_id, pg_notify('skip_locked_jobs', job_id::text) FROM job
+
+-- name: enqueue_and_notify_job
+-- The same, with the whole row in the notification. The server refuses a notification of 8000 bytes or more.
+WITH job AS (INSERT INTO skip_locked_jobs (payload) VALUES ($1::json) RETURNING *)
+SELECT job_id, pg_notify('skip_locked_jobs', row_to_json(job)::text) FROM job
+
+-- name: listen
+-- Receives a notification for each enqueue.
+LISTEN skip_locked_jobs
 
 -- name: vacuum
 -- Removes the dead rows of completed jobs.

@@ -37,6 +37,8 @@ class SqlSession(ABC):
     """``postgres``, ``mysql`` or ``sqlite``: selects engine-specific statements, like CREATE TABLE."""
     row_lock: ClassVar[str] = "FOR UPDATE"
     """Clause by which a SELECT locks its rows; empty if the engine has none."""
+    begin_statement: str = "BEGIN"
+    """Statement that begins a transaction; SQLite has others that lock the database at once."""
 
     def __init__(self, connection: Any) -> None:
         """Serve ``connection``."""
@@ -79,7 +81,7 @@ class SqlSession(ABC):
 
     def begin(self) -> None:
         """Begin a transaction."""
-        self.run("BEGIN")
+        self.run(self.begin_statement)
 
     def commit(self) -> None:
         """Commit it."""

@@ -19,6 +19,10 @@ from stallbench.queues.statements import fill_placeholders, read_statements
 
 _STATEMENTS = read_statements(Path(__file__).with_suffix(".sql"))
 _RESCUES_PER_EXPIRY = 10
+_PARTITIONS_AHEAD = 3
+"""Partitions for jobs that are not enqueued yet; jobs after these share one more."""
+_FILLED = "WITH (fillfactor = {fillfactor})"
+_PARTITIONED = "PARTITION BY RANGE (job_id)"
 
 
 class StatusColumnOptions(QueueOptions):
@@ -29,12 +33,27 @@ class StatusColumnOptions(QueueOptions):
         default="partial",
         description="index on ready jobs, or only the primary key: no index on what changes, so that updates can be HOT",
     )
+    payload_index: Literal["none", "gin", "gin_without_fastupdate", "btree"] = Field(
+        default="none",
+        description="index on the arguments, as queues have that search for jobs: a GIN index on all of them, with or without fastupdate, "
+        "or a B-tree on one",
+    )
     fillfactor: int = Field(default=100, ge=10, le=100, description="percent of a page that INSERT fills")
+    parent: Literal["none", "referenced", "unreferenced"] = Field(
+        default="none",
+        description="whether there is a table of queues, and whether a job's column `queue` is a foreign key to it, as in pg-boss",
+    )
     expire_after_s: Annotated[int, OptionRole.EXPIRY] = Field(
         default=60,
         ge=1,
         alias="expire_after",
         description="seconds after which a claim expires and another worker may claim the job",
+    )
+    retained: int = Field(
+        default=0, ge=0, le=10_000_000, description="completed jobs of earlier days that the table contains before the run"
+    )
+    partition: int | None = Field(
+        default=None, ge=100, description="jobs in each partition of the table; none for a table without partitions"
     )
 
 
@@ -52,14 +71,20 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
     ordered = True
     claims_survive_connection = True
     tables = ("status_column_jobs",)
-    indexes = ("status_column_jobs_pkey", "status_column_jobs_ready", "status_column_jobs_claimed")
+    indexes = ("status_column_jobs_pkey", "status_column_jobs_ready", "status_column_jobs_claimed", "status_column_jobs_payload")
     claim_pattern = r"^UPDATE status_column_jobs .*SKIP LOCKED"
 
     def __init__(self, connection: Any, options: StatusColumnOptions) -> None:
         """Serve ``connection``; the first claim checks for expired claims."""
         super().__init__(connection, options)
         self._rescue_at_s = 0.0
-        places = {"{fillfactor}": str(options.fillfactor), "{expire_after}": str(options.expire_after_s)}
+        places = {
+            "{storage}": _PARTITIONED if options.partition else _FILLED,
+            "{fillfactor}": str(options.fillfactor),
+            "{expire_after}": str(options.expire_after_s),
+            "{partition}": str(options.partition),
+            "{partitioned}": str(options.retained + _PARTITIONS_AHEAD * (options.partition or 0)),
+        }
         self.statements = {name: fill_placeholders(statement, places) for name, statement in _STATEMENTS.items()}
 
     @property
@@ -67,11 +92,24 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
         return b"%d" % self.options.expire_after_s
 
     def install(self) -> None:
-        """Create ``status_column_jobs`` and, if there are to be any, its partial indexes."""
+        """Create ``status_column_jobs`` and, if there are to be any, its indexes, the table of queues and completed jobs."""
         self.execute("install")
+        if self.options.partition is not None:
+            self.execute("partition")
         if self.options.index == "partial":
             self.execute("index_ready")
             self.execute("index_claimed")
+        if self.options.payload_index != "none":
+            self.execute(f"index_payload_{self.options.payload_index}")
+        if self.options.parent != "none":
+            self.execute("create_queues")
+            self.execute("add_queue")
+            self.execute("name_queue")
+        if self.options.parent == "referenced":
+            self.execute("reference_queue")
+        if self.options.retained:
+            self.execute("retain", b"%d" % self.options.retained)
+            self.execute("vacuum")
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Insert the jobs; several share one transaction and one round trip."""

@@ -1,7 +1,8 @@
 -- A claim in one statement: the row is chosen, locked and marked by an UPDATE that is committed at once, so that no transaction stays open.
 
 -- name: install
--- {fillfactor}: share of a page that INSERT fills; the rest is free for the row's next version (a HOT update).
+-- {storage}: the share of a page that INSERT fills, the rest being free for the row's next version (a HOT update); or the table is partitioned
+-- by range of job_id, and `partition` adds the partitions.
 CREATE TABLE status_column_jobs
 (
   job_id      bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT status_column_jobs_pkey PRIMARY KEY,
@@ -13,7 +14,7 @@ CREATE TABLE status_column_jobs
   last_error  text,
   payload     json        NOT NULL
 )
-WITH (fillfactor = {fillfactor})
+{storage}
 
 -- name: index_ready
 -- The claim reads only ready jobs, by this index. Because of its condition on status, an UPDATE of the status cannot be HOT.
@@ -22,6 +23,63 @@ CREATE INDEX status_column_jobs_ready ON status_column_jobs (job_id) WHERE statu
 -- name: index_claimed
 -- The rescue of expired claims reads this index.
 CREATE INDEX status_column_jobs_claimed ON status_column_jobs (claimed_at) WHERE status = 'claimed'
+
+-- name: partition
+-- Adds partitions of {partition} jobs each for the first {partitioned} jobs, and one for all later jobs.
+DO $$
+DECLARE
+  next_id bigint := 1;
+BEGIN
+  WHILE next_id <= {partitioned} LOOP
+    EXECUTE format(
+      'CREATE TABLE status_column_jobs_%s PARTITION OF status_column_jobs FOR VALUES FROM (%s) TO (%s) WITH (fillfactor = {fillfactor})',
+      next_id, next_id, next_id + {partition}
+    );
+    next_id := next_id + {partition};
+  END LOOP;
+  EXECUTE format(
+    'CREATE TABLE status_column_jobs_%s PARTITION OF status_column_jobs FOR VALUES FROM (%s) TO (MAXVALUE) WITH (fillfactor = {fillfactor})',
+    next_id, next_id
+  );
+END
+$$
+
+-- name: index_payload_gin
+-- Finds jobs by any of their arguments, as river_job_args_index and que_jobs_args_gin_idx do.
+CREATE INDEX status_column_jobs_payload ON status_column_jobs USING gin ((payload::jsonb))
+
+-- name: index_payload_gin_without_fastupdate
+-- The same; each INSERT adds its entries to the index at once, instead of to a list that VACUUM moves into it.
+CREATE INDEX status_column_jobs_payload ON status_column_jobs USING gin ((payload::jsonb)) WITH (fastupdate = off)
+
+-- name: index_payload_btree
+-- Finds jobs by one argument.
+CREATE INDEX status_column_jobs_payload ON status_column_jobs ((payload ->> 'n'))
+
+-- name: retain
+-- Adds $1 completed jobs, which no worker claims.
+INSERT INTO status_column_jobs (status, claimed_at, attempts, payload)
+SELECT 'done', now(), 1, json_build_object('n', n, 'filling', repeat(md5(n::text), 6)) FROM generate_series(1, $1::bigint) AS n
+
+-- name: vacuum
+-- Completed jobs of earlier days have been vacuumed and analyzed.
+VACUUM ANALYZE status_column_jobs
+
+-- name: create_queues
+-- One row for each queue; enqueues of all jobs of a queue refer to the same row.
+CREATE TABLE status_column_queues (name text CONSTRAINT status_column_queues_pkey PRIMARY KEY)
+
+-- name: add_queue
+-- The queue of all jobs.
+INSERT INTO status_column_queues VALUES ('default')
+
+-- name: name_queue
+-- The queue that a job belongs to.
+ALTER TABLE status_column_jobs ADD COLUMN queue text NOT NULL DEFAULT 'default'
+
+-- name: reference_queue
+-- Each enqueue locks the queue's row with FOR KEY SHARE until its commit, so that the queue cannot be deleted meanwhile.
+ALTER TABLE status_column_jobs ADD CONSTRAINT status_column_jobs_queue_fkey FOREIGN KEY (queue) REFERENCES status_column_queues (name)
 
 -- name: enqueue
 -- Adds one job.

@@ -5,7 +5,9 @@ Each process of a run loads the file separately, from the same working directory
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import importlib.util
 import inspect
 import sys
 from functools import cache
@@ -63,6 +65,20 @@ def _load(path: Path) -> ModuleType:
         module = importlib.import_module(name)
     except Exception as error:
         raise NoQueueError(f"names a file that cannot be loaded: {type(error).__name__}: {error}") from error
-    if Path(module.__file__ or "").resolve() != path.resolve():
-        raise NoQueueError(f"names a file that Python does not find, because another module is called {name}; rename the file")
+    is_found = Path(module.__file__ or "").resolve() == path.resolve()
+    return module if is_found else _load_beside(path)
+
+
+def _load_beside(path: Path) -> ModuleType:
+    """Load a file whose name another module has, like ``queue.py``: that of the standard library stays what others import."""
+    name = f"user_queue_{hashlib.sha256(str(path).encode()).hexdigest()[:16]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None, "the suffix is that of Python's files"
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise NoQueueError(f"names a file that cannot be loaded: {type(error).__name__}: {error}") from error
     return module

@@ -65,7 +65,8 @@ class EventRecord(NamedTuple):
     """How long the call took."""
     detail: str
     """Free text without line breaks. For ``enqueued``: what the job waits for, if it does: ``fifo:<its queue>``, ``due:<t_ns>``,
-    ``after:<job_id>``. For ``error`` and ``retried``: see `format_error`."""
+    ``after:<job_id>``; or what distinguishes it: ``queue:<its queue>`` if that is not the default one, ``key:<its key>``.
+    For ``error`` and ``retried``: see `format_error`."""
 
     @property
     def error_code(self) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from stallbench.measures import CHARTS, MEASURES, Chart, FromSamples, Measure
+from stallbench.measure import Chart, FromSamples, Measure
+from stallbench.measures import CHARTS, MEASURES
 from stallbench.run.record import RunRecord
 from stallbench.verdicts import RunTables, Verdict
 

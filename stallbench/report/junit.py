@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from stallbench.atomic_file import replace_file
 from stallbench.storage.address import AnyPath
+from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts import RunTables, Verdict
 
 _MARKS = {"fail": Failure, "unknown": Error, "info": Skipped}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stallbench.measures import MEASURES, FromEvents, FromSamples, FromTable, Measure
+from stallbench.measure import FromEvents, FromSamples, FromTable, Measure
+from stallbench.measures import MEASURES
 
 
 def describe_measures() -> str:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 import jinja2
 
 from stallbench import PROJECT
-from stallbench.atomic_file import replace_file
 from stallbench.report.charts import make_chart_data
 from stallbench.report.junit import write_junit
 from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
@@ -15,6 +14,7 @@ from stallbench.report.samples import find_unread_logs, read_deadlocks, read_pla
 from stallbench.run.record import RunRecord
 from stallbench.scenario.duration import format_duration
 from stallbench.storage.address import AnyPath
+from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts import RunTables, Verdict
 from stallbench.verdicts.duplicates import count_repeated
 from stallbench.verdicts.expectations import format_value

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from stallbench.engines import ENGINES
-from stallbench.measures import MEASURES, FromSamples
+from stallbench.measure import FromSamples
+from stallbench.measures import MEASURES
 from stallbench.verdicts import RunTables
 
 _PHASE_METRICS = (

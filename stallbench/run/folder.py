@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stallbench import PROJECT
+from stallbench import IS_WHEEL, PROJECT
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.scenario.model import Scenario
 from stallbench.storage.address import AnyPath, address_errors, open_address
 
-RUNS = PROJECT / "reports" / "runs"
+_RUNS = Path("reports", "runs")
+RUNS = _RUNS if IS_WHEEL else PROJECT / _RUNS
+"""Where runs are kept by default: an installed bench keeps them below the working directory."""
 _LATEST = "latest"
 LOCUST = "locust"
 """The folder of Locust's own results."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stallbench import PROJECT
 from stallbench.processes.process import Process
+from stallbench.processes.role_command import LOCUST, role_command
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
@@ -21,11 +20,8 @@ _READY_S = 30.0
 _STOP_S = 15.0
 _SUSPEND_S = 30.0
 _BACKLOG = "backlog"
-LOCUST = (
-    *(sys.executable, "-m", "locust", "-f", str(PROJECT / "producers" / "locustfile.py")),
-    *("--headless", "--only-summary", "--document", "-"),
-)
-"""The command of a Locust producer. It reads its document from standard input, like every producer."""
+LOCUST_OPTIONS = ("--headless", "--only-summary", "--document", "-")
+"""A Locust producer reads its document from standard input, like every producer."""
 _USERS = "users"
 """A key that only the documents of Locust processes have."""
 _SEED_OF_BACKLOG = 999
@@ -72,6 +68,7 @@ class Load:
                         "rate": 0,
                         "backlog": producers.backlog,
                         "payload_bytes": producers.payload_bytes,
+                        "payload_content": producers.payload_content,
                         "seed": self._scenario.seed + _SEED_OF_BACKLOG,
                     }
                 },
@@ -89,6 +86,7 @@ class Load:
                 f"worker-{number}": {
                     "work_s": workers.work_s,
                     "poll_s": workers.poll_s,
+                    "max_poll_s": workers.max_poll_s,
                     "seed": self._scenario.seed + number,
                     "wait_for_go": self.waits_for_go,
                 }
@@ -127,22 +125,39 @@ class Load:
         producers = self._scenario.producers
         document: dict[str, object] = {
             "payload_bytes": producers.payload_bytes,
+            "payload_content": producers.payload_content,
             "seed": self._scenario.seed + _SEED_OF_PRODUCERS + number,
         }
         if self._is_locust if by_locust is None else by_locust:
             return {**document, _USERS: producers.users, "bounds": bounds_of(self._scenario).model_dump()}
-        return {**document, "max_batch": producers.max_batch}
+        return {**document, "max_batch": producers.max_batch, "key_every_s": producers.key_every_s}
 
-    def start_extra_producer(self, *, rate: float = 0, backlog: int = 0, mark: str | None = None) -> Process:
+    def start_extra_producer(
+        self,
+        *,
+        rate: float = 0,
+        backlog: int = 0,
+        mark: str | None = None,
+        queue: str | None = None,
+        payload_bytes: int | None = None,
+    ) -> Process:
         """Start another producer that enqueues ``backlog`` jobs at once and then ``rate`` jobs per second. Returns after the backlog.
 
-        ``mark``: identifies its jobs in their payload. It is a Locust process if the scenario's producers are and it has no backlog, which
-        Locust does not support.
+        ``mark``: identifies its jobs in their payload. ``queue``: the queue of its jobs; the default one if none. ``payload_bytes``: size of
+        their payload, if not the scenario's. It is a Locust process if the scenario's producers are and it has no backlog, which Locust does
+        not support.
         """
         number = 1 + sum(name.startswith("producer-") for name in self._documents)
         by_locust = self._is_locust and backlog == 0
         initial = {} if by_locust else {"backlog": backlog}
-        document = {"rate": rate, "mark": mark, **initial, **self._describe_producer(number, by_locust=by_locust)}
+        own = {"job_queue": queue, "payload_bytes": payload_bytes}
+        document = {
+            "rate": rate,
+            "mark": mark,
+            **initial,
+            **self._describe_producer(number, by_locust=by_locust),
+            **{key: value for key, value in own.items() if value},
+        }
         self._start("producer", {f"producer-{number}": document})
         return self._processes.of_role("producer")[-1]
 
@@ -254,12 +269,12 @@ class Load:
             "events": str(self._log_of(name)),
             "job_faults": str(self._folder.job_faults),
         }
-        command: Sequence[str] = [sys.executable, "-m", f"{role}s"]
+        command: Sequence[str] = role_command(f"{role}s")
         orderly_exit_codes: tuple[int, ...] = (0,)
         if _USERS in document:
             self._folder.locust.mkdir(exist_ok=True)
             common["result"] = str(self._folder.locust / f"{name}.json")
-            command, orderly_exit_codes = LOCUST, (0, LOCUST_FAILS)
+            command, orderly_exit_codes = role_command(LOCUST, *LOCUST_OPTIONS), (0, LOCUST_FAILS)
         environment: Mapping[str, str] | None = None
         if role == "worker" and (own := find_queue(self._queue.kind).worker_command()):
             command, environment, orderly_exit_codes = own.argv, own.environment, own.orderly_exit_codes

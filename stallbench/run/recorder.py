@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from stallbench.atomic_file import replace_file
 from stallbench.collectors import collectors_for
 from stallbench.libraries import Library
 from stallbench.queues import find_queue
@@ -17,6 +16,7 @@ from stallbench.run.host_facts import read_host_facts, read_library_versions
 from stallbench.run.record import LibraryRecord, PhaseRecord, QueueRecord, RunRecord, RunStatus, describe_bench
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
+from stallbench.storage.atomic_file import replace_file
 
 
 class RunRecorder:

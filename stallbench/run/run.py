@@ -176,7 +176,7 @@ class Run:
                 self._scratch,
                 expose=self._observer_options.exposure is not None,
             )
-            self.view.say(f"external processes can join this run: python -m workers --join {self.folder.path}")
+            self.view.say(self._external_processes.describe_how_to_join())
         if not backlog and self.scenario.producers.rate == 0:
             self.recorder.note("There was no load: producers.rate is 0.")
         if self._sampling:

@@ -54,7 +54,9 @@ class FaultChoice(Choice):
 
 
 class MaintenanceChoice(Choice):
-    """A task that a process repeats on a server as long as there is load."""
+    """A task that a process repeats on a server as long as there is load, or during one phase."""
 
     kind: str = Field(examples=["watchdog"])
     on: Name = Field(default="primary", description="a server")
+    phase: Name | None = Field(default=None, description="the phase in which it runs; none: as long as there is load")
+    after_s: Duration = Field(default=0.0, alias="after", ge=0, le=86_400, description="from the start of that phase")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal, TypeVar
 
@@ -11,13 +12,19 @@ from stallbench.engines import ENGINES, Engine, EngineTraits
 from stallbench.scenario.section import Section, SettingName, SettingValue, issue
 
 _ENGINES_OF_KEY: Mapping[str, tuple[Engine, ...]] = {
-    "version": ("postgres",),
+    "version": ("postgres", "mariadb", "mysql"),
+    "packaged": ("postgres",),
     "replication_slot": ("postgres",),
     "hot_standby_feedback": ("postgres",),
     "synchronous": ("postgres", "mariadb"),
     "small_disk": ("postgres",),
+    "xids_left": ("postgres",),
+    "volatile_cache": ("postgres", "mariadb", "mysql", "redis"),
 }
 """The keys that only some engines have."""
+
+OLDEST_POSTGRES = 14
+"""The oldest major version of PostgreSQL that the bench supports."""
 
 ValueT = TypeVar("ValueT")
 
@@ -26,7 +33,16 @@ class Database(Section):
     """The servers that the queue runs on."""
 
     engine: Engine = "postgres"
-    version: int | None = Field(default=None, ge=15, le=99, description="major version; default: the newest that is installed")
+    version: str | None = Field(
+        default=None,
+        examples=["18"],
+        description='the version of the server, like "18" or "10.11"; default: the newest that is installed',
+    )
+    packaged: bool = Field(
+        default=False,
+        description="whether PostgreSQL comes from the bench's own package of its version even if the machine has this version, "
+        "so that servers of several versions are built in the same way",
+    )
     port: int | None = Field(default=None, ge=1024, le=65535, description="port of the primary; default: a free one")
     replicas: int = Field(default=0, ge=0, le=3, description="number of replicas; they are called replica-1, replica-2, ...")
     replication_slot: bool = Field(default=False, description="whether the replicas stream through a physical slot")
@@ -42,10 +58,45 @@ class Database(Section):
         default=None, description="what the primary stores on a separate small disk, for the fault full_disk"
     )
     small_disk_mb: int = Field(default=128, ge=16, le=4096, description="size of that disk")
+    xids_left: int | None = Field(
+        default=None,
+        ge=1_000,
+        le=30_000_000,
+        description="moves the primary so close to wraparound that it assigns this many more transaction ids, for the fault wraparound",
+    )
+    volatile_cache: bool = Field(
+        default=False, description="whether the fault power_loss can drop what the primary has written but not synced"
+    )
     settings: dict[SettingName, SettingValue] = Field(default_factory=dict, description="server settings of all servers")
     replica_settings: dict[SettingName, SettingValue] = Field(
         default_factory=dict, description="server settings of the replicas only"
     )
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _read_number(cls, version: object) -> object:
+        """Read 18 and 10.11 as text, too: so the command line and the records of versions before 0.4 have them."""
+        return str(version) if isinstance(version, int | float) and not isinstance(version, bool) else version
+
+    @field_validator("version")
+    @classmethod
+    def _require_version(cls, version: str | None, info: ValidationInfo) -> str | None:
+        traits = _traits(info)
+        if version is None or traits is None:
+            return version
+        if info.data["engine"] == "postgres":
+            if not re.fullmatch(r"[1-9]\d?", version) or int(version) < OLDEST_POSTGRES:
+                raise issue(f" is {version}; expected a major version of PostgreSQL from {OLDEST_POSTGRES} on, like 17")
+        elif not re.fullmatch(r"[1-9]\d?(\.\d{1,2})?", version):
+            raise issue(f' is {version}; expected a version of {traits.title}, like "10.11" or "9"')
+        return version
+
+    @field_validator("packaged")
+    @classmethod
+    def _require_version_of_package(cls, packaged: bool, info: ValidationInfo) -> bool:
+        if packaged and "version" in info.data and info.data["version"] is None:
+            raise issue(" is true, but there is no database.version; give the version, like 17")
+        return packaged
 
     @field_validator("replicas")
     @classmethod
@@ -79,12 +130,19 @@ class Database(Section):
             raise issue(" is given, but database.replicas is 0; it needs at least 1")
         return value
 
-    @field_validator("small_disk")
+    @field_validator("small_disk", "xids_left", "volatile_cache")
     @classmethod
-    def _require_no_replicas(cls, small_disk: ValueT, info: ValidationInfo) -> ValueT:
-        if small_disk and info.data.get("replicas"):
+    def _require_no_replicas(cls, value: ValueT, info: ValidationInfo) -> ValueT:
+        if value and info.data.get("replicas"):
             raise issue(f" is given, but database.replicas is {info.data['replicas']}; it needs 0")
-        return small_disk
+        return value
+
+    @field_validator("volatile_cache")
+    @classmethod
+    def _require_no_small_disk(cls, volatile_cache: bool, info: ValidationInfo) -> bool:
+        if volatile_cache and info.data.get("small_disk"):
+            raise issue(" is given, and so is database.small_disk; leave one of them out")
+        return volatile_cache
 
 
 def _traits(info: ValidationInfo) -> EngineTraits | None:

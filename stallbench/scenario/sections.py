@@ -37,8 +37,19 @@ class Producers(Section):
         description="jobs that are in the queue before the first phase; the workers wait until that phase begins",
     )
     payload_bytes: int = Field(default=256, ge=16, le=1_048_576, description="size of a job's arguments")
+    payload_content: Literal["random", "text"] = Field(
+        default="random",
+        description="what fills a job's arguments: random hexadecimal digits, which hardly compress, or words",
+    )
     max_batch: int = Field(
         default=1, ge=1, le=10_000, description="how many jobs that are due at the same time may share one enqueue call"
+    )
+    key_every_s: Duration | None = Field(
+        default=None,
+        alias="key_every",
+        gt=0,
+        le=3600,
+        description="jobs that are due in the same interval of this length, of whatever producer, have the same key",
     )
     users: int = Field(
         default=50, ge=1, le=5_000, description="users, and so connections, of each Locust process; they share its rate"
@@ -88,6 +99,13 @@ class Workers(Section):
     count: int = Field(default=8, ge=0, le=256, description="number of processes")
     work_s: Duration = Field(default=0.001, alias="work", ge=0, le=3600, description="how long the work of a job takes")
     poll_s: Duration = Field(default=0.02, alias="poll", gt=0, le=60, description="pause after a claim that found no job")
+    max_poll_s: Duration | None = Field(
+        default=None,
+        alias="max_poll",
+        gt=0,
+        le=3600,
+        description="back-off: the pause doubles after each claim in a row that found no job, up to this; none: it stays the same",
+    )
 
 
 class Collectors(Section):

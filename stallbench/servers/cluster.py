@@ -20,6 +20,7 @@ from stallbench.servers.ports import require_free
 from stallbench.servers.record import Role, ServerRecord
 from stallbench.servers.starter import ServerControl, StartContext, Starter
 from stallbench.servers.toxiproxy import ToxiproxyServer, start_toxiproxy
+from stallbench.servers.volatile_disk import require_volatile_disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +159,8 @@ def start_cluster(
     """
     if database.port is not None:
         require_free(database.port, "database.port")
+    if database.volatile_cache:
+        require_volatile_disk()
     context = StartContext(scratch=scratch, logs=logs, processes=processes, password=SecretStr(secrets.token_urlsafe(18)))
     starter = find_starters()[database.engine](context, database)
     cluster = Cluster(start_toxiproxy(processes, logs) if starter.has_network else None)

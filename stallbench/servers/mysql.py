@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.section import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.starter import StartContext, check_process, wait_until_answering
+from stallbench.servers.volatile_disk import VolatileDisk
 from stallbench.setup.server_programs import ServerProgram
 
 DATABASE = "stallbench"
@@ -62,8 +64,9 @@ class MySQLServer:
         *,
         settings: Mapping[str, SettingValue],
         port: int | None = None,
+        volatile_cache: bool = False,
     ) -> None:
-        """Start nothing yet. ``port``: a free one if none."""
+        """Start nothing yet. ``port``: a free one if none. ``volatile_cache``: as in `Database`."""
         self.name = name
         self.process: Process | None = None
         self.version = ""
@@ -75,6 +78,8 @@ class MySQLServer:
         self._context = context
         self._data = context.scratch / name
         self._settings = settings
+        self._volatile_cache = volatile_cache
+        self.disk: VolatileDisk | None = None
 
     @property
     def endpoint(self) -> Endpoint:
@@ -100,6 +105,8 @@ class MySQLServer:
             self._bootstrap_mariadb()
         else:
             self._run("--initialize-insecure")
+        if self._volatile_cache:
+            self.disk = VolatileDisk(self._data, user=None, context=self._context)
         first_statements = self._data.parent / f"{self.name}-first.sql"
         first_statements.touch(mode=0o600)
         first_statements.write_text(_first_statements(self._engine, self._context.password))
@@ -154,7 +161,8 @@ class MySQLServer:
         if os.geteuid() == 0:
             # It listens on loopback only, its password is valid for this run only, and its files are the run's own.
             command.append("--user=root")
-        return [*command, *arguments]
+        command += arguments
+        return self.disk.enter(command, signal.SIGKILL) if self.disk else command
 
     def _bootstrap_mariadb(self) -> None:
         share = _share(self._program.path.parent.parent)

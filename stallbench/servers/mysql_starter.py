@@ -13,7 +13,8 @@ from stallbench.scenario.section import SettingValue
 from stallbench.servers.mysql import MySQLServer
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.starter import ServerControl, StartContext, Starter
-from stallbench.setup.server_programs import require_server
+from stallbench.setup.components import MissingComponentError
+from stallbench.setup.server_programs import SERVER_COMPONENTS, require_server
 from stallbench.waiting import wait_until
 
 _FOLLOWING_S = 20.0
@@ -52,13 +53,29 @@ class MySQLStarter(Starter):
     def __init__(self, context: StartContext, database: Database) -> None:
         """Find the program."""
         super().__init__(context, database)
+        if obstacle := self.find_obstacle(database):
+            raise MissingComponentError(obstacle)
         self._program = require_server(database.engine)
         self._last_id = 0
+
+    @classmethod
+    def find_obstacle(cls, database: Database) -> str | None:
+        """Find out whether the program that is there has another version; one that is not there yet is installed first, to see its version."""
+        if database.version is None:
+            return None
+        found = require_server(database.engine).version
+        if f"{found}.".startswith(f"{database.version}."):
+            return None
+        component = SERVER_COMPONENTS[database.engine]
+        return (
+            f"{component.title} {database.version} is not available here; available: {found}; "
+            f"set {component.override} to a folder with another version, or run it in containers (docs/versions.md)"
+        )
 
     def primary(self) -> MySQLServer:
         """Start the primary; it writes a binary log only if it has replicas."""
         log = _LOG_FOR_REPLICAS[self.database.engine] if self.database.replicas else {}
-        return self._serve("primary", {**log, **self.database.settings}, self.database.port)
+        return self._serve("primary", {**log, **self.database.settings}, self.database.port, self.database.volatile_cache)
 
     def replica(self, name: str, primary: ServerControl, proxy_port: int) -> MySQLServer:
         """Start an empty server that applies the primary's whole binary log."""
@@ -87,7 +104,9 @@ class MySQLStarter(Starter):
                 raise NotCarriedOutError(f"the primary does not wait for its replicas after {_FOLLOWING_S:.0f} s")
         primary.settings_in_force |= {name: str(value) for name, value in _SEMI_SYNCHRONOUS.items()}
 
-    def _serve(self, name: str, settings: Mapping[str, SettingValue], port: int | None) -> MySQLServer:
+    def _serve(
+        self, name: str, settings: Mapping[str, SettingValue], port: int | None, volatile_cache: bool = False
+    ) -> MySQLServer:
         self._last_id += 1
         server = MySQLServer(
             name,
@@ -96,6 +115,7 @@ class MySQLStarter(Starter):
             self.context,
             settings={"server_id": self._last_id, **_COUNT_STATEMENTS[self.database.engine], **settings},
             port=port,
+            volatile_cache=volatile_cache,
         )
         server.start()
         return server

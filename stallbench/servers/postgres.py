@@ -23,6 +23,7 @@ from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.section import SettingValue
 from stallbench.servers.ports import LOOPBACK, find_free_port
+from stallbench.servers.private_mount import PrivateMount
 from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import check_process, wait_until_answering
 from stallbench.setup.components import PostgresPrograms
@@ -56,8 +57,8 @@ class PostgresInstallation:
     programs: PostgresPrograms
     user: str | None
     """Unprivileged user that servers run as; none if the bench is not root."""
-    disk: SmallDisk | None = None
-    """A small disk that only the servers see, if any."""
+    disk: PrivateMount | None = None
+    """A disk that only the servers see, if any."""
 
     def run(self, program: str, *arguments: str, text: str = "") -> None:
         """Run one of PostgreSQL's programs to its end, with ``text`` on its standard input; raises `NotCarriedOutError` with what it printed

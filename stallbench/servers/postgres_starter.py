@@ -15,9 +15,17 @@ from stallbench.servers.postgres_data_folder import create_data_folder
 from stallbench.servers.replica import copy_primary, make_synchronous, replica_settings, standby_names, wait_until_streaming
 from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import ServerControl, StartContext, Starter
+from stallbench.servers.transaction_ids import hold_horizon, set_next_transaction_id
+from stallbench.servers.volatile_disk import VolatileDisk
 from stallbench.setup.components import find_postgres, require_postgres
+from stallbench.setup.postgres_packages import require_version
 
-_SINCE = {"transaction_timeout": 17}
+_SINCE = {
+    "multixact_member_buffers": 17,
+    "multixact_offset_buffers": 17,
+    "subtransaction_buffers": 17,
+    "transaction_timeout": 17,
+}
 """The first major version that has the setting, for settings that not every supported version has."""
 
 
@@ -31,17 +39,24 @@ class PostgresStarter(Starter):
         super().__init__(context, database)
         if obstacle := self.find_obstacle(database):
             raise NotCarriedOutError(obstacle)
-        self._installation = PostgresInstallation(programs=require_postgres(database.version), user=unprivileged_user())
+        programs = (
+            require_postgres() if database.version is None else require_version(int(database.version), packaged=database.packaged)
+        )
+        self._installation = PostgresInstallation(programs=programs, user=unprivileged_user())
         self._installation.own(context.scratch, 0o711)
 
     @classmethod
     def find_obstacle(cls, database: Database) -> str | None:
         """Find a setting that is newer than the PostgreSQL that would be started."""
-        programs = find_postgres(database.version)
+        if database.version is not None:
+            version: str | None = database.version
+        else:
+            found = find_postgres()
+            version = found.version if found else None
         for key, settings in (("settings", database.settings), ("replica_settings", database.replica_settings)):
             for name in settings:
-                if programs and _SINCE.get(name, 0) > programs.major:
-                    return f"database.{key}.{name} needs PostgreSQL {_SINCE[name]} or later; found is {programs.version}"
+                if version and _SINCE.get(name, 0) > int(version.split(".")[0]):
+                    return f"database.{key}.{name} needs PostgreSQL {_SINCE[name]} or later; this is {version}"
         return None
 
     def primary(self) -> PostgresServer:
@@ -50,11 +65,23 @@ class PostgresStarter(Starter):
         disk = self._make_small_disk() if self.database.small_disk else None
         on_disk = [f"--waldir={disk.path / 'wal'}", "--wal-segsize=1"] if disk and self.database.small_disk == "wal" else []
         create_data_folder(self._installation, data, self.context.password, *on_disk)
-        server = self._serve("primary", data, dict(self.database.settings), self.database.port, first_database="postgres")
+        settings = dict(self.database.settings)
+        if self.database.xids_left is not None:
+            settings = {"wal_level": "logical", **settings}  # what the slot needs that holds the horizon
+        if self.database.volatile_cache:
+            self._installation = replace(
+                self._installation, disk=VolatileDisk(data, user=self._installation.user, context=self.context)
+            )
+        server = self._serve("primary", data, settings, self.database.port, first_database="postgres")
         create_database(server.endpoint)
         count_statements(server.endpoint)
         if disk and self.database.small_disk == "tables":
             keep_tables_on(disk, server.endpoint)
+        if self.database.xids_left is not None:
+            oldest = hold_horizon(server.endpoint)
+            server.stop()
+            set_next_transaction_id(self._installation, data, oldest, self.database.xids_left)
+            server.start()
         return server
 
     def _make_small_disk(self) -> SmallDisk:
@@ -74,8 +101,9 @@ class PostgresStarter(Starter):
         data = self.context.scratch / name
         copy_primary(
             self._installation,
+            primary.endpoint,
+            self.context.scratch / primary.name,
             data,
-            self.context.password,
             name=name,
             proxy_port=proxy_port,
             slot=self.database.replication_slot,

@@ -8,6 +8,7 @@ from stallbench.engines import driver_of
 from stallbench.engines.mysql import read_replica_status
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
+from stallbench.injection.record import Evidence
 from stallbench.records.endpoint import Endpoint
 from stallbench.waiting import wait_until
 
@@ -39,12 +40,12 @@ def find_bytes_behind(primary: Endpoint, replica: Endpoint, name: str) -> int | 
     return max(0, int(written[1]) - int(status["read_source_log_pos"]))
 
 
-def promote(replica: Endpoint) -> dict[str, Any]:
+def promote(replica: Endpoint) -> Evidence:
     """Promote it and return the evidence that it accepts writes; raises `NotCarriedOutError` or one of the driver's errors."""
     return _promote_postgres(replica) if replica.engine == "postgres" else _promote_mysql(replica)
 
 
-def _promote_postgres(replica: Endpoint) -> dict[str, Any]:
+def _promote_postgres(replica: Endpoint) -> Evidence:
     with connect(replica, "promotion") as connection:
         promoted = connection.execute("SELECT pg_promote(true, %s)", (int(_APPLIED_S),)).fetchone()
         state = connection.execute("SELECT pg_is_in_recovery(), timeline_id FROM pg_control_checkpoint()").fetchone()
@@ -57,7 +58,7 @@ def _promote_postgres(replica: Endpoint) -> dict[str, Any]:
     return {"in_recovery": False, "skipped_ids": SKIPPED_IDS}
 
 
-def _promote_mysql(replica: Endpoint) -> dict[str, Any]:
+def _promote_mysql(replica: Endpoint) -> Evidence:
     word = "SLAVE" if replica.engine == "mariadb" else "REPLICA"
     with driver_of(replica.engine).connect(replica, "promotion") as connection, connection.cursor() as cursor:
         cursor.execute(f"STOP {word} IO_THREAD")

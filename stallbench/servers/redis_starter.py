@@ -7,6 +7,7 @@ from stallbench.scenario.database import Database
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.single_server import SingleServer
 from stallbench.servers.starter import StartContext, Starter
+from stallbench.servers.volatile_disk import VolatileDisk
 from stallbench.setup.server_programs import require_server
 
 
@@ -40,7 +41,15 @@ class RedisStarter(Starter):
             **self.database.settings,
         }
         configuration.write_text("".join(f"{key} {_text(value)}\n" for key, value in settings.items()))
-        server = SingleServer(name, "redis", self._program, self.context, port=self.database.port, password=self.context.password)
+        server = SingleServer(
+            name,
+            "redis",
+            self._program,
+            self.context,
+            port=self.database.port,
+            password=self.context.password,
+            disk=VolatileDisk(data, user=None, context=self.context) if self.database.volatile_cache else None,
+        )
         server.start(lambda port: [str(configuration), "--port", str(port)])
         client = driver_of("redis").connect(server.endpoint, "start")
         server.version = str(client.info("server")["redis_version"])

@@ -14,6 +14,7 @@ from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.starter import StartContext, check_process, wait_until_answering
+from stallbench.servers.volatile_disk import VolatileDisk
 from stallbench.setup.server_programs import ServerProgram
 
 _START_S = 20.0
@@ -32,9 +33,11 @@ class SingleServer:
         *,
         port: int | None,
         password: SecretStr | None,
+        disk: VolatileDisk | None = None,
     ) -> None:
-        """Start nothing yet. ``port``: a free one if none. ``password``: none if the engine has no passwords."""
+        """Start nothing yet. ``port``: a free one if none. ``password``: none if the engine has no passwords. ``disk``: of its data."""
         self.name = name
+        self.disk = disk
         self.process: Process | None = None
         self.version = program.version
         self.settings_in_force: dict[str, str] = {}
@@ -94,10 +97,11 @@ class SingleServer:
         check_process(self.name, self.process)
 
     def _launch(self) -> Process:
+        argv = [str(self._program.path), *self._arguments(self._port)]
         return self._context.processes.start(
             self.name,
             "server",
-            [str(self._program.path), *self._arguments(self._port)],
+            self.disk.enter(argv, signal.SIGKILL) if self.disk else argv,
             log=self.log,
             environment={"LC_ALL": "C.UTF-8", **self._program.environment},
             stop_signal=self._stop_signal,

@@ -1,26 +1,26 @@
 """A small file system for a server of the run, which can be filled without effect on other programs.
 
-It is a tmpfs in a separate mount namespace. A process of the run holds the namespace open, and the server enters it. No other process sees the
-file system, and the kernel removes it when both processes have ended, even if they were killed. If the bench is not root, it creates the
-namespace within a user namespace, if the machine allows that.
+It is a tmpfs. If the bench is not root, it creates the mount namespace within a user namespace, if the machine allows that.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import pwd
 import signal
-from collections.abc import Sequence
+import subprocess
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import Supervisor
+from stallbench.servers.private_mount import UNSHARE, PrivateMount
 
 _READY_S = 10.0
 _CHUNK_BYTES = 1 << 16
 _PAGE_BYTES = 4096
 _BALLAST = "ballast"
+_LARGER = 4
+"""Factor by which `SmallDisk.enlarge` changes the size."""
 _HOLD = """
 mount -t tmpfs -o size={megabytes}m,mode=0700{owner} tmpfs '{path}' || exit 1
 echo '{{"ready": {{}}}}'
@@ -28,7 +28,7 @@ exec setpriv --pdeathsig KILL sleep infinity
 """
 
 
-class SmallDisk:
+class SmallDisk(PrivateMount):
     """The file system; it exists until its process ends."""
 
     def __init__(self, path: Path, *, megabytes: int, user: str | None, logs: Path, processes: Supervisor) -> None:
@@ -36,18 +36,15 @@ class SmallDisk:
 
         Raises `NotCarriedOutError` if this machine does not allow it.
         """
+        super().__init__(path, user, in_user_namespace=user is None)
         path.mkdir(mode=0o755)
-        self.path = path
-        """Where processes that have entered see it."""
-        self._account = pwd.getpwnam(user) if user else None
+        self._megabytes = megabytes
         owner = f",uid={self._account.pw_uid},gid={self._account.pw_gid}" if self._account else ""
-        unshare = ["unshare", "--mount", "--propagation", "private"]
-        if self._account is None:
-            unshare += ["--user", "--map-current-user", "--keep-caps"]
+        as_root = [] if self._account else ["--user", "--map-current-user", "--keep-caps"]
         self._holder = processes.start(
             path.name,
             "disk",
-            [*unshare, "sh", "-c", _HOLD.format(megabytes=megabytes, owner=owner, path=path)],
+            [*UNSHARE, *as_root, "sh", "-c", _HOLD.format(megabytes=megabytes, owner=owner, path=path)],
             log=logs / f"{path.name}.log",
             stop_signal=signal.SIGKILL,
             ready=True,
@@ -60,25 +57,28 @@ class SmallDisk:
                 f"(that needs CAP_SYS_ADMIN, or unprivileged user namespaces): {error}"
             ) from error
 
-    def enter(self, argv: Sequence[str], death_signal: signal.Signals) -> list[str]:
-        """Return a command that runs ``argv`` as the disk's owner in its namespace. ``death_signal``: sent to it when its parent dies."""
+    def enlarge(self) -> int:
+        """Make it four times as large, and return the new size in MB. Raises `NotCarriedOutError` if the kernel refuses."""
         pid = str(self._holder.pid)
-        # A change of user clears the parent-death signal that the bench has set: it is set again afterwards.
-        dies = f"--pdeathsig={death_signal.name.removeprefix('SIG')}"
-        if self._account is None:
-            return ["nsenter", "--user", "--mount", "--preserve-credentials", "--target", pid, "setpriv", dies, *argv]
-        as_owner = [f"--reuid={self._account.pw_uid}", f"--regid={self._account.pw_gid}", "--clear-groups"]
-        return ["nsenter", "--mount", "--target", pid, "setpriv", *as_owner, dies, *argv]
+        user = [] if self._account else ["--user", "--preserve-credentials"]
+        remount = ["mount", "-o", f"remount,size={_LARGER * self._megabytes}m", str(self.path)]
+        ended = subprocess.run(
+            ["nsenter", *user, "--mount", "--target", pid, *remount], capture_output=True, text=True, check=False
+        )
+        if ended.returncode != 0:
+            raise NotCarriedOutError(f"the small disk could not be enlarged: {ended.stderr.strip()}")
+        self._megabytes *= _LARGER
+        return self._megabytes
 
     @property
     def free_bytes(self) -> int:
         """Bytes that can still be written."""
-        found = os.statvfs(self._path_from_outside)
+        found = os.statvfs(self.path_from_outside)
         return found.f_bavail * found.f_frsize
 
     def fill(self) -> int:
         """Write a ballast file until the file system is full; returns the size of the file."""
-        ballast = self._path_from_outside / _BALLAST
+        ballast = self.path_from_outside / _BALLAST
         with ballast.open("ab", buffering=0) as file:
             for size in (_CHUNK_BYTES, _PAGE_BYTES):
                 try:
@@ -91,8 +91,4 @@ class SmallDisk:
 
     def clear(self) -> None:
         """Remove the ballast."""
-        (self._path_from_outside / _BALLAST).unlink(missing_ok=True)
-
-    @property
-    def _path_from_outside(self) -> Path:
-        return Path(f"/proc/{self._holder.pid}/root{self.path}")
+        (self.path_from_outside / _BALLAST).unlink(missing_ok=True)

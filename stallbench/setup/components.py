@@ -13,20 +13,37 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stallbench import PROJECT
+from stallbench import IS_WHEEL, PROJECT
 from stallbench.errors import NotCarriedOutError
 
-CACHE = PROJECT / ".cache"
-POSTGRES_MINIMUM = 15
+_OF_ROOT = Path("/var/cache")
+"""Not in root's home, which the users that root starts servers as cannot read."""
+
+
+def find_cache(*, is_wheel: bool = IS_WHEEL) -> Path:
+    """Return the folder for components: in the clone; for an installed bench the user's cache, as the XDG specification has it, or root's."""
+    if not is_wheel:
+        return PROJECT / ".cache"
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given) / "stallbench"
+    return (_OF_ROOT if os.geteuid() == 0 else Path.home() / ".cache") / "stallbench"
+
+
+CACHE = find_cache()
+SETUP_COMMAND = "stallbench setup" if IS_WHEEL else "make setup"
+SETUP_COMPONENTS_COMMAND = f"{SETUP_COMMAND} components" if IS_WHEEL else SETUP_COMMAND
+POSTGRES_MINIMUM = 14
+_POSTGRES_OF_DEBIAN = 15
+"""Of the oldest Debian that this is tested on."""
 JAVA_MINIMUM = 17
 TOXIPROXY_VERSION = "2.12.0"
 TOXIPROXY_MODULE = "github.com/Shopify/toxiproxy/v2"
-POSTGRES_COMMAND = f"apt-get install postgresql-{POSTGRES_MINIMUM}   (as root, or a newer one)"
+POSTGRES_COMMAND = f"apt-get install postgresql-{_POSTGRES_OF_DEBIAN}   (as root, or a newer one)"
 JAVA_COMMAND = f"apt-get install openjdk-{JAVA_MINIMUM}-jre-headless   (as root, or a newer one)"
-_POSTGRES_OVERRIDE = "STALLBENCH_POSTGRES_BIN"
+POSTGRES_OVERRIDE = "STALLBENCH_POSTGRES_BIN"
 _SYSTEM_POSTGRES = Path("/usr/lib/postgresql")
 _SYSTEM_JAVA = Path("/usr/lib/jvm")
-_POSTGRES_PROGRAMS = ("postgres", "initdb", "pg_basebackup", "pgbench")
+_POSTGRES_PROGRAMS = ("postgres", "initdb")
 _RUN_TIMEOUT_S = 20
 
 
@@ -45,6 +62,19 @@ class PostgresPrograms:
     def major(self) -> int:
         """Major version."""
         return int(self.version.split(".")[0])
+
+    def require(self, program: str, purpose: str) -> Path:
+        """Return the path of a program that only some tasks need; raises `MissingComponentError` if the folder does not have it.
+
+        ``purpose``: what needs it, like "the benchmark".
+        """
+        path = self.bin_dir / program
+        if not os.access(path, os.X_OK):
+            raise MissingComponentError(
+                f"{purpose} needs {program}, which is not in {self.bin_dir} (PostgreSQL {self.version}); "
+                f"set {POSTGRES_OVERRIDE} to a folder that has it, or install it by: {POSTGRES_COMMAND}"
+            )
+        return path
 
     @property
     def counts_statements(self) -> bool:
@@ -71,9 +101,14 @@ class ToxiproxyProgram:
 
 def find_postgres(major: int | None = None) -> PostgresPrograms | None:
     """Return the newest PostgreSQL from `POSTGRES_MINIMUM` on, or the newest of version ``major``; none if there is none."""
-    found = [programs for folder in _postgres_folders() if (programs := _read_postgres(folder)) is not None]
-    suitable = [programs for programs in found if programs.major >= POSTGRES_MINIMUM and major in (None, programs.major)]
+    suitable = [programs for programs in find_all_postgres() if major in (None, programs.major)]
     return max(suitable, key=lambda programs: [int(number) for number in re.findall(r"\d+", programs.version)], default=None)
+
+
+def find_all_postgres() -> list[PostgresPrograms]:
+    """Return every PostgreSQL from `POSTGRES_MINIMUM` on that the machine has."""
+    found = [programs for folder in _postgres_folders() if (programs := read_postgres(folder)) is not None]
+    return [programs for programs in found if programs.major >= POSTGRES_MINIMUM]
 
 
 def require_postgres(major: int | None = None) -> PostgresPrograms:
@@ -81,11 +116,11 @@ def require_postgres(major: int | None = None) -> PostgresPrograms:
     found = find_postgres(major)
     if found is None:
         wanted = f"PostgreSQL {major}" if major else f"PostgreSQL {POSTGRES_MINIMUM} or later"
-        given = os.environ.get(_POSTGRES_OVERRIDE)
+        given = os.environ.get(POSTGRES_OVERRIDE)
         raise MissingComponentError(
-            f"{_POSTGRES_OVERRIDE} is {given!r}; expected a folder with the programs of {wanted}: {', '.join(_POSTGRES_PROGRAMS)}"
+            f"{POSTGRES_OVERRIDE} is {given!r}; expected a folder with the programs of {wanted}: {', '.join(_POSTGRES_PROGRAMS)}"
             if given
-            else f"{wanted} was not found; install it by `make setup`, or by: {POSTGRES_COMMAND}"
+            else f"{wanted} was not found; install it by `{SETUP_COMMAND}`, or by: {POSTGRES_COMMAND}"
         )
     return found
 
@@ -105,7 +140,7 @@ def require_java() -> JavaRuntime:
     found = find_java()
     if found is None:
         raise MissingComponentError(
-            f"a Java runtime, version {JAVA_MINIMUM} or later, was not found; install it by `make setup`, or by: {JAVA_COMMAND}"
+            f"a Java runtime, version {JAVA_MINIMUM} or later, was not found; install it by `{SETUP_COMMAND}`, or by: {JAVA_COMMAND}"
         )
     return found
 
@@ -123,12 +158,12 @@ def require_toxiproxy() -> ToxiproxyProgram:
     """Return `find_toxiproxy`'s result; raises `MissingComponentError` if there is none."""
     found = find_toxiproxy()
     if found is None:
-        raise MissingComponentError(f"Toxiproxy {TOXIPROXY_VERSION} was not found; install it by: make setup")
+        raise MissingComponentError(f"Toxiproxy {TOXIPROXY_VERSION} was not found; install it by: {SETUP_COMMAND}")
     return found
 
 
 def _postgres_folders() -> Iterator[Path]:
-    if given := os.environ.get(_POSTGRES_OVERRIDE):
+    if given := os.environ.get(POSTGRES_OVERRIDE):
         yield Path(given)
         return
     on_path = shutil.which("postgres")
@@ -138,7 +173,8 @@ def _postgres_folders() -> Iterator[Path]:
     yield from CACHE.glob("postgres/**/bin")
 
 
-def _read_postgres(folder: Path) -> PostgresPrograms | None:
+def read_postgres(folder: Path) -> PostgresPrograms | None:
+    """Return PostgreSQL's programs in a folder; none if the folder does not have those that every server needs."""
     if not all(os.access(folder / program, os.X_OK) for program in _POSTGRES_PROGRAMS):
         return None
     match = re.search(r"(\d+(?:\.\d+)?)", output_of(folder / "postgres", "--version"))

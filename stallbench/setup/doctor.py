@@ -14,9 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stallbench import IS_WHEEL, PROJECT
 from stallbench.processes.supervisor import unprivileged_user
 from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.setup.components import (
+    SETUP_COMMAND,
     MissingComponentError,
     find_postgres,
     require_java,
@@ -25,6 +27,7 @@ from stallbench.setup.components import (
 )
 from stallbench.setup.jars import S3A, find_jars, read_jars
 from stallbench.setup.python_packages import is_environment_complete
+from stallbench.setup.requirements import find_unmet_requirements
 from stallbench.setup.server_programs import SERVER_COMPONENTS, ServerComponent, describe_missing, find_server
 
 _SPARE_BYTES = 2 * 1024**3
@@ -64,6 +67,11 @@ def check() -> list[MachineCheck]:
         _check_shared_memory(),
         _check_loopback(),
         _check_limits(),
+        *(
+            [MachineCheck(name="pages", ok=True, description=f"{PROJECT / 'docs'}, which messages name docs/")]
+            if IS_WHEEL
+            else []
+        ),
     ]
 
 
@@ -73,7 +81,7 @@ def render(machine_checks: list[MachineCheck]) -> str:
         f"{'ok     ' if c.ok else 'MISSING' if c.is_needed else 'absent '}  {c.name:<13} {c.description}" for c in machine_checks
     ]
     missing = sum(not c.ok and c.is_needed for c in machine_checks)
-    return "\n".join([*lines, f"{missing} missing; `make setup` installs what it can" if missing else "nothing is missing"])
+    return "\n".join([*lines, f"{missing} missing; `{SETUP_COMMAND}` installs what it can" if missing else "nothing is missing"])
 
 
 def _check_component(name: str, find: Callable[[], str]) -> MachineCheck:
@@ -119,6 +127,10 @@ def _check_s3a() -> MachineCheck:
 
 
 def _check_packages() -> MachineCheck:
+    if IS_WHEEL:
+        unmet = find_unmet_requirements()
+        found = "; ".join(unmet) if unmet else "are what the installed bench needs"
+        return MachineCheck(name="packages", ok=not unmet, description=found)
     ok = is_environment_complete()
     description = (
         "agree with requirements/python.lock" if ok else "do not agree with requirements/python.lock; install them by: make setup"

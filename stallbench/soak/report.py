@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from stallbench.atomic_file import replace_file
 from stallbench.comparison.formatting import format_p
 from stallbench.report import open_template
 from stallbench.report.charts import as_script_data
@@ -16,6 +15,7 @@ from stallbench.soak.drift import FEWEST_CYCLES, LEVEL, Drift
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.plan import format_command
 from stallbench.soak.record import SoakRecord
+from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.expectations import format_value
 
 _CHARTS = {

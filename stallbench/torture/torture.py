@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stallbench.atomic_file import replace_file
 from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint
@@ -25,6 +24,7 @@ from stallbench.run.recorder import describe_queue
 from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
+from stallbench.storage.atomic_file import replace_file
 from stallbench.torture.judgement import judge_run
 from stallbench.torture.outcome import TortureOutcome
 from stallbench.torture.plan import ACTIONS, LONGEST_EXPIRY_S, Trial, find_expiry_option, list_trials, write_scenario
@@ -89,8 +89,7 @@ def plan_torture(
         expiry_option=find_expiry_option(queue),
         expiry_s=None,
     )
-    with tempfile.TemporaryDirectory(prefix="stallbench-") as scratch:
-        scenario = plan.read(plan.runs[0], Path(scratch))
+    scenario = read_first_scenario(plan)
     expiry_s = describe_queue(scenario).expiry_s
     trials = _choose(queue, scenario, points, action)
     if expiry_s is not None and expiry_s > LONGEST_EXPIRY_S and any(trial.needs_expiry for trial in trials):
@@ -108,6 +107,12 @@ def plan_torture(
         expiry_option=plan.expiry_option,
         expiry_s=expiry_s,
     )
+
+
+def read_first_scenario(plan: TorturePlan) -> Scenario:
+    """Return the scenario of the first run; raises `stallbench.scenario.file.ScenarioError`."""
+    with tempfile.TemporaryDirectory(prefix="stallbench-") as scratch:
+        return plan.read(plan.runs[0], Path(scratch))
 
 
 def _choose(queue: type[Queue[Any]], scenario: Scenario, points: Sequence[CrashPoint], action: Crash | None) -> list[Trial]:

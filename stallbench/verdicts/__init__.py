@@ -9,8 +9,8 @@ import json
 import sys
 from functools import cache
 
-from stallbench.atomic_file import replace_file
 from stallbench.discovery import discover
+from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.attribution import attribute
 from stallbench.verdicts.check import Check, Finding, RunTables
 from stallbench.verdicts.verdict import Verdict, decide

@@ -14,7 +14,8 @@ class Deadlocks(Check):
 
     Both cover the whole record, also the time before and after the phases. The server rolls one transaction back for each deadlock. A queue
     that ignores the error treats work as done that was rolled back. One unreported deadlock is allowed for each injection and for each process
-    that died: the server may have rolled back their transactions, and they may not be able to record it.
+    that died: the server may have rolled back their transactions, and they may not be able to record it. A fault whose own statements were ended
+    says how often (``ended_by_deadlock`` in its evidence).
     """
 
     name = "deadlocks"
@@ -33,7 +34,8 @@ class Deadlocks(Check):
         errors = run["errors"]
         reported = int(errors.loc[errors["kind"].isin(DEADLOCK_CODES), "count"].sum())
         died = sum(process.exit_code not in (None, 0) for process in record.processes)
-        allowed = len([*record.faults, *record.longrunners]) + died
+        own = sum(int(fault.evidence.get("ended_by_deadlock", 0)) for fault in record.faults)
+        allowed = len([*record.faults, *record.longrunners]) + died + own
         found = f"the server broke {broken:,} deadlocks; clients recorded {reported:,} errors for them"
         return [
             self.finding(

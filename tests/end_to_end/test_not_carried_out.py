@@ -52,7 +52,7 @@ def test_a_server_that_dies_while_starting(bench: Bench, setting: str, told: str
 def test_a_version_that_is_not_installed(bench: Bench) -> None:
     ended = bench.run("run", "longtx", *short("database.version=98"))
     assert ended.returncode == 3
-    assert "PostgreSQL 98 was not found; install it by" in ended.stderr
+    assert "PostgreSQL 98 is not available here; available: " in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

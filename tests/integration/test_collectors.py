@@ -23,6 +23,7 @@ from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.held_database import PATIENCE_S, wait_for
+from tests.integration.statistics import publish_statistics
 
 pytestmark = pytest.mark.integration
 
@@ -92,12 +93,22 @@ def test_advisory_locks_are_counted_of_the_session_that_holds_the_most(
 def test_dead_tuples_and_sizes_are_seen(sample: Callable[[str], Any], database: TestDatabase) -> None:
     with connect(database.direct, "test") as connection:
         connection.execute("DELETE FROM que_jobs")
-        connection.execute("SELECT pg_stat_force_next_flush()")
-        connection.execute("SELECT 1")
+        publish_statistics(connection)
     seen = "primary", "table:que_jobs", "dead_tuples"
     values = wait_for(lambda: values if (values := sample("tables"))[seen] else None, "dead tuples")
     assert values[seen] == 3
     assert values["primary", "index:que_jobs_pkey", "index_bytes"] > 0
+
+
+def test_large_arguments_are_seen_in_the_size_of_what_is_stored_outside_the_table(
+    sample: Callable[[str], Any], database: TestDatabase
+) -> None:
+    seen = "primary", "table:que_jobs", "toast_bytes"
+    assert sample("tables")[seen] == 0
+    with connect(database.direct, "test") as connection:
+        connection.execute("ALTER TABLE que_jobs ALTER COLUMN args SET STORAGE EXTERNAL")
+        connection.execute("UPDATE que_jobs SET args = json_build_array(repeat('x', 100000))")
+    assert sample("tables")[seen] > 100_000
 
 
 def test_an_idle_writer_holds_by_its_transaction_id(database: TestDatabase, open_connection: OpenConnection) -> None:

@@ -67,6 +67,21 @@ def test_a_server_that_cannot_write_its_wal_stops_and_returns_when_there_is_spac
         assert run.process("primary") is not first
 
 
+def test_a_disk_that_the_server_fills_by_itself_is_made_larger_afterwards(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, database='small_disk = "wal"\nsmall_disk_mb = 32') as run:
+        run.wait_until_jobs_complete()
+        free_bytes = run.inject("full_disk", ballast=False, enlarge_after="0s").evidence["free_bytes"]
+        assert free_bytes > 4 << 20
+        with suppress(psycopg.Error), connect(run.cluster.server("primary").direct, "test") as connection:
+            connection.execute("CREATE TABLE much AS SELECT repeat('x', 1000) FROM generate_series(1, 40000)")
+        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the end of the fault", within_s=120)
+        ended = run.faults()[-1]
+        assert ended.active_to_end
+        assert ended.evidence["failed_writes"] > 0
+        assert ended.evidence["free_bytes_after"] > 64 << 20
+        run.wait_until_jobs_complete(within_s=60)
+
+
 def test_a_full_table_space_refuses_new_rows_and_nothing_else(tmp_path: Path) -> None:
     with faulty_run(tmp_path, database='small_disk = "tables"\nsmall_disk_mb = 32') as run:
         run.wait_until_jobs_complete()

@@ -215,10 +215,11 @@ def test_a_job_fault_that_no_worker_met_is_a_lapse(tmp_path: Path) -> None:
 
 def test_a_burst_enqueues_jobs_at_once_and_at_a_higher_rate(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
-        record = run.inject("burst", "producers", rate=50, at_once=200)
+        record = run.inject("burst", "producers", rate=50, at_once=200, payload_bytes=5000)
         name = record.evidence["producer"]
         assert name == "producer-2"
         run.wait_until(lambda: sum(row["process"] == name for row in run.events(Event.ENQUEUED)) >= 210, "the burst's jobs")
+        assert run.load.running("producer")[-1].name == name
         assert run.end_faults().active_to_end is True
         assert run.process(name).exit_code == 0
         assert not run.processes.exited_unexpectedly()

@@ -14,6 +14,7 @@ from tests.integration.mitigating_queue import (
     claim_patiently,
     open_,
 )
+from tests.integration.statistics import publish_statistics
 
 pytestmark = pytest.mark.integration
 
@@ -47,7 +48,7 @@ class TestInsertOnlyLog:
             queue.complete(claims[0])
         assert worked == [*ids[1:], ids[0]]
         assert queue.is_drained()
-        queue.connection.execute("SELECT pg_stat_force_next_flush()")
+        publish_statistics(queue.connection)
         assert queue.connection.execute(
             "SELECT sum(n_tup_ins)::int, sum(n_tup_upd + n_tup_del)::int FROM pg_stat_user_tables WHERE relname LIKE 'log\\_%'"
         ).fetchone() == (6 + 3 + 6, 0)  # entries, ranges, positions

@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 import requests
 
+from stallbench import PROJECT
 from stallbench.engines import Engine, driver_of
 from stallbench.processes.queue_client import opened_queue
+from stallbench.processes.role_command import LOCUST, role_command
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.records.events import Event, read_events
-from stallbench.run.load import LOCUST
+from stallbench.run.load import LOCUST_OPTIONS
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
 from tests.integration.real_processes import PATIENCE_S, RecordingProcess
@@ -38,7 +40,7 @@ QUEUE_OF: dict[Engine, str] = {
 SQLITE_LOCK_S = 1.0
 """Its own patience is 5 s, which must also do for a machine that stands still meanwhile."""
 TRIES = 5
-LOCUST_ALONE = LOCUST[: LOCUST.index("--headless")]
+LOCUST_ALONE = role_command(LOCUST)
 
 Start = Callable[..., RecordingProcess]
 
@@ -55,7 +57,7 @@ def start(servers: PrivateServers, tmp_path: Path) -> Start:
         process = servers.processes.start(
             "producer-1",
             "producer",
-            LOCUST,
+            role_command(LOCUST, *LOCUST_OPTIONS),
             document={
                 "name": "producer-1",
                 "endpoint": endpoint.with_password(),
@@ -184,7 +186,7 @@ def test_alone_with_its_web_page_and_two_workers(empty_on: EmptyOn, tmp_path: Pa
     # Locust's master ends the test if it hears nothing of its workers for 3 s, for which a machine may well stand still.
     patient = tmp_path / "patient.py"
     patient.write_text("import locust.runners\n\nlocust.runners.HEARTBEAT_LIVENESS = 60\n")
-    locustfiles = f"{LOCUST[LOCUST.index('-f') + 1]},{patient}"
+    locustfiles = f"{PROJECT / 'producers' / 'locustfile.py'},{patient}"
     with (tmp_path / "log").open("w+") as log:
         locust = subprocess.Popen(
             [

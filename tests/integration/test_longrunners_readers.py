@@ -75,6 +75,17 @@ def test_the_readers_are_staggered(held: HeldDatabase) -> None:
     assert any(begin_in_turn(held) for _ in range(TRIES))
 
 
+def test_with_a_limit_one_query_is_open_and_the_others_have_their_turn_later(held: HeldDatabase) -> None:
+    process, _ = held.start(held.document("overlapping_readers", readers=2, each="1s", at_once=1))
+    messages: list[dict[str, object]] = []
+    until_s = time.monotonic() + PATIENCE_S
+    while {said["reader"] for said in collect(process, messages, "ended")} != {1, 2}:
+        assert time.monotonic() < until_s, f"not every reader has ended a query: {messages}"
+        assert len(open_queries(held)) <= 1
+        time.sleep(0.02)
+    assert all(float(str(said["lasted_s"])) >= 1 for said in collect(process, messages, "ended"))
+
+
 @pytest.mark.parametrize(
     ("end", "why"),
     [

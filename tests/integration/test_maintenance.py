@@ -27,7 +27,15 @@ def connect(run: FaultyRun, name: str) -> Any:
 
 
 def test_every_kind_has_a_summary_a_source_and_described_options() -> None:
-    assert list(find_maintenance_kinds()) == ["reindex", "watchdog"]
+    assert list(find_maintenance_kinds()) == [
+        "analyze",
+        "checkpoint",
+        "delete_rows",
+        "drop_partitions",
+        "reindex",
+        "slot_guard",
+        "watchdog",
+    ]
     for kind in find_maintenance_kinds().values():
         assert kind.summary
         assert kind.source
@@ -93,6 +101,52 @@ def test_reindexing_removes_dead_rows_from_the_index_that_vacuum_must_not_remove
         watch.close()
 
 
+def test_rows_are_deleted_in_batches_and_no_job_that_is_not_done(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="status_column", queue_options="retained = 250") as run:
+        watch = connect(run, "watch")
+        run.start_maintenance(kind="delete_rows", where="status = 'done' AND enqueued_at < now()", batch=100, every="1h")
+        run.wait_until(lambda: actions(run), "the deletion")
+        done = re.fullmatch(r"deleted (?P<rows>\d+) rows of status_column_jobs in (?P<batches>\d+) batches", actions(run)[0])
+        assert done
+        assert int(done["rows"]) >= 250
+        assert int(done["batches"]) >= 3
+        assert watch.execute("SELECT count(*) FROM status_column_jobs WHERE job_id <= 250").fetchone() == (0,)
+        run.wait_until_jobs_complete()
+        assert run.end_maintenance().errors == ()
+        watch.close()
+
+
+def test_partitions_are_dropped_whose_jobs_are_all_done_and_the_newest_is_kept(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="status_column", queue_options="retained = 1050\npartition = 100") as run:
+        watch = connect(run, "watch")
+        watch.execute("UPDATE status_column_jobs SET status = 'ready', run_at = 'infinity' WHERE job_id = 150")
+        run.start_maintenance(kind="drop_partitions", where="status = 'done'", every="1h")
+        run.wait_until(lambda: run.maintenance().iterations, "an iteration")
+        dropped = {what.removeprefix("dropped status_column_jobs_") for what in actions(run)}
+        assert dropped >= {"1", *(f"{n}01" for n in range(2, 10))}
+        assert "101" not in dropped
+        assert (
+            max(int(number) for number in dropped) < watch.execute("SELECT max(job_id) FROM status_column_jobs").fetchone()[0] - 1
+        )
+        assert watch.execute("SELECT count(*) FROM status_column_jobs WHERE job_id <= 100").fetchone() == (0,)
+        assert watch.execute("SELECT count(*) FROM status_column_jobs WHERE job_id BETWEEN 101 AND 200").fetchone() == (100,)
+        watch.execute("DELETE FROM status_column_jobs WHERE job_id = 150")
+        assert run.end_maintenance().errors == ()
+        watch.close()
+
+
+def test_maintenance_of_a_phase_runs_in_that_phase_only(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="status_column", queue_options="retained = 10") as run:
+        run.start_maintenance(kind="delete_rows", where="status = 'done'", phase="only")
+        assert [record.category for record in run.injections.records()] == []
+        run.inject("latency", latency="1ms")
+        run.wait_until(lambda: actions(run), "an iteration")
+        run.end_faults()
+        record = run.maintenance()
+        assert (record.phase, record.active_to_end) == ("only", True)
+        assert [process.exit_code for process in run.processes.of_role("maintenance")] == [0]
+
+
 def test_it_reports_an_error_and_continues_after_the_server_was_unavailable(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.start_maintenance(kind="reindex", every="100ms")
@@ -104,3 +158,15 @@ def test_it_reports_an_error_and_continues_after_the_server_was_unavailable(tmp_
         run.wait_until(lambda: len(actions(run)) > done + 1, "an iteration after that")
         run.end_maintenance()
         assert [process.exit_code for process in run.processes.of_role("maintenance")] == [0]
+
+
+def test_analyzing_tells_the_planner_of_new_jobs(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, queue="shared_table") as run:
+        run.inject("other_jobs", count=1000)
+        run.start_maintenance(kind="analyze", every="100ms")
+        run.wait_until(lambda: "analyzed shared_jobs" in actions(run), "an iteration")
+        watch = connect(run, "watch")
+        statement = "SELECT reltuples FROM pg_class WHERE relname = 'shared_jobs'"
+        assert float(watch.execute(statement).fetchone()[0]) >= 1000
+        watch.close()
+        run.end_maintenance()

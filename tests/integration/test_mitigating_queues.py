@@ -17,6 +17,7 @@ from tests.integration.mitigating_queue import (
     end_session,
     open_,
 )
+from tests.integration.statistics import publish_statistics
 
 pytestmark = pytest.mark.integration
 
@@ -109,6 +110,27 @@ class TestStatusColumn:
         other.complete(again)
         assert other.is_drained()
 
+    def test_the_table_may_contain_completed_jobs_of_earlier_days_which_nobody_claims(self, open_: Open) -> None:
+        queue = open_("status_column", retained=30)
+        assert queue.connection.execute("SELECT status, count(*) FROM status_column_jobs GROUP BY 1").fetchall() == [("done", 30)]
+        assert not queue.claim()
+        assert queue.is_drained()
+
+    @pytest.mark.parametrize(
+        ("kind", "definition"),
+        [
+            ("gin", "USING gin (((payload)::jsonb))"),
+            ("gin_without_fastupdate", "USING gin (((payload)::jsonb)) WITH (fastupdate=off)"),
+            ("btree", "USING btree (((payload ->> 'n'::text)))"),
+        ],
+    )
+    def test_the_arguments_may_have_an_index(self, open_: Open, kind: str, definition: str) -> None:
+        queue = open_("status_column", payload_index=kind)
+        ((found,),) = queue.connection.execute(
+            "SELECT indexdef FROM pg_indexes WHERE indexname = 'status_column_jobs_payload'"
+        ).fetchall()
+        assert definition in found
+
     def test_without_an_index_on_it_updates_of_the_status_are_hot(self, open_: Open) -> None:
         assert self.find_hot_share(open_("status_column", index="none", fillfactor=50, finish="mark")) == 1
 
@@ -120,7 +142,7 @@ class TestStatusColumn:
         for _ in JOBS:
             queue.complete(claim_one(queue))
         connection = queue.connection
-        connection.execute("SELECT pg_stat_force_next_flush()")
+        publish_statistics(connection)
         updated, hot = connection.execute(
             "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'status_column_jobs'"
         ).fetchone()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg import errors
 
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.collectors.notifications import NotificationsCollector
@@ -102,6 +104,19 @@ def test_every_job_of_an_enqueue_is_notified(database: TestDatabase, notifying: 
     with connect(database.direct, "listener") as listener:
         listener.execute("LISTEN skip_locked_jobs")
         assert len(notifying(listener)) == 3
+
+
+def test_a_notification_with_the_whole_job_limits_the_size_of_its_arguments(database: TestDatabase) -> None:
+    options = {"notify": True, "notification": "job"}
+    with connect(database.direct, "listener") as listener, opened_queue("skip_locked", options, database.direct, "test") as queue:
+        queue.install()
+        listener.execute("LISTEN skip_locked_jobs")
+        (job_id,) = queue.enqueue([NewJob(payload='{"n":1}')])
+        (told,) = listener.notifies(timeout=PATIENCE_S, stop_after=1)
+        assert (json.loads(told.payload)["job_id"], json.loads(told.payload)["payload"]) == (job_id, {"n": 1})
+        with pytest.raises(errors.InvalidParameterValue, match="payload string too long"):
+            queue.enqueue([NewJob(payload=f'{{"filling":"{"x" * 8000}"}}')])
+        assert [job_id for job_id, _ in queue.job_ids()] == [job_id]
 
 
 def test_a_commit_that_notifies_waits_for_another_s(held: HeldDatabase, tmp_path: Path) -> None:

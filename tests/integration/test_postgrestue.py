@@ -14,6 +14,7 @@ from stallbench.processes.queue_client import open_queue
 from stallbench.queues import Claim, ClaimExpiredError, NewJob
 from stallbench.queues.postgrestue import Postgrestue
 from tests.integration.conftest import EmptyOn
+from tests.integration.statistics import publish_statistics
 
 pytestmark = pytest.mark.integration
 
@@ -274,8 +275,7 @@ class TestTables:
         queue.enqueue(JOBS)
         for _ in JOBS:
             claim_one(queue)
-        queue.connection.execute("SELECT pg_stat_force_next_flush()")
-        queue.connection.execute("SELECT 1")
+        publish_statistics(queue.connection)
         ((updates, hot),) = ask(queue, "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'running_job'")
         assert (updates, hot) == (len(JOBS), len(JOBS) if are_hot else 0)
 

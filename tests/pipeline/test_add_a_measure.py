@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from stallbench import measures
-from stallbench.measures import MEASURES, Measure, metric_names
+from stallbench.measure import Measure
+from stallbench.measures import MEASURES, metric_names
 from stallbench.report.measures_page import describe_measures
 from stallbench.scenario.expectation import Expectation
 from tests.documented_diff import load_test, read_added_lines

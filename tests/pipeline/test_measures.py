@@ -48,6 +48,7 @@ def sample(run: SyntheticRun, at_s: float, t: float) -> None:
             dead_tuples=tuples,
             live_tuples=1,
             table_bytes=8192,
+            toast_bytes=16384,
             updates=8 * t,
             hot_updates=6 * t,
         )
@@ -73,9 +74,13 @@ def sample(run: SyntheticRun, at_s: float, t: float) -> None:
     run.sample("sessions", "session:idle", at_s=at_s, sessions=4)
     run.sample("sessions", "session:active", at_s=at_s, sessions=3)
     run.sample("replication", "server", at_s=at_s, wal_bytes=1000 * t)
+    run.sample("slots", "server", at_s=at_s, wal_kept_bytes=16 * t)
+    run.sample("slots", "slot:old", at_s=at_s, active=0, wal_status="extended", slot_wal_bytes=5 * t)
+    run.sample("slru", "server", at_s=at_s, subtransaction_lookups=20 * t, multixact_lookups=3 * t, slru_reads=t)
     run.sample("replication", "replica-1", at_s=at_s, lag_bytes=64, lag_s=0.1, state="streaming")
     run.sample("host", "host", at_s=at_s, source="host", cpu_percent=50)
     run.sample("host", "process:worker-1", at_s=at_s, source="host", cpu_percent=99)
+    run.sample("host", "server", at_s=at_s, cpu_percent=12)
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +167,7 @@ _OF_OTHER_RUNS = (
     "advisory_locks",
     "claim_by_position",
     "start_delay_ms",
+    "default_queue_latency_ms",
     "notification_queue_percent",
     "notification_queue_bytes",
     "notify_lock_waits",
@@ -217,6 +223,7 @@ def test_each_statement_has_its_cost_in_each_phase(tables: Tables) -> None:
 def test_ratios_are_of_the_counts_of_the_same_phase(phases: dict[tuple[str, str], Any]) -> None:
     assert phases["baseline", "hot_updates.share"] == pytest.approx(0.75)
     assert phases["longtx", "wal_bytes.per_job"] == pytest.approx(phases["longtx", "wal_bytes.count"] / 1)
+    assert phases["longtx", "subtransaction_lookups.per_job"] == pytest.approx(80)
     assert phases["baseline", "retried.per_job"] == 0
 
 

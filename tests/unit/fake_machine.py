@@ -10,7 +10,7 @@ import pytest
 
 from stallbench.setup import components
 
-POSTGRES_PROGRAMS = ("postgres", "initdb", "pg_basebackup", "pgbench")
+POSTGRES_PROGRAMS = ("postgres", "initdb")
 
 
 @dataclass(frozen=True, kw_only=True)

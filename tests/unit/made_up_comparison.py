@@ -43,7 +43,7 @@ def make_scenario(**changes: Any) -> Scenario:
 
 def make_made_up_plan(variants: Sequence[str], rounds: int, seed: int = 1, **changes: Any) -> Plan:
     """Return a plan that needs no file; of ``variants``, the first is the reference."""
-    chosen = {name: make_scenario(variant=None if name == CONTROL else name, **changes) for name in variants}
+    chosen = {name: make_scenario(variant=None if name == CONTROL or ":" in name else name, **changes) for name in variants}
     scenario = make_scenario(**changes)
     return Plan(
         scenario=scenario,

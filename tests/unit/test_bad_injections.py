@@ -22,8 +22,8 @@ LONGRUNNERS = [
     (
         '"idle_writer"',
         '"idle_write"',
-        f'{LONGRUNNER}.kind is "idle_write"; expected one of idle_writer, listening_transaction, overlapping_readers, prepared,'
-        ' replica_reader, slot, snapshot_reader, stuck_listener; did you mean "idle_writer"?',
+        f'{LONGRUNNER}.kind is "idle_write"; expected one of idle_writer, key_share, listening_transaction, overlapping_readers, prepared,'
+        ' replica_reader, savepoints, slot, snapshot_reader, stuck_listener; did you mean "idle_writer"?',
     ),
     (', on = "primary" }', ", on = 3 }", f"{LONGRUNNER}.on is 3; expected text in quotes"),
     (
@@ -45,7 +45,7 @@ LONGRUNNERS = [
     (
         IDLE_WRITER,
         '[{ kind = "overlapping_readers", reader = 3 }]',
-        f"{LONGRUNNER}.reader: unknown key of overlapping_readers; allowed are kind, on, may_be_ended, readers, each;"
+        f"{LONGRUNNER}.reader: unknown key of overlapping_readers; allowed are kind, on, may_be_ended, readers, each, at_once;"
         ' did you mean "readers"?',
     ),
     (IDLE_WRITER, '[{ kind = "overlapping_readers", readers = 1 }]', f"{LONGRUNNER}.readers is 1; expected at least 2"),
@@ -100,6 +100,7 @@ FAULTS: list[Any] = [
     ),
     with_fault('{ kind = "latency", toxicity = 1.5 }', f"{FAULT}.toxicity is 1.5; expected at most 1"),
     with_fault('{ kind = "latency", latency = "2m" }', f'{FAULT}.latency is "2m"; expected at most 1m'),
+    with_fault('{ kind = "power_loss" }', "database.volatile_cache is missing, but power_loss needs it; expected true"),
     with_fault('{ kind = "full_disk" }', 'database.small_disk is missing, but full_disk needs it; expected "wal" or "tables"'),
     with_fault(
         '{ kind = "crash_point", on = "workers", at = "after_clam" }',
@@ -122,16 +123,22 @@ def with_maintenance(task: str, line: str) -> tuple[str, str, str]:
 
 
 MAINTENANCE = [
-    with_maintenance('{ kind = "watchdg" }', 'kind is "watchdg"; expected one of reindex, watchdog; did you mean "watchdog"?'),
+    with_maintenance(
+        '{ kind = "watchdg" }',
+        'kind is "watchdg"; expected one of analyze, delete_rows, drop_partitions, reindex, slot_guard, watchdog; did you mean "watchdog"?',
+    ),
     with_maintenance('{ on = "primary" }', 'kind is missing; write it like kind = "watchdog"'),
     with_maintenance(
         '{ kind = "watchdog", on = "replica-2" }',
         'on is "replica-2"; expected one of primary, replica-1; did you mean "replica-1"?',
     ),
+    with_maintenance('{ kind = "reindex", phase = "onyl" }', 'phase is "onyl"; expected one of warmup, baseline, longtx'),
+    with_maintenance('{ kind = "reindex", after = "1s" }', "after is given without a phase; add phase, or leave it out"),
     with_maintenance('{ kind = "reindex", on = "replica-1" }', 'on is "replica-1"; expected one of primary'),
     with_maintenance('{ kind = "watchdog", every = 1 }', f"every is 1; expected {DURATION}"),
     with_maintenance(
-        '{ kind = "reindex", older_than = "1s" }', "older_than: unknown key of reindex; allowed are kind, on, every"
+        '{ kind = "reindex", older_than = "1s" }',
+        "older_than: unknown key of reindex; allowed are kind, on, phase, after, every, remove_leftovers, statement_timeout",
     ),
 ]
 

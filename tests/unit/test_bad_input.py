@@ -92,7 +92,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "a version that is too old": (
         GOOD + "\n[database]\nversion = 9",
-        "database.version is 9; expected at least 15",
+        "database.version is 9; expected a major version of PostgreSQL from 14 on, like 17",
     ),
     "a port for root": (GOOD + "\n[database]\nport = 80", "database.port is 80; expected at least 1,024"),
     "feedback without a replica": (
@@ -105,7 +105,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "an option of another queue": (
         changed('kind = "que"', 'kind = "skip_locked"\nrecheck = false'),
-        "queue.recheck: unknown key of skip_locked; allowed are kind, notify, vacuum_every",
+        "queue.recheck: unknown key of skip_locked; allowed are kind, notify, notification, listen, listeners, listen_jitter, vacuum_every",
     ),
     "an option of the wrong type": (
         changed('kind = "que"', 'kind = "que"\nrecheck = "no"'),

@@ -39,10 +39,18 @@ KEYS_AND_TYPES = [
         "[wokers]",
         f'wokers: unknown key; allowed are {ALL_KEYS}; did you mean "workers"?',
     ),
-    ("count = 2", "counts = 2", 'workers.counts: unknown key; allowed are count, work, poll; did you mean "count"?'),
-    ("count = 2", "rate = 2", 'workers.rate: unknown key; allowed are count, work, poll; did you mean "producers.rate"?'),
-    ("count = 2", "seed = 2", 'workers.seed: unknown key; allowed are count, work, poll; "seed" belongs above the first [table]'),
-    ("count = 2", '"a b\\n" = 2', 'workers."a b\\n": unknown key; allowed are count, work, poll'),
+    ("count = 2", "counts = 2", 'workers.counts: unknown key; allowed are count, work, poll, max_poll; did you mean "count"?'),
+    (
+        "count = 2",
+        "rate = 2",
+        'workers.rate: unknown key; allowed are count, work, poll, max_poll; did you mean "producers.rate"?',
+    ),
+    (
+        "count = 2",
+        "seed = 2",
+        'workers.seed: unknown key; allowed are count, work, poll, max_poll; "seed" belongs above the first [table]',
+    ),
+    ("count = 2", '"a b\\n" = 2', 'workers."a b\\n": unknown key; allowed are count, work, poll, max_poll'),
     ("count = 2", "count = true", "workers.count is true; expected a whole number"),
     ("count = 2", "count = 2.0", "workers.count is 2.0; expected a whole number"),
     ("count = 2", 'count = "two"', 'workers.count is "two"; expected a whole number'),
@@ -72,8 +80,18 @@ DATABASE = [
         'replicas = 1\nsmall_disk = "wal"',
         "database.small_disk is given, but database.replicas is 1; it needs 0",
     ),
+    (
+        "replicas = 1",
+        "replicas = 1\nvolatile_cache = true",
+        "database.volatile_cache is given, but database.replicas is 1; it needs 0",
+    ),
+    (
+        "replicas = 1",
+        'small_disk = "wal"\nvolatile_cache = true',
+        "database.volatile_cache is given, and so is database.small_disk; leave one of them out",
+    ),
     ("replicas = 1", 'small_disk = "data"', 'database.small_disk is "data"; expected "wal" or "tables"'),
-    ("replicas = 1", "version = 14", "database.version is 14; expected at least 15"),
+    ("replicas = 1", "version = 13", "database.version is 13; expected a major version of PostgreSQL from 14 on, like 17"),
     ("replicas = 1", "port = 80", "database.port is 80; expected at least 1,024"),
     (
         "replicas = 1",
@@ -140,7 +158,7 @@ QUEUE = [
     (
         'kind = "que"',
         'kind = "skip_locked"\nrecheck = false',
-        "queue.recheck: unknown key of skip_locked; allowed are kind, notify, vacuum_every",
+        "queue.recheck: unknown key of skip_locked; allowed are kind, notify, notification, listen, listeners, listen_jitter, vacuum_every",
     ),
 ]
 
@@ -164,8 +182,20 @@ OF_OTHER_ENGINES = [
         "database.replicas is 1, but SQLite has no replicas; expected 0",
     ),
     (
-        'engine = "mariadb"\nversion = 17\n\n[queue]\nkind = "laravel"',
-        "database.version is for PostgreSQL, but the engine is MariaDB; leave it out",
+        'engine = "mariadb"\nversion = "ten"\n\n[queue]\nkind = "laravel"',
+        'database.version is ten; expected a version of MariaDB, like "10.11" or "9"',
+    ),
+    (
+        'engine = "mariadb"\nversion = "10.11"\npackaged = true\n\n[queue]\nkind = "laravel"',
+        "database.packaged is for PostgreSQL, but the engine is MariaDB; leave it out",
+    ),
+    (
+        'engine = "redis"\nversion = "7"\n\n[queue]\nkind = "laravel_redis"',
+        "database.version is for PostgreSQL and MariaDB and MySQL, but the engine is Redis; leave it out",
+    ),
+    (
+        'engine = "postgres"\npackaged = true\n\n[queue]\nkind = "laravel"',
+        "database.packaged is true, but there is no database.version; give the version, like 17",
     ),
     (
         'engine = "mysql"\nreplicas = 1\nsynchronous = true\n\n[queue]\nkind = "laravel"',
@@ -229,8 +259,8 @@ def test_an_issue_is_reported_in_one_line(written: str, instead: str, lines: str
 
 def test_an_unknown_key_does_not_hide_what_is_wrong_with_the_whole_table(tmp_path: Path) -> None:
     assert find_lines(tmp_path, SMALL.replace("rate = 500", "raet = 500")) == [
-        "producers.raet: unknown key; allowed are kind, count, rate, capacity_share, backlog, payload_bytes, max_batch, users,"
-        ' max_failure_ratio; did you mean "rate"?',
+        "producers.raet: unknown key; allowed are kind, count, rate, capacity_share, backlog, payload_bytes, payload_content,"
+        ' max_batch, key_every, users, max_failure_ratio; did you mean "rate"?',
         "producers.rate is missing; write it like rate = 500, or as a share, like capacity_share = 0.65",
     ]
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from stallbench import PROJECT
 from stallbench.setup.components import (
     MissingComponentError,
+    find_cache,
     find_java,
     find_postgres,
     find_toxiproxy,
@@ -54,11 +57,11 @@ def test_postgresql_on_path_and_in_the_cache_is_found(machine: FakeMachine) -> N
 
 
 def test_a_postgresql_that_is_too_old_or_incomplete_is_not_found(machine: FakeMachine) -> None:
-    machine.add_postgres(machine.system_postgres / "14" / "bin", "14.20")
+    machine.add_postgres(machine.system_postgres / "13" / "bin", "13.20")
     machine.add_postgres(machine.system_postgres / "17" / "bin", "17.2")
     (machine.system_postgres / "17" / "bin" / "initdb").unlink()
     assert find_postgres() is None
-    with pytest.raises(MissingComponentError, match=r"PostgreSQL 15 or later was not found.*apt-get install postgresql-15"):
+    with pytest.raises(MissingComponentError, match=r"PostgreSQL 14 or later was not found.*apt-get install postgresql-15"):
         require_postgres()
 
 
@@ -70,6 +73,17 @@ def test_the_folder_that_the_user_names_is_the_only_one(machine: FakeMachine, mo
     monkeypatch.setenv("STALLBENCH_POSTGRES_BIN", "/nowhere")
     with pytest.raises(MissingComponentError, match="STALLBENCH_POSTGRES_BIN is '/nowhere'; expected a folder with the programs"):
         require_postgres()
+
+
+def test_a_program_that_only_some_tasks_need_is_required_where_it_is_used(machine: FakeMachine) -> None:
+    folder = machine.add_postgres(machine.system_postgres / "14" / "bin", "14.20")
+    found = require_postgres()
+    with pytest.raises(
+        MissingComponentError, match=r"the benchmark needs pgbench, which is not in .*/14/bin \(PostgreSQL 14.20\); set STALL"
+    ):
+        found.require("pgbench", "the benchmark")
+    machine.add_program(folder / "pgbench", "pgbench (PostgreSQL) 14.20")
+    assert found.require("pgbench", "the benchmark") == folder / "pgbench"
 
 
 def test_java_home_has_precedence_over_path_and_system(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,3 +135,21 @@ def test_a_cached_toxiproxy_of_another_version_is_none(machine: FakeMachine, ver
 
 def test_what_is_missing_ends_a_command_with_code_3() -> None:
     assert MissingComponentError.exit_code == 3
+
+
+def test_a_clone_keeps_components_in_its_own_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert find_cache(is_wheel=False) == PROJECT / ".cache"
+
+
+def test_an_installed_bench_keeps_them_in_the_user_s_cache_and_root_s_where_other_users_can_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert find_cache(is_wheel=True) == Path("/home/me/.cache/stallbench")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert find_cache(is_wheel=True) == Path("/var/cache/stallbench")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert find_cache(is_wheel=True) == Path("/somewhere/stallbench")

@@ -40,7 +40,9 @@ def test_a_connection_that_cannot_be_opened_was_not_lost(code: str) -> None:
     assert find_error_kind(code, "connect") is ErrorKind.CANNOT_CONNECT
 
 
-@pytest.mark.parametrize("kind", ["crash", "restart", "promote", "terminate_backends", "down", "timeout", "reset_peer"])
+@pytest.mark.parametrize(
+    "kind", ["crash", "restart", "power_loss", "promote", "terminate_backends", "down", "timeout", "reset_peer"]
+)
 def test_a_fault_that_cuts_connections_explains_that_they_were_lost(kind: str) -> None:
     assert ErrorKind.CONNECTION_LOST in find_faults()[kind].explains_errors
 

@@ -11,7 +11,8 @@ import pytest
 
 from stallbench import cli
 from stallbench.errors import BadInputError
-from stallbench.forecast.command import backtest_forecast
+from stallbench.forecast.command import backtest_forecast, find_own_error
+from stallbench.forecast.screen import print_own_error
 from tests.unit.made_up_decline import HELD_S, make_declining_run, make_seconds, when_it_saturates
 from tests.unit.made_up_run import make_record
 
@@ -83,3 +84,29 @@ def test_the_command_prints_forecast_measurement_and_error(
     assert measured_s == pytest.approx(when_it_saturates(), abs=1.5)
     assert run_command(monkeypatch, short, "--against", longer, "--rate", "50") == 2
     assert "leave out --rate, --workers and --work" in capsys.readouterr().err
+
+
+def test_a_forecast_has_its_own_error_from_the_first_half_of_the_run(tmp_path: Path) -> None:
+    make_declining_run(tmp_path / "steady", make_seconds(held_s=2 * HELD_S))
+    steady = find_own_error(tmp_path / "steady")
+    assert steady is not None
+    for figure in steady.figures:
+        assert figure.error == pytest.approx(0, abs=0.05), figure.name
+
+
+def test_where_the_second_half_is_unlike_the_first_the_error_shows_it(tmp_path: Path) -> None:
+    seconds = make_seconds(held_s=2 * HELD_S)
+    later = seconds["t_s"] >= HELD_S
+    seconds.loc[later, "claim_ms_p50"] *= 2
+    make_declining_run(tmp_path / "changed", seconds)
+    changed = find_own_error(tmp_path / "changed")
+    assert changed is not None
+    claim = next(figure for figure in changed.figures if figure.name.startswith("claim at the end"))
+    assert claim.error == pytest.approx(-0.5, abs=0.05)
+
+
+def test_a_run_that_is_too_short_to_be_halved_has_no_error_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_declining_run(tmp_path / "short", make_seconds(held_s=20))
+    assert find_own_error(tmp_path / "short") is None
+    print_own_error(None)
+    assert "Its error is not known" in capsys.readouterr().out

@@ -15,16 +15,17 @@ PROJECT = Path(__file__).resolve().parents[2]
 LAYERS = """
 errors
 storage
-atomic_file waiting discovery injection.record processes.parent_death
+waiting discovery injection.record processes.parent_death
 records
+measure
 measures
 engines
 setup.components setup.certificates deadlocks
 setup.packages
-setup.go_toolchain setup.python_interpreter setup.steps setup.uv_settings
+setup.go_toolchain setup.npm setup.python_interpreter setup.steps setup.uv_settings
 setup.jars
 setup.java_compiler
-libraries setup.server_programs
+libraries setup.server_programs setup.postgres_packages setup.volatile_disk_program
 queues
 exposition
 processes
@@ -39,7 +40,7 @@ scenario.section scenario.validation.issue scenario.validation.suggestion
 scenario.choices scenario.database scenario.expectation
 scenario.sections
 scenario.model
-scenario.locust_bounds scenario.validation.keys_and_values scenario.toml
+scenario.first_project scenario.locust_bounds scenario.validation.keys_and_values scenario.toml
 servers.record
 run.folder external.addresses
 run.record
@@ -69,8 +70,9 @@ run.capacity
 comparison.statistics comparison.saturation
 forecast
 comparison
-soak torture
-observe
+soak torture limit
+observe conformance
+testing
 commands
 cli
 """
@@ -108,7 +110,7 @@ ROOT_PACKAGES = {
         "stallbench.scenario.model",
     },
     "schedulers": LIBRARY_OF_PROCESSES,
-    "longrunners": LIBRARY_OF_PROCESSES,
+    "longrunners": LIBRARY_OF_PROCESSES | {"stallbench.injection.record"},
     "dashboards": {"stallbench.measures"},
 }
 

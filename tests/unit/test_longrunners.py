@@ -16,10 +16,12 @@ from longrunners.validation import Choice, describe_issue, find_issues
 PROJECT = Path(__file__).resolve().parents[2]
 KINDS = [
     "idle_writer",
+    "key_share",
     "listening_transaction",
     "overlapping_readers",
     "prepared",
     "replica_reader",
+    "savepoints",
     "slot",
     "snapshot_reader",
     "stuck_listener",
@@ -48,6 +50,7 @@ def test_every_file_with_a_longrunner_is_found() -> None:
     [
         ("mariadb", ["idle_writer", "replica_reader", "snapshot_reader"]),
         ("mysql", ["idle_writer", "replica_reader", "snapshot_reader"]),
+        ("sqlite", ["snapshot_reader"]),
     ],
 )
 def test_other_engines_have_fewer(engine: str, kinds: list[str]) -> None:
@@ -128,7 +131,7 @@ def test_all_choices_of_a_scenario_are_checked_by_one_command() -> None:
     assert ended.returncode == 0
     of_good, (fault,) = json.loads(ended.stdout)
     assert of_good == []
-    assert fault.items() >= {"where": "raeders", "unknown": True, "allowed": ["readers", "each"]}.items()
+    assert fault.items() >= {"where": "raeders", "unknown": True, "allowed": ["readers", "each", "at_once"]}.items()
     assert fault.items() >= {"type": "extra_forbidden", "loc": ["raeders"]}.items()
 
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stallbench import PROJECT
-from stallbench.measures import (
-    MEASURES,
-    FromEvents,
-    FromSamples,
-    FromTable,
-    Measure,
-    measure_of,
-    metric_names,
-    split_metric,
-)
+from stallbench.measure import FromEvents, FromSamples, FromTable, Measure
+from stallbench.measures import MEASURES, measure_of, metric_names, split_metric
 from stallbench.pipeline.tables import TABLES
 from stallbench.report.measures_page import describe_measures
 

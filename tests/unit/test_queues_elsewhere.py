@@ -43,7 +43,8 @@ def test_a_relative_path_counts_from_the_working_directory(monkeypatch: pytest.M
             "from stallbench.queues import Queue\nclass MyQueue(Queue): pass",
             "is not a whole queue: it lacks backlog, claim, complete, enqueue, fail, install, job_ids, summary, ",
         ),
-        ("json.py:MyQueue", "", "names a file that Python does not find, because another module is called json; rename the file"),
+        ("json.py:MyQueue", "", "names no queue of that file; it has none: a queue is a subclass of Queue"),
+        ("json.py:MyQueue", "import nothing_like_that", "names a file that cannot be loaded: ModuleNotFoundError: "),
     ],
 )
 def test_an_object_that_is_no_queue_is_refused(tmp_path: Path, name: str, content: str | None, wrong: str) -> None:

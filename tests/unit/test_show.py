@@ -37,7 +37,8 @@ def test_options_of_the_queue_of_faults_and_of_maintenance_are_shown_with_their_
 ) -> None:
     scenario = shown(tmp_path, capsys)
     assert (scenario["queue"]["batch"], scenario["queue"]["priority"]) == (3, 100)
-    assert scenario["maintenance"][0] == {"kind": "watchdog", "on": "primary", "every_s": 1.0, "older_than_s": 10.0}
+    keys = {"kind": "watchdog", "on": "primary", "phase": None, "after_s": 0.0}
+    assert scenario["maintenance"][0] == {**keys, "every_s": 1.0, "older_than_s": 10.0}
     (fault,) = scenario["phases"][0]["faults"]
     assert (fault["every_s"], fault["replace_after_s"]) == (2.0, 1.0)
     assert "every" not in fault, "each option is shown once"

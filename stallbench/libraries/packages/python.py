@@ -11,7 +11,7 @@ from pathlib import Path
 from stallbench.libraries.definition import Library
 from stallbench.libraries.packages.kind import PackageKind, present
 from stallbench.setup.components import CACHE
-from stallbench.setup.packages import InstallError, install_wheel, output, run
+from stallbench.setup.packages import InstallError, install_wheel, pip_configuration, run
 from stallbench.setup.python_interpreter import Version, describe_search, find_python
 from stallbench.setup.uv_settings import settings_for_uv
 
@@ -45,8 +45,7 @@ class PythonPackages(PackageKind):
         if not uv.is_file():
             uv = install_wheel("installer") / "bin" / "uv"
         cache = target.parent / f"{target.name}.uv"
-        configuration = output([sys.executable, "-m", "pip", "config", "list"])
-        environment = {"UV_CACHE_DIR": str(cache), **settings_for_uv(configuration), **os.environ}
+        environment = {"UV_CACHE_DIR": str(cache), **settings_for_uv(pip_configuration()), **os.environ}
         install = [str(uv), "pip", "install", "--quiet", "--no-progress", "--python", str(target / "bin" / "python")]
         build = [part for path in present(library.folder, _BUILD_LOCK) for part in ("--build-constraints", str(path))]
         requirements = ["--require-hashes", "--requirement", str(library.folder / _LOCK), *build]

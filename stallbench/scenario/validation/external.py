@@ -26,6 +26,8 @@ def _find_issues(scenario: Scenario, servers: ExternalServers) -> Iterator[str]:
         ("replication_slot", database.replication_slot),
         ("synchronous", database.synchronous),
         ("small_disk", database.small_disk is not None),
+        ("xids_left", database.xids_left is not None),
+        ("volatile_cache", database.volatile_cache),
     ):
         if is_asked:
             yield f"database.{key}: is only for servers that the bench starts; leave it out with --dsn"

@@ -39,7 +39,7 @@ def find_fault_issues(content: Content) -> Iterator[ValidationIssue]:
             if not of_options and not of_target:
                 yield from _find_place_issues(path, choice, kind, content)
             yield from _find_timing_issues(path, choice, phase)
-            if kind.needs_of_database and content.table("database").get(kind.needs_of_database[0]) is None:
+            if kind.needs_of_database and not content.table("database").get(kind.needs_of_database[0]):
                 key, allowed = kind.needs_of_database
                 yield ValidationIssue(("database", key), f" is missing, but {choice.kind} needs it; expected {allowed}")
 

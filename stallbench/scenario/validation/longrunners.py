@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from stallbench import PROJECT
 from stallbench.errors import NotCarriedOutError
+from stallbench.processes.role_command import role_command
 from stallbench.scenario.choices import LongrunnerChoice
 from stallbench.scenario.validation.content import Content, as_table
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
@@ -63,11 +62,10 @@ def ask_longrunners(questions: str) -> list[list[dict[str, Any]]]:
     """
     try:
         ended = subprocess.run(
-            [sys.executable, "-m", "longrunners", "--check"],
+            role_command("longrunners", "--check"),
             input=questions,
             capture_output=True,
             text=True,
-            cwd=PROJECT,
             timeout=_ANSWER_S,
             check=True,
         )

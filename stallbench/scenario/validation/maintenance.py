@@ -8,8 +8,9 @@ from stallbench.maintenance import find_maintenance_kinds
 from stallbench.scenario.choices import MaintenanceChoice
 from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
-from stallbench.scenario.validation.issue import ValidationIssue
+from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
+from stallbench.scenario.validation.suggestion import did_you_mean
 
 
 def find_maintenance_issues(content: Content) -> Iterator[ValidationIssue]:
@@ -28,3 +29,13 @@ def find_maintenance_issues(content: Content) -> Iterator[ValidationIssue]:
         fit = [name for name, role in servers.items() if role in kind.roles]
         if choice.on not in fit:
             yield make_target_issue(path, choice.on, fit)
+        yield from _find_phase_issues(content, path, choice)
+
+
+def _find_phase_issues(content: Content, path: KeyPath, choice: MaintenanceChoice) -> Iterator[ValidationIssue]:
+    phases = [phase["name"] for phase in content.items("phases") if isinstance(phase.get("name"), str)]
+    if choice.phase is not None and choice.phase not in phases:
+        allowed = f"expected one of {', '.join(phases)}{did_you_mean(choice.phase, phases)}"
+        yield ValidationIssue((*path, "phase"), f" is {show_value(choice.phase)}; {allowed}")
+    if choice.after_s and choice.phase is None:
+        yield ValidationIssue((*path, "after"), " is given without a phase; add phase, or leave it out")

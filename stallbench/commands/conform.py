@@ -1,0 +1,63 @@
+"""`stallbench conform`: tries every promise of a queue."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stallbench.commands.endings import shorten
+from stallbench.commands.options import CrashSeedOption, RunsOption, SetOption
+from stallbench.run.folder import RUNS
+
+
+def conform(
+    queue: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUEUE", help="A queue: path/to/file.py:ClassName, library:path/to/folder, or a kind of the bench."
+        ),
+    ],
+    set_: SetOption = None,
+    seed: CrashSeedOption = None,
+    crash_points: Annotated[
+        bool,
+        typer.Option(
+            "--crash-points/--no-crash-points",
+            help="Without: only the promises of the operations, in seconds instead of minutes.",
+        ),
+    ] = True,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Also write a JUnit file, with one case for each promise.")
+    ] = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Try every promise of a queue: each operation on a real server, then a load with a death or a pause at every crash point.
+
+    Prints one line for each promise: pass, FAIL, unknown, or info if the queue does not give the promise.
+
+    Exit codes: 0 every promise holds, 1 one is broken or could not be judged, 2 bad input, 3 it could not be carried out, 130 interrupted.
+
+    For example:
+
+        stallbench conform app/queue.py:MyQueue
+        stallbench conform library:path/to/folder --junit conformance.xml
+        stallbench conform laravel --set database.engine=mariadb --no-crash-points
+    """
+    from stallbench.conformance.conformance import plan_conformance, try_promises
+    from stallbench.conformance.outcome import decide, write_junit
+    from stallbench.conformance.screen import describe_outcome, describe_promise
+    from stallbench.run.view import RunView
+
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    plan = plan_conformance(queue, seed=seed, overrides=set_ or [], with_crash_points=crash_points)
+    with RunView() as view:
+        view.say(f"{queue} on {plan.scenario.database.engine}, seed {seed}")
+        folder, promises = try_promises(plan, runs, view, lambda each: view.say(describe_promise(each)))
+    if junit is not None:
+        write_junit(junit, queue, promises)
+    print(describe_outcome(promises, shorten(folder)))
+    sys.exit(decide(promises))

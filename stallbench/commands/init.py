@@ -1,0 +1,45 @@
+"""`stallbench init`: creates a first scenario, queue and test in the user's project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stallbench.commands.endings import shorten
+
+
+def init(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="The folder of the files; it is made if it is not there.", show_default=".")
+    ] = Path(),
+) -> None:
+    """Create a first scenario, a queue and a test that run as they are. No file is overwritten.
+
+    Exit codes: 0 created, 2 a file is there already, 3 a file cannot be written.
+
+    For example:
+
+        stallbench init
+        stallbench init tests/stallbench
+    """
+    from stallbench import PROJECT
+    from stallbench.scenario.first_project import QUEUE, SCENARIO, TEST, create_first_project, folder_as_named
+
+    for path in create_first_project(folder):
+        print(f"created {shorten(path)}")
+    named = folder_as_named(folder)
+    scenario = f"./{SCENARIO}" if named == Path() else str(named / SCENARIO)
+    queue, docs = named / QUEUE, PROJECT / "docs"
+    steps = {
+        "stallbench setup": f"installs what is missing on this machine: {shorten(docs / 'install.md')}",
+        f"stallbench run {scenario}": "runs the scenario, half a minute of load, and makes its report",
+        f"stallbench conform {queue}": "tries every promise of the queue, at every crash point",
+        f"pytest {named / TEST}": f"does the same run as a test: {shorten(docs / 'ci.md')}",
+    }
+    width = max(map(len, steps))
+    print("\nnext steps, from this folder:")
+    for command, does in steps.items():
+        print(f"  {command:<{width}}  {does}")
+    print(f"then replace the statements in my_queue.sql by your own: {shorten(docs / 'add-a-queue.md')}")

@@ -1,0 +1,105 @@
+"""`stallbench limit`: finds the highest rate that a queue sustains."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from stallbench.commands.endings import shorten
+from stallbench.commands.options import RunsOption, ScenarioArgument, SetOption, VariantOption
+from stallbench.errors import BadInputError
+from stallbench.run.folder import RUNS
+
+
+def limit(
+    scenario: ScenarioArgument,
+    slo: Annotated[
+        str,
+        typer.Option(
+            "--slo",
+            metavar="BOUND",
+            help='What a sustained rate must meet: a metric of docs/measures.md and its bound, like "latency_ms.p95 < 1s".',
+        ),
+    ] = "latency_ms.p95 < 1s",
+    variant: VariantOption = None,
+    set_: SetOption = None,
+    horizon: Annotated[
+        str | None,
+        typer.Option(
+            "--horizon",
+            metavar="free|held",
+            help="Only with the horizon free, or only with it held by the scenario's longrunners. Default: both, if the scenario has a longrunner.",
+        ),
+    ] = None,
+    probe: Annotated[
+        str, typer.Option("--probe", metavar="TIME", help="How long each rate is applied and, if so, the horizon is held.")
+    ] = "15s",
+    within: Annotated[
+        str, typer.Option("--within", metavar="TIME", help="The time in which no further run is started that would not fit.")
+    ] = "10m",
+    precision: Annotated[
+        float,
+        typer.Option("--precision", metavar="SHARE", min=0.01, max=1, help="How far apart the ends of the interval may be."),
+    ] = 0.1,
+    start: Annotated[
+        float | None,
+        typer.Option(
+            "--start", metavar="RATE", min=1, help="The first rate. Default: half of the capacity, which is measured first."
+        ),
+    ] = None,
+    confirm: Annotated[
+        bool,
+        typer.Option(
+            "--confirm/--no-confirm", help="Whether both ends of the interval are run once more, which shows how steady they are."
+        ),
+    ] = True,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Find the highest rate that a queue sustains, and which resource is exhausted first.
+
+    Each rate is a run of its own: a ramp finds a rate that is sustained and one that is not, a bisection narrows the interval, and both ends are
+    run once more. A rate is sustained if the bound is met, the queue is not saturated at the end, and all jobs could be enqueued.
+
+    Exit codes: 0 each limit has a lower and an upper end, 1 one was not found, or not in time, 2 bad input, 3 a run could not be carried out,
+    130 interrupted.
+
+    For example:
+
+        stallbench limit longtx --slo "latency_ms.p95 < 1s"
+        stallbench limit longtx --variant skip_locked --horizon held --probe 60s --within 20m
+        stallbench limit longtx --set queue.kind=library:river --set database.version=18
+    """
+    from stallbench.limit.limit import find_limits, plan_limit
+    from stallbench.limit.probes import read_horizon
+    from stallbench.limit.screen import print_limits
+    from stallbench.limit.slo import parse_slo
+
+    plan = plan_limit(
+        scenario,
+        slo=parse_slo(slo),
+        variant=variant,
+        overrides=set_ or [],
+        horizon=read_horizon(horizon),
+        duration_s=_read_duration_s("--probe", probe, least_s=5),
+        within_s=_read_duration_s("--within", within, least_s=1),
+        precision=precision,
+        confirms=confirm,
+        start_rate=start,
+    )
+    folder, outcome = find_limits(plan, runs, print)
+    print_limits(plan, outcome, shorten(folder))
+    sys.exit(outcome.exit_code)
+
+
+def _read_duration_s(option: str, text: str, *, least_s: float) -> float:
+    from stallbench.scenario.duration import parse_duration_s
+
+    try:
+        duration_s = parse_duration_s(text)
+    except ValueError as error:
+        raise BadInputError(f'{option} is "{text}"; {error}') from error
+    if not least_s <= duration_s <= 86_400:
+        raise BadInputError(f'{option} is "{text}"; expected {least_s:g}s to 24h')
+    return duration_s

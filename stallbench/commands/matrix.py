@@ -1,0 +1,47 @@
+"""`stallbench matrix`: compares one scenario on several versions of servers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stallbench.commands.endings import conclude_comparison_and_exit
+from stallbench.commands.options import RoundsOption, RunsOption, ScenarioArgument, SeedOption, SetOption, VariantOption
+from stallbench.run.folder import RUNS
+
+
+def matrix(
+    scenario: ScenarioArgument,
+    versions: Annotated[
+        str,
+        typer.Option(
+            "--versions",
+            metavar="ENGINE:VERSION,..",
+            help="The versions, separated by commas, like postgres:14..18,mariadb:10.11. The first is the reference. "
+            "PostgreSQL is installed into the project's cache when it is first asked for.",
+        ),
+    ],
+    variant: VariantOption = None,
+    repeat: RoundsOption = 3,
+    seed: SeedOption = None,
+    set_: SetOption = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Compare a scenario on several versions of servers: does the upgrade help, by how much, and is the difference significant?
+
+    The runs on the versions are interleaved.
+
+    Exit codes: 0 every run passed, 1 a run failed or its verdict is unknown, 2 bad input, or a version that is not available, 3 a run could not
+    be carried out, 130 interrupted (the runs completed so far are compared).
+
+    For example:
+
+        stallbench matrix longtx --versions postgres:14..18
+        stallbench matrix longtx --variant skip_locked --versions postgres:15,postgres:18 --repeat 5
+    """
+    from stallbench.comparison.comparison import carry_out_runs
+    from stallbench.comparison.versions import make_matrix_plan
+
+    plan = make_matrix_plan(scenario, versions=versions, variant=variant, rounds=repeat, seed=seed, overrides=set_ or [])
+    conclude_comparison_and_exit(carry_out_runs(plan, runs, say=print).path)

@@ -1,0 +1,145 @@
+"""Plans a matrix: one scenario on several versions of servers, as a comparison whose variants are the versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from stallbench.comparison.plan import Plan, interleave
+from stallbench.comparison.subject import choose_subjects
+from stallbench.engines import ENGINES
+from stallbench.errors import BadInputError
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.model import Scenario
+from stallbench.scenario.validation.issue import show_value
+from stallbench.setup.components import MissingComponentError
+from stallbench.setup.postgres_packages import list_majors, list_packaged_majors
+from stallbench.setup.server_programs import find_server, require_server
+
+_ENGINES = ("postgres", "mariadb", "mysql")
+"""Those of which several versions are in use."""
+_PART = re.compile(r"(?P<engine>[a-z]+):(?P<first>\d+(?:\.\d+)?)(?:\.\.(?P<last>\d+(?:\.\d+)?))?")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ServerVersion:
+    """A version of a server, like ``postgres:14`` or ``mariadb:10.11``."""
+
+    engine: str
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def read(cls, engine: str, version: str) -> Self:
+        """Return the version that a text like ``10.11`` names."""
+        return cls(engine, tuple(int(number) for number in version.split(".")))
+
+    @property
+    def version(self) -> str:
+        """As `stallbench.scenario.database.Database` has it."""
+        return ".".join(map(str, self.numbers))
+
+    @property
+    def title(self) -> str:
+        """As a sentence has it, like ``PostgreSQL 14``."""
+        return f"{ENGINES[self.engine].title} {self.version}"  # type: ignore[index] # it was found among the engines
+
+    def __str__(self) -> str:
+        return f"{self.engine}:{self.version}"
+
+
+def read_version(name: str) -> ServerVersion:
+    """Return the version that has this name, as `str` returns it."""
+    engine, _, version = name.partition(":")
+    return ServerVersion.read(engine, version)
+
+
+def make_matrix_plan(
+    name_or_path: str, *, versions: str, variant: str | None, rounds: int, seed: int | None, overrides: Sequence[str]
+) -> Plan:
+    """Plan the comparison of a scenario, or of one of its variants, on ``versions``: ``postgres:14..18,mariadb:10.11``.
+
+    The first version is the reference. Raises `BadInputError` with what is available, or `ScenarioError`.
+    """
+    chosen_versions = parse_versions(versions)
+    # Until a phase has fallen behind it would contain fewer of the late jobs on a version that falls behind early.
+    unrestricted = read_scenario(name_or_path, variant=variant, overrides=overrides)
+    equal = [f"phases.{phase.name}.until=duration" for phase in unrestricted.phases if phase.until == "fallen_behind"]
+    base = read_scenario(name_or_path, variant=variant, overrides=[*equal, *overrides])
+    is_packaged = {version.numbers[0] for version in chosen_versions if version.engine == "postgres"} <= set(
+        list_packaged_majors()
+    )
+
+    def read(version: ServerVersion) -> Scenario:
+        own = [f'database.engine="{version.engine}"', f'database.version="{version.version}"']
+        if version.engine == "postgres" and is_packaged:
+            own.append("database.packaged=true")
+        return read_scenario(name_or_path, variant=variant, overrides=[*equal, *overrides, *own])
+
+    chosen = {str(version): read(version) for version in chosen_versions}
+    seed = base.seed if seed is None else seed
+    return Plan(
+        scenario=base,
+        chosen=chosen,
+        rounds=rounds,
+        seed=seed,
+        subjects=choose_subjects([base, *chosen.values()]),
+        runs=tuple(interleave(list(chosen), rounds, seed)),
+        versions=versions,
+    )
+
+
+def parse_versions(text: str) -> list[ServerVersion]:
+    """Return the versions that ``text`` names, in its order, a range as all available versions in it; raises `BadInputError`."""
+    found: list[ServerVersion] = []
+    for part in (part.strip() for part in text.split(",")):
+        match = _PART.fullmatch(part)
+        if match is None or match["engine"] not in _ENGINES:
+            raise BadInputError(
+                f"--versions {show_value(text)}: {show_value(part)} is not ENGINE:VERSION or ENGINE:FIRST..LAST; "
+                f"expected versions like postgres:14..18,mariadb:10.11; the engines are {', '.join(_ENGINES)}"
+            )
+        found += _find_versions(text, part, match)
+    if repeated := [version for version in dict.fromkeys(found) if found.count(version) > 1]:
+        raise BadInputError(f"--versions {show_value(text)}: {repeated[0]} is named twice")
+    if len(found) < 2:
+        raise BadInputError(
+            f"--versions {show_value(text)}: names only one version; a matrix needs two or more{_describe_available()}"
+        )
+    return found
+
+
+def _find_versions(text: str, part: str, match: re.Match[str]) -> list[ServerVersion]:
+    available = list(list_available(match["engine"]))
+    first = ServerVersion.read(match["engine"], match["first"])
+    last = ServerVersion.read(match["engine"], match["last"]) if match["last"] else first
+    if match["last"] is None:
+        # mysql:9 is any 9, as in a scenario.
+        chosen = [first] if any(one.numbers[: len(first.numbers)] == first.numbers for one in available) else []
+    else:
+        chosen = [one for one in available if first <= one <= last] if {first, last} <= set(available) else []
+    if not chosen:
+        raise BadInputError(f"--versions {show_value(text)}: {part} is not available here{_describe_available()}")
+    return chosen
+
+
+def list_available(engine: str, *, installs: bool = True) -> Iterator[ServerVersion]:
+    """Yield the versions of an engine that can be started on this machine, the oldest first.
+
+    ``installs``: whether MariaDB is installed if it is missing, to see its version.
+    """
+    if engine == "postgres":
+        yield from (ServerVersion(engine, (major,)) for major in list_majors())
+        return
+    try:
+        program = require_server(engine) if installs else find_server(engine)
+    except MissingComponentError:
+        return
+    if program is not None:
+        yield ServerVersion.read(engine, ".".join(program.version.split(".")[:2]))
+
+
+def _describe_available() -> str:
+    names = [str(version) for engine in _ENGINES for version in list_available(engine, installs=False)]
+    return f"; available: {', '.join(names) or 'none'}; others run in containers: docs/versions.md"

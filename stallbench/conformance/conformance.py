@@ -1,0 +1,127 @@
+"""Tries every promise of one queue: its operations, one promise after the other, and then a load at every crash point (`stallbench.torture`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stallbench.conformance.empty_databases import EmptyDatabases, empty_databases
+from stallbench.conformance.outcome import PromiseOutcome, summarise_torture, write_record
+from stallbench.conformance.promise import BrokenPromiseError, OpenQueue, QueuePromise, take_turns
+from stallbench.conformance.promises import PROMISES
+from stallbench.conformance.worker_deaths import try_worker_deaths
+from stallbench.errors import StallbenchError
+from stallbench.processes.queue_client import close_queue, open_queue
+from stallbench.queues import Queue, find_queue
+from stallbench.run.folder import create_folder
+from stallbench.run.view import RunView
+from stallbench.scenario.model import Scenario
+from stallbench.torture.outcome import TortureOutcome
+from stallbench.torture.plan import ACTIONS
+from stallbench.torture.torture import TorturePlan, plan_torture, read_first_scenario, torture
+
+_REPETITIONS = 2
+"""How often points are tried again that were not tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConformancePlan:
+    """What is tried on one queue."""
+
+    torture: TorturePlan
+    scenario: Scenario
+    """One of those of the torture, for the engine and the options."""
+    with_crash_points: bool
+
+
+def plan_conformance(kind: str, *, seed: int, overrides: Sequence[str], with_crash_points: bool) -> ConformancePlan:
+    """Plan it; raises `BadInputError` if there is no such queue or a change is invalid."""
+    plan = plan_torture(kind, seed=seed, overrides=overrides, points=(), action=None)
+    return ConformancePlan(torture=plan, scenario=read_first_scenario(plan), with_crash_points=with_crash_points)
+
+
+def try_promises(
+    plan: ConformancePlan, runs: Path, view: RunView, show: Callable[[PromiseOutcome], None]
+) -> tuple[Path, list[PromiseOutcome]]:
+    """Carry the plan out in a new folder below ``runs``; ``show`` is called with each promise as soon as its outcome is known.
+
+    Returns the folder and the outcomes. Raises `NotCarriedOutError` when a server does not start or a run cannot be carried out.
+    """
+    kind = plan.torture.kind
+    find_queue(kind).require_programs(view.say)
+    folder = create_folder(runs, "conform", re.sub(r"[^a-z0-9_]+", "-", kind.rpartition(":")[2].lower()).strip("-"))
+    found: list[PromiseOutcome] = []
+    for each in _try_operations(plan.scenario, folder):
+        found.append(each)
+        show(each)
+    engine, seed = plan.scenario.database.engine, plan.torture.seed
+    if plan.with_crash_points:
+        under_load = summarise_torture(try_crash_points(plan.torture, lambda part: torture(part, folder, view)[1]))
+        if find_queue(kind).worker_command() is not None:
+            under_load += try_worker_deaths(kind, engine, plan.torture.overrides, seed=seed, folder=folder, view=view)
+        for each in under_load:
+            found.append(each)
+            show(each)
+    write_record(folder, kind, engine, seed, found)
+    return folder, found
+
+
+def try_crash_points(plan: TorturePlan, carry_out: Callable[[TorturePlan], TortureOutcome]) -> TortureOutcome:
+    """Carry the plan out, then again what was not tried: a point that no process passed in its seconds, on a machine that stood still."""
+    outcome = carry_out(plan)
+    for _ in range(_REPETITIONS):
+        untried = [each.trial for each in outcome.trials if not each.hits]
+        if not untried:
+            break
+        by_action = (tuple(trial for trial in untried if trial.action == action) for action in ACTIONS)
+        again = carry_out(replace(plan, runs=tuple(trials for trials in by_action if trials)))
+        tried = {each.trial: each for each in again.trials}
+        outcome = TortureOutcome(
+            trials=[tried.get(each.trial, each) for each in outcome.trials], elsewhere=[*outcome.elsewhere, *again.elsewhere]
+        )
+    return outcome
+
+
+def _try_operations(scenario: Scenario, folder: Path) -> Iterator[PromiseOutcome]:
+    queue = find_queue(scenario.queue.kind)
+    with empty_databases(scenario.database, queue.second_engine, folder / "logs") as databases:
+        for promise in PROMISES:
+            obstacle = promise.find_obstacle(queue)
+            if obstacle is not None:
+                yield PromiseOutcome(name=promise.name, result="info", reason=obstacle)
+            else:
+                yield _try(promise, scenario, databases)
+
+
+def _try(promise: QueuePromise, scenario: Scenario, databases: EmptyDatabases) -> PromiseOutcome:
+    opened: list[Queue[Any]] = []
+    try:
+        open_one = _opener(scenario, databases, opened)
+        open_one().install()
+        promise.check(open_one)
+    except BrokenPromiseError as error:
+        return PromiseOutcome(name=promise.name, result="fail", reason=str(error))
+    except StallbenchError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a user's queue may raise anything, and that is what is to be known of it
+        return PromiseOutcome(name=promise.name, result="fail", reason=f"{type(error).__name__}: {str(error).strip()}")
+    finally:
+        for queue in opened:
+            close_queue(queue, scenario.database.engine)
+    return PromiseOutcome(name=promise.name, result="pass")
+
+
+def _opener(scenario: Scenario, databases: EmptyDatabases, opened: list[Queue[Any]]) -> OpenQueue:
+    endpoint = databases.give()
+
+    def open_another(**options: object) -> Queue[Any]:
+        queue = open_queue(scenario.queue.kind, {**scenario.queue.options, **options}, endpoint, f"conformance-{len(opened)}")
+        opened.append(queue)
+        if queue.claims_after_schedule:
+            take_turns(queue)
+        return queue
+
+    return open_another

@@ -1,0 +1,100 @@
+"""One private server for the promises of a queue's operations, and an empty database on it for each of them."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stallbench.engines import driver_of
+from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
+from stallbench.processes.supervisor import Supervisor
+from stallbench.records.endpoint import Endpoint
+from stallbench.scenario.database import Database
+from stallbench.servers.cluster import start_cluster
+
+_TIME_LIMITS: dict[str, dict[str, str | int]] = {
+    "postgres": {"lock_timeout": "30s", "statement_timeout": "60s"},
+    "mariadb": {"innodb_lock_wait_timeout": 30},
+    "mysql": {"innodb_lock_wait_timeout": 30},
+}
+"""A claim that waits for another connection of the same process would wait for ever."""
+_EMPTIED = ("postgres", "mariadb", "mysql", "redis")
+
+
+class EmptyDatabases:
+    """Gives empty databases; made by `empty_databases`, which takes the servers down."""
+
+    def __init__(self, database: Database, second_engine: str | None, token: str, scratch: Path, logs: Path) -> None:
+        """Start nothing yet."""
+        limits = {key: value for key, value in _TIME_LIMITS.get(database.engine, {}).items() if key not in database.settings}
+        self._database = database.model_copy(update={"settings": {**database.settings, **limits}, "replicas": 0})
+        self._second_engine = second_engine
+        self._scratch = scratch
+        self._logs = logs
+        self.processes = Supervisor(token)
+        self._endpoint: Endpoint | None = None
+
+    def give(self) -> Endpoint:
+        """Return an empty database, and on the second server another; raises `NotCarriedOutError` if the servers do not start."""
+        if self._endpoint is None or self._database.engine not in _EMPTIED:
+            self.processes.stop_all()  # what cannot be emptied starts in no time
+            name = secrets.token_hex(4)
+            scratch, logs = self._scratch / name, self._logs / name
+            for folder in (scratch, logs):
+                folder.mkdir(parents=True)
+            scratch.chmod(0o711)  # PostgreSQL's own user has to get to its folder
+            cluster = start_cluster(
+                self._database,
+                scratch=scratch,
+                logs=logs,
+                processes=self.processes,
+                progress=lambda _: None,
+                second_engine=self._second_engine,
+            )
+            self._endpoint = cluster.server("primary").direct
+            return self._endpoint
+        for endpoint in (self._endpoint, self._endpoint.second):
+            if endpoint is not None:
+                _empty(endpoint)
+        return self._endpoint
+
+
+@contextmanager
+def empty_databases(database: Database, second_engine: str | None, logs: Path) -> Iterator[EmptyDatabases]:
+    """Take down whatever is started, also when this process is killed."""
+    token = secrets.token_hex(8)
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
+    scratch.chmod(0o711)
+    with start_reaper(token, record=logs / "run.json", scratch=scratch):
+        databases = EmptyDatabases(database, second_engine, token, scratch, logs)
+        try:
+            yield databases
+        finally:
+            databases.processes.stop_all()
+
+
+def _empty(endpoint: Endpoint) -> None:
+    driver = driver_of(endpoint.engine)
+    connection = driver.connect(endpoint, "conformance")
+    try:
+        if endpoint.engine == "redis":
+            connection.flushdb()
+        elif endpoint.engine == "postgres":
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
+                "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+            for (schema,) in connection.execute(
+                "SELECT quote_ident(nspname) FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
+            ).fetchall():
+                connection.execute(f"DROP SCHEMA {schema} CASCADE")
+            connection.execute("CREATE SCHEMA public")
+        else:
+            with connection.cursor() as cursor:
+                cursor.execute(f"DROP DATABASE {endpoint.database}")
+                cursor.execute(f"CREATE DATABASE {endpoint.database} CHARACTER SET utf8mb4")
+    finally:
+        driver.close(connection)

@@ -1,0 +1,72 @@
+"""What is known of each promise of a queue, and how it is kept: ``conformance.json`` and JUnit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from junitparser import TestSuite
+
+from stallbench.errors import EXIT_FAIL, EXIT_PASS
+from stallbench.report.junit import make_case, write_suites
+from stallbench.storage.atomic_file import replace_file
+from stallbench.torture.outcome import PROMISES, State, TortureOutcome
+
+Result = Literal["pass", "fail", "unknown", "info"]
+_RESULTS: dict[State, Result] = {"holds": "pass", "broken": "fail", "unknown": "unknown", "not promised": "info"}
+_WORST_FIRST: tuple[Result, ...] = ("fail", "unknown", "pass", "info")
+RECORD = "conformance.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromiseOutcome:
+    """One promise: ``info`` if the queue does not give it."""
+
+    name: str
+    result: Result
+    reason: str = ""
+
+
+def summarise_torture(outcome: TortureOutcome) -> list[PromiseOutcome]:
+    """Return one outcome for each promise, over all crash points: its worst, and where that was."""
+    found = []
+    for check, title in PROMISES.items():
+        name = f"{title}, at every crash point"
+        results = {
+            f"{each.trial.point} ({each.trial.action})": _RESULTS[each.states.get(check, "unknown")] for each in outcome.trials
+        }
+        worst: Result = min(results.values(), key=_WORST_FIRST.index, default="unknown")
+        where = ", ".join(point for point, result in results.items() if result == worst)
+        begins = ("not tried: ", f"{title}: ") if worst == "unknown" else (f"{title}: ",)
+        reasons = [reason for each in outcome.trials for reason in each.reasons if reason.startswith(begins)]
+        if worst == "pass":
+            where = f"at {sum(result == 'pass' for result in results.values())} points"
+        elif worst == "info":
+            where = "it is not promised"
+        found.append(PromiseOutcome(name=name, result=worst, reason="; ".join([where, *reasons[:1]])))
+    if outcome.elsewhere:
+        found.append(PromiseOutcome(name="nothing else is wrong", result="fail", reason="; ".join(outcome.elsewhere)))
+    return found
+
+
+def decide(promises: Sequence[PromiseOutcome]) -> int:
+    """Return the exit code: 0 if every promise holds or is not given."""
+    return EXIT_PASS if all(each.result in ("pass", "info") for each in promises) else EXIT_FAIL
+
+
+def write_record(folder: Path, queue: str, engine: str, seed: int, promises: Sequence[PromiseOutcome]) -> None:
+    """Write ``conformance.json`` and ``junit.xml`` into ``folder``."""
+    record = {"format": 1, "queue": queue, "engine": engine, "seed": seed, "promises": [asdict(each) for each in promises]}
+    replace_file(folder / RECORD, json.dumps(record, indent=1))
+    write_junit(folder / "junit.xml", queue, promises)
+
+
+def write_junit(path: Path, queue: str, promises: Sequence[PromiseOutcome]) -> None:
+    """Write one case for each promise."""
+    suite = TestSuite("stallbench.conform")
+    for each in promises:
+        suite.add_testcase(make_case(each.name, f"conform.{queue}", each.result, each.reason))
+    write_suites(path, [suite])

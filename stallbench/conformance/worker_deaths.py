@@ -1,0 +1,79 @@
+"""The promises of a library whose own workers are killed under load: crash points reach only the workers of the bench.
+
+What becomes of the jobs is judged by the run's own checks, with what the library's definition says of its rescue.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from stallbench.conformance.outcome import PromiseOutcome, Result
+from stallbench.run.conclusion import conclude
+from stallbench.run.opening import open_run
+from stallbench.run.view import RunView
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.model import Scenario
+from stallbench.torture.outcome import PROMISES
+from stallbench.verdicts import Verdict
+
+_FILE = "worker-deaths.toml"
+_SCENARIO = """
+summary = "Workers are killed one after the other, and others take their place."
+seed = {seed}
+database.engine = {engine}
+queue.kind = {kind}
+producers = {{ rate = 20, max_batch = 10 }}
+workers = {{ count = 3, work = "20ms", poll = "300ms" }}
+
+[[phases]]
+name = "before"
+duration = "3s"
+
+[[phases]]
+name = "kills"
+duration = "10s"
+measured = false
+faults = [{{ kind = "kill", on = "workers", every = "2s", replace_after = "200ms" }}]
+
+[[phases]]
+name = "settling"
+duration = "30s"
+until = "caught_up"
+measured = false
+"""
+_WORST_FIRST: Sequence[Result] = ("fail", "unknown", "pass", "info")
+
+
+def try_worker_deaths(
+    kind: str, engine: str, overrides: Sequence[str], *, seed: int, folder: Path, view: RunView
+) -> list[PromiseOutcome]:
+    """Do one run below ``folder`` and return an outcome for each promise; raises `NotCarriedOutError`."""
+    scenario = write_scenario(kind, engine, overrides, seed=seed, folder=folder)
+    with open_run(scenario, folder, view, is_latest=False) as run:
+        run.carry_out()
+    return summarise_verdict(conclude(run.folder))
+
+
+def write_scenario(kind: str, engine: str, overrides: Sequence[str], *, seed: int, folder: Path) -> Scenario:
+    """Write the scenario into ``folder`` and read it; raises `stallbench.scenario.file.ScenarioError`."""
+    file = folder / _FILE
+    file.write_text(_SCENARIO.format(seed=seed, engine=json.dumps(engine), kind=json.dumps(kind)))
+    return read_scenario(str(file), overrides=overrides)
+
+
+def summarise_verdict(verdict: Verdict) -> list[PromiseOutcome]:
+    """Return the worst finding of each promise's check. If no worker was killed as planned, nothing is known of any."""
+    inactive = [each for each in verdict.findings if each.check == "injections" and each.result != "pass"]
+    found = []
+    for check, title in PROMISES.items():
+        name = f"{title}, while its workers are killed"
+        findings = [each for each in verdict.findings if each.check == check]
+        worst = min(findings, key=lambda each: _WORST_FIRST.index(each.result), default=None)
+        if worst is None or inactive:
+            reason = inactive[0].reason if inactive else f"the run has no finding of {check}"
+            found.append(PromiseOutcome(name=name, result="unknown", reason=reason))
+        else:
+            found.append(PromiseOutcome(name=name, result=worst.result, reason=worst.reason))
+    return found

@@ -1,0 +1,66 @@
+"""Many jobs come into the queue's table that its workers must not claim: those of another queue, failed ones, or ones that are due later."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pydantic import Field
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
+from stallbench.injection.record import Evidence
+from stallbench.processes.queue_client import opened_queue
+from stallbench.queues.other_jobs import HasOtherJobs
+
+
+class OtherJobsOptions(FaultOptions):
+    """Options of `OtherJobs`."""
+
+    count: int = Field(default=500_000, ge=1, le=10_000_000, description="number of jobs")
+    state: str = Field(default="ready", description="ready jobs of another queue, failed ones, or ones due in the future")
+
+
+class OtherJobs(Fault[OtherJobsOptions]):
+    """The table is deep, and none of its jobs is for these workers."""
+
+    kind = "other_jobs"
+    summary = "many jobs in the queue's table that its workers must not claim; removed at its end"
+    source = "PgQueuer issue 667 (860 000 jobs), GoodJob pull request 1645 (70 000 due later), pg-boss issue 418"
+    targets = ("primary",)
+    engines = frozenset({"postgres"})
+    options_type = OtherJobsOptions
+
+    @classmethod
+    def find_issue(cls, options: OtherJobsOptions, place: FaultPlace) -> tuple[str, str] | None:
+        """Find that the queue cannot have such jobs."""
+        if not issubclass(place.queue, HasOtherJobs):
+            return "kind", f' is "{cls.kind}", but a queue "{place.queue.kind}" shares its table with no other jobs'
+        if options.state not in place.queue.other_job_states:
+            return "state", f' is "{options.state}"; expected one of {", ".join(place.queue.other_job_states)}'
+        return None
+
+    def inject(self) -> Evidence:
+        """Add the jobs, and count them."""
+        began_s = time.monotonic()
+        with self._opened_queue() as queue:
+            found = queue.add_other_jobs(self.options.count, self.options.state)
+        if found < self.options.count:
+            raise NotCarriedOutError(f"{self.options.count} jobs were added to the table, but it has only {found} of them")
+        return {"jobs": found, "state": self.options.state, "took_s": round(time.monotonic() - began_s, 3)}
+
+    def undo(self) -> Evidence:
+        """Delete them, and count what is left."""
+        with self._opened_queue() as queue:
+            left = queue.remove_other_jobs()
+        if left:
+            raise NotCarriedOutError(f"the jobs of {self.name} were deleted, but {left} are still in the table")
+        return {}
+
+    @contextmanager
+    def _opened_queue(self) -> Iterator[HasOtherJobs]:
+        queue = self.context.queue
+        with opened_queue(queue.kind, queue.options, self.context.cluster.server(self.on).direct, self.name) as opened:
+            assert isinstance(opened, HasOtherJobs)
+            yield opened

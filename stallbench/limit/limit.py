@@ -1,0 +1,253 @@
+"""Carries out the search for a limit: plans it, runs one probe after the other within a time bound, and records what was found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS, BadInputError, NotCarriedOutError, StallbenchError
+from stallbench.limit.probes import Horizon, Probe, find_held_phase, judge_probe, make_probe_scenario
+from stallbench.limit.resources import UNKNOWN, find_first_exhausted
+from stallbench.limit.search import Interval, find_interval, find_next_rate, is_contradictory
+from stallbench.limit.slo import Slo
+from stallbench.pipeline.process import KeptPipeline
+from stallbench.run.capacity import measure_capacity
+from stallbench.run.folder import create_folder
+from stallbench.run.opening import open_run
+from stallbench.run.view import RunView
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.model import Scenario
+from stallbench.storage.atomic_file import replace_file
+from stallbench.verdicts import RunTables
+
+RECORD = "limit.json"
+_START_SHARE = 0.5
+"""The first rate, as a share of the workers' capacity on a full queue."""
+_OVERHEAD_S = 25.0
+"""Assumed time of a probe beside its phases, until one has been measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitPlan:
+    """A search that can be carried out."""
+
+    scenario: Scenario
+    slo: Slo
+    horizons: tuple[Horizon, ...]
+    duration_s: float
+    """Of each probe's measured phase."""
+    within_s: float
+    precision: float
+    confirms: bool
+    """Whether both ends of an interval are run once more."""
+    start_rate: float | None
+    """None: a share of the capacity, which is measured first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """What was found with the horizon free, or held."""
+
+    horizon: Horizon
+    interval: Interval
+    first_exhausted: str
+    """A resource, or `stallbench.limit.resources.UNKNOWN`."""
+    is_contradictory: bool
+    """Whether two runs at the ends of the interval contradict each other; the interval is wider then."""
+    is_complete: bool
+    """Whether nothing was left to try; if not, the time was over."""
+    probes: tuple[Probe, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOutcome:
+    """Everything that was found."""
+
+    capacity: float | None
+    limits: tuple[Limit, ...]
+    status: str
+    """``completed``; ``aborted`` by the user; ``failed``: a run could not be carried out."""
+
+    @property
+    def exit_code(self) -> int:
+        """Pass: each limit has a lower and an upper end."""
+        if self.status == "aborted":
+            return EXIT_INTERRUPTED
+        return EXIT_PASS if all(limit.interval.is_bounded for limit in self.limits) else EXIT_FAIL
+
+
+def plan_limit(
+    name_or_path: str,
+    *,
+    slo: Slo,
+    variant: str | None,
+    overrides: Sequence[str],
+    horizon: Horizon | None,
+    duration_s: float,
+    within_s: float,
+    precision: float,
+    start_rate: float | None,
+    confirms: bool = True,
+) -> LimitPlan:
+    """Plan the search: with the horizon free and held, if ``horizon`` is none. Raises `ScenarioError` or `BadInputError`."""
+    scenario = read_scenario(name_or_path, variant=variant, overrides=overrides)
+    if scenario.producers.kind == "locust":
+        raise BadInputError(
+            f"{scenario.file}: producers.kind is locust, whose users are a limit of their own; expected open_loop"
+        )
+    if not scenario.collectors.enabled:
+        raise BadInputError(f"{scenario.file}: collectors.enabled is false; a limit needs the depth of the queue: leave it out")
+    if horizon == "held" and find_held_phase(scenario) is None:
+        raise BadInputError(f"--horizon held: {scenario.file} has no measured phase with a longrunner; expected --horizon free")
+    every: tuple[Horizon, ...] = ("free", "held") if find_held_phase(scenario) else ("free",)
+    if within_s < duration_s + _OVERHEAD_S:
+        raise BadInputError(
+            f"--within {within_s:g}s: is too short for one probe of {duration_s:g} s, which takes about {duration_s + _OVERHEAD_S:.0f} s"
+        )
+    return LimitPlan(
+        scenario=scenario,
+        slo=slo,
+        horizons=(horizon,) if horizon else every,
+        duration_s=duration_s,
+        within_s=within_s,
+        precision=precision,
+        confirms=confirms,
+        start_rate=start_rate,
+    )
+
+
+def find_limits(plan: LimitPlan, runs: Path, say: Callable[[str], None]) -> tuple[Path, LimitOutcome]:
+    """Carry the plan out in a new folder below ``runs``; returns the folder and what was found, which is in `RECORD` too.
+
+    Raises `NotCarriedOutError` if a probe cannot be carried out; what was found before is recorded.
+    """
+    end_s = time.monotonic() + plan.within_s
+    folder = create_folder(runs, "limit", plan.scenario.name, plan.scenario.variant)
+    outcome = LimitOutcome(capacity=None, limits=(), status="completed")
+    try:
+        start = plan.start_rate
+        if start is None:
+            capacity = measure_capacity(plan.scenario, say, folder)
+            outcome = replace(outcome, capacity=capacity)
+            start = _START_SHARE * capacity
+        with KeptPipeline() as pipeline:
+            for number, horizon in enumerate(plan.horizons):
+                share_s = (end_s - time.monotonic()) / (len(plan.horizons) - number)
+                search = _Search(plan, horizon, start, time.monotonic() + share_s, folder, pipeline, say)
+                try:
+                    search.carry_out()
+                finally:
+                    outcome = replace(outcome, limits=(*outcome.limits, search.result()))
+    except KeyboardInterrupt:
+        outcome = replace(outcome, status="aborted")
+    except StallbenchError:
+        outcome = replace(outcome, status="failed")
+        raise
+    finally:
+        replace_file(folder / RECORD, json.dumps(_as_json(plan, outcome), indent=1))
+    return folder, outcome
+
+
+class _Search:
+    """The probes with the horizon free, or held."""
+
+    def __init__(
+        self,
+        plan: LimitPlan,
+        horizon: Horizon,
+        start: float,
+        end_s: float,
+        folder: Path,
+        pipeline: KeptPipeline,
+        say: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._horizon = horizon
+        self._start = start
+        self._end_s = end_s
+        self._folder = folder
+        self._pipeline = pipeline
+        self._say = say
+        self._longest_s = plan.duration_s + _OVERHEAD_S
+        self._probes: list[Probe] = []
+        self._is_complete = False
+
+    def carry_out(self) -> None:
+        """Probe until nothing is left to try, or until the time left is shorter than a probe."""
+        self._say(f"horizon {self._horizon}:")
+        measured_s: list[float] = []
+        while True:
+            rate = find_next_rate(self._results, start=self._start, precision=self._plan.precision, confirms=self._plan.confirms)
+            if rate is None:
+                self._is_complete = True
+                return
+            if time.monotonic() + max(measured_s, default=self._longest_s) > self._end_s:
+                return
+            began_s = time.monotonic()
+            probe = self._carry_out_one(rate)
+            measured_s.append(time.monotonic() - began_s)
+            self._probes.append(probe)
+            verdict = "sustained" if probe.is_sustained else f"not sustained: {probe.reason}"
+            self._say(f"  {rate:g} jobs/s: {verdict} ({self._plan.slo.describe(probe.value)})")
+
+    def result(self) -> Limit:
+        """Return what the probes so far show."""
+        return Limit(
+            horizon=self._horizon,
+            interval=find_interval(self._results),
+            first_exhausted=find_first_exhausted([(probe.rate, probe.uses) for probe in self._probes if not probe.is_sustained]),
+            is_contradictory=is_contradictory(self._results),
+            is_complete=self._is_complete,
+            probes=tuple(self._probes),
+        )
+
+    @property
+    def _results(self) -> list[tuple[float, bool]]:
+        return [(probe.rate, probe.is_sustained) for probe in self._probes]
+
+    def _carry_out_one(self, rate: float) -> Probe:
+        scenario = make_probe_scenario(self._plan.scenario, self._horizon, rate, self._plan.duration_s)
+        try:
+            with open_run(scenario, self._folder, _QuietView(), is_latest=False) as run:
+                folder = run.folder
+                run.carry_out()
+            self._pipeline.make_tables(folder)  # a page is made by `stallbench report`, for the runs that someone looks at
+        except (StallbenchError, OSError, subprocess.SubprocessError) as error:
+            raise NotCarriedOutError(f"the probe of {rate:g} jobs/s could not be carried out: {error}") from error
+        return judge_probe(RunTables(folder.path), self._plan.slo, self._horizon)
+
+
+class _QuietView(RunView):
+    """Shows nothing of a probe: a line about its result follows."""
+
+    def say(self, sentence: str) -> None:
+        """Print nothing; the records have it."""
+
+    def show(self, phase: str, left_s: float, read_figures: Callable[[], object]) -> None:
+        """Print nothing."""
+
+
+def _as_json(plan: LimitPlan, outcome: LimitOutcome) -> Mapping[str, Any]:
+    scenario = plan.scenario
+    return {
+        "format": 1,
+        "status": outcome.status,
+        "scenario": scenario.name,
+        "variant": scenario.variant,
+        "changes": scenario.changes,
+        "slo": asdict(plan.slo),
+        "probe_s": plan.duration_s,
+        "precision": plan.precision,
+        "confirms": plan.confirms,
+        "within_s": plan.within_s,
+        "capacity": outcome.capacity,
+        "limits": [asdict(limit) for limit in outcome.limits],
+    }
+
+
+__all__ = ["RECORD", "UNKNOWN", "Limit", "LimitOutcome", "LimitPlan", "find_limits", "plan_limit"]

@@ -1,0 +1,155 @@
+"""How much of each resource a run used, and which one was exhausted first.
+
+A resource is exhausted when its use reaches its threshold. The first is the one that was exhausted at the lowest rate. Nothing is said where
+nothing was measured, or where no use reaches its threshold: the answer is then unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from stallbench.engines import ENGINES
+from stallbench.records.samples import SAMPLE_COLUMNS
+from stallbench.verdicts.check import RunTables
+
+UNKNOWN = "unknown"
+_MOST_CPU = 0.9
+_MOST_CONNECTIONS = 0.95
+_MOST_OF_WORKERS = 0.5
+"""Share of the workers' time: they do nothing else for most of it."""
+_MOST_OF_SESSIONS = 0.5
+"""Share of the sessions of workers and producers, on average over the phase."""
+_NO_CONNECTION_LEFT = ("53300", "1040", "1203")
+"""The codes of PostgreSQL, and of MariaDB and MySQL."""
+_WAL_WAITS = "wal"
+"""How the wait events of the write-ahead log begin, in small letters: WALSync, and WalSync from PostgreSQL 17 on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """How much of one resource was used."""
+
+    resource: str
+    share: float
+    """0 to 1 and, of connections that were refused, above."""
+    threshold: float
+    description: str
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the use has reached its threshold."""
+        return self.share >= self.threshold
+
+
+def find_uses(run: RunTables, phase: str) -> Iterator[Use]:
+    """Yield the use of each resource that was measured in ``phase``, in the order in which two of equal rank are named."""
+    yield from _find_connections(run, phase)
+    yield from _find_wal(run, phase)
+    yield from _find_workers(run, phase)
+    cpu = run.metric("cpu_percent", "mean", phase)
+    if cpu is not None:
+        own = _read_own_cpu(run, phase)
+        by_run = "" if own is None else f", {own:.0%} by this run"
+        yield Use(resource="CPU", share=cpu / 100, threshold=_MOST_CPU, description=f"{cpu / 100:.0%} of all cores{by_run}")
+
+
+def find_first_exhausted(probes: Sequence[tuple[float, Sequence[Use]]]) -> str:
+    """Return the resource that was exhausted at the lowest rate of ``probes``, or `UNKNOWN`."""
+    for _, uses in sorted(probes, key=lambda probe: probe[0]):
+        for use in uses:
+            if use.is_exhausted:
+                return use.resource
+    return UNKNOWN
+
+
+def _find_connections(run: RunTables, phase: str) -> Iterator[Use]:
+    errors = run["errors"]
+    refused = int(errors.loc[(errors["phase"] == phase) & errors["kind"].isin(_NO_CONNECTION_LEFT), "count"].sum())
+    primary = next(server for server in run.record.servers if server.role == "primary")
+    traits = next((traits for engine, traits in ENGINES.items() if engine == primary.engine), None)
+    limit = traits.connection_limit if traits else None
+    most = run.metric("connections", "max", phase)
+    if refused:
+        yield Use(resource="connections", share=1.0, threshold=1.0, description=f"{refused} connections were refused")
+    elif most is not None and limit is not None:
+        allowed = int(primary.settings.get(limit[0], limit[1]))
+        yield Use(
+            resource="connections",
+            share=most / allowed,
+            threshold=_MOST_CONNECTIONS,
+            description=f"{most:.0f} of {allowed} connections",
+        )
+
+
+def _find_wal(run: RunTables, phase: str) -> Iterator[Use]:
+    """Yield how many of the workers' and producers' sessions wait for the log on average. A moment without an active session has no sample."""
+    scenario, seconds = run.record.scenario, _read_length_s(run, phase)
+    waits = _read_samples(run, "waits", phase)
+    backends = waits.loc[waits["source"] == "primary"]
+    sessions = scenario.workers.count + scenario.producers.count
+    if seconds is None or backends.empty:
+        return
+    events = backends["subject"].str.removeprefix("wait:").str.partition(":")[2]
+    moments = max(seconds / scenario.collectors.interval_s, 1.0)
+    waiting = float(backends.loc[events.str.lower().str.startswith(_WAL_WAITS), "value"].sum() / moments)
+    yield Use(
+        resource="WAL",
+        share=waiting / sessions,
+        threshold=_MOST_OF_SESSIONS,
+        description=f"{waiting:.1f} of {sessions} sessions wait for it on average",
+    )
+
+
+def _find_workers(run: RunTables, phase: str) -> Iterator[Use]:
+    """Yield which share of the workers' time their claims and their jobs' work take. A library's claims are not seen."""
+    workers, seconds = run.record.scenario.workers, _read_length_s(run, phase)
+    if not workers.count or seconds is None:
+        return
+    available_s = workers.count * seconds
+    mean_ms = run.metric("claim_call_ms", "mean", phase)
+    if mean_ms is not None:
+        share = mean_ms / 1e3 * run.count_behind("claim_call_ms", "mean", phase) / available_s
+        yield Use(
+            resource="claim statement",
+            share=share,
+            threshold=_MOST_OF_WORKERS,
+            description=f"claims take {share:.0%} of the workers' time, {mean_ms:.3g} ms each",
+        )
+    completed = run.metric("completed", "count", phase)
+    if completed is not None:
+        share = workers.work_s * completed / available_s
+        yield Use(
+            resource="workers",
+            share=share,
+            threshold=_MOST_OF_WORKERS,
+            description=f"the work of the jobs takes {share:.0%} of the workers' time",
+        )
+
+
+def _read_length_s(run: RunTables, phase: str) -> float | None:
+    found = next((each for each in run.record.phases if each.name == phase), None)
+    return None if found is None or not found.start_ns or not found.end_ns else (found.end_ns - found.start_ns) / 1e9
+
+
+def _read_own_cpu(run: RunTables, phase: str) -> float | None:
+    """Return the mean share of all cores that the processes and servers of the run used."""
+    samples = _read_samples(run, "host", phase)
+    own = samples[(samples["metric"] == "cpu_percent") & samples["subject"].str.startswith("process:")]
+    moments = own.groupby("t_ns")["value"].sum()
+    return float(moments.mean() / 100 / run.record.host.cpus) if len(moments) else None
+
+
+def _read_samples(run: RunTables, collector: str, phase: str) -> pd.DataFrame:
+    """Return the samples of a collector in a phase, with numbers; empty if there are none."""
+    found = next((each for each in run.record.phases if each.name == phase), None)
+    path = run.folder / "samples" / f"{collector}.csv"
+    empty = pd.DataFrame(columns=list(SAMPLE_COLUMNS))
+    if found is None or not found.start_ns or not found.end_ns or not path.exists() or path.stat().st_size == 0:
+        return empty
+    with path.open() as file:
+        samples = pd.read_csv(file, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
+    samples = samples.assign(value=pd.to_numeric(samples["value"], errors="coerce")).dropna(subset=["value", "subject"])
+    return samples[(samples["t_ns"] >= found.start_ns) & (samples["t_ns"] < found.end_ns)]

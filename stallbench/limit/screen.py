@@ -1,0 +1,86 @@
+"""Prints the limits to the terminal: the interval and the first exhausted resource of each, then every probe. Fits 120 columns."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from stallbench.limit.limit import UNKNOWN, Limit, LimitOutcome, LimitPlan
+from stallbench.verdicts.expectations import format_value
+
+_WIDTH = 120
+
+
+def print_limits(plan: LimitPlan, outcome: LimitOutcome, folder: str, console: Console | None = None) -> None:
+    """Print what was found, and the path of the ``folder`` with the record and the runs."""
+    console = console or Console(highlight=False, width=_WIDTH)
+    console.print()
+    for limit in outcome.limits:
+        console.print(_show_probes(limit, plan))
+    for limit in outcome.limits:
+        console.print(f"[bold]{escape(describe_limit(limit, plan))}[/]", soft_wrap=True)
+    if (share := describe_held_share(outcome)) is not None:
+        console.print(escape(share), soft_wrap=True)
+    console.print(f"record and runs: {folder}", soft_wrap=True)
+
+
+def describe_limit(limit: Limit, plan: LimitPlan) -> str:
+    """Return the answer in one or two sentences."""
+    where = "With the horizon free" if limit.horizon == "free" else f"With the horizon held for {plan.duration_s:g} s"
+    interval = limit.interval
+    if interval.low is not None and interval.high is not None:
+        answer = f"{where} the limit is between {interval.low:g} and {interval.high:g} jobs/s ({plan.slo.text})."
+    elif interval.low is not None:
+        answer = f"{where} the limit is above {interval.low:g} jobs/s ({plan.slo.text}): no higher rate was tried."
+    elif interval.high is not None:
+        answer = f"{where} the limit is below {interval.high:g} jobs/s ({plan.slo.text}): no lower rate was sustained."
+    else:
+        answer = f"{where} nothing was tried: the time was over."
+    if not limit.is_complete:
+        answer += " The time was over before the search was complete: give it more by --within."
+    elif limit.is_contradictory:
+        answer += " A rate was sustained in one run and not in another, so the interval is wide: the machine is not steady, or the limit is not sharp."
+    if interval.high is not None:
+        answer += f" First exhausted: {_describe_resource(limit)}."
+    return answer
+
+
+def describe_held_share(outcome: LimitOutcome) -> str | None:
+    """Return which share of the limit is left if the horizon is held; none if one of the two is not known."""
+    intervals = {limit.horizon: limit.interval for limit in outcome.limits if limit.interval.is_bounded}
+    if set(intervals) != {"free", "held"}:
+        return None
+    free, held = intervals["free"], intervals["held"]
+    assert free.low is not None
+    assert free.high is not None
+    assert held.low is not None
+    assert held.high is not None
+    return f"Of the limit, {held.low / free.high:.0%} to {held.high / free.low:.0%} is left while the horizon is held."
+
+
+def _describe_resource(limit: Limit) -> str:
+    if limit.first_exhausted == UNKNOWN:
+        return "unknown; no measured resource reached its threshold"
+    lowest = min((probe for probe in limit.probes if not probe.is_sustained), key=lambda probe: probe.rate)
+    uses = [*lowest.uses, *(use for probe in limit.probes for use in probe.uses)]
+    use = next(use for use in uses if use.resource == limit.first_exhausted and use.is_exhausted)
+    return f"{limit.first_exhausted} ({use.description})"
+
+
+def _show_probes(limit: Limit, plan: LimitPlan) -> Table:
+    table = Table(title=f"horizon {limit.horizon}", title_justify="left")
+    for header in ("jobs/s", plan.slo.metric, "completed/s", "dead tuples"):
+        table.add_column(header, justify="right")
+    table.add_column("sustained")
+    table.add_column("exhausted")
+    for probe in sorted(limit.probes, key=lambda probe: probe.rate):
+        table.add_row(
+            f"{probe.rate:g}",
+            "–" if probe.value is None else format_value(probe.value),
+            format_value(probe.completed_rate),
+            "–" if probe.dead_tuples is None else format_value(probe.dead_tuples),
+            "[green]yes[/]" if probe.is_sustained else f"[red]no[/]: {escape(probe.reason)}",
+            ", ".join(use.resource for use in probe.uses if use.is_exhausted),
+        )
+    return table

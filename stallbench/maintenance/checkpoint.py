@@ -1,0 +1,42 @@
+"""Checkpoints on SQLite, on a schedule: the WAL file is copied into the database and, in the stronger modes, reset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import Field
+
+from stallbench.maintenance.task import Task, TaskOptions
+from stallbench.scenario.duration import Duration
+
+
+class CheckpointOptions(TaskOptions):
+    """Options of `Checkpoint`."""
+
+    mode: Literal["passive", "full", "restart", "truncate"] = Field(
+        default="truncate", description="passive waits for nobody; the others wait for readers; truncate also empties the file"
+    )
+    wait_s: Duration = Field(
+        default=2.0, alias="wait", ge=0, le=600, description="how long it waits for readers; nobody can write meanwhile"
+    )
+
+
+class Checkpoint(Task[CheckpointOptions]):
+    """``PRAGMA wal_checkpoint``, besides the passive one that SQLite itself does after every 1000 pages."""
+
+    kind = "checkpoint"
+    summary = "runs PRAGMA wal_checkpoint"
+    source = "SQLite's documentation of WAL, Avoiding Excessively Large WAL Files; litestream issue 724"
+    engines = frozenset({"sqlite"})
+    options_type = CheckpointOptions
+
+    def iterate(self, connection: Any) -> Iterator[str]:
+        """Run it, and say how far it came."""
+        connection.execute(f"PRAGMA busy_timeout = {round(self.options.wait_s * 1000)}")
+        busy, pages, copied = connection.execute(f"PRAGMA wal_checkpoint({self.options.mode})").fetchone()
+        yield f"{_describe(busy)}: {copied} of {pages} pages of the WAL are in the database"
+
+
+def _describe(busy: int) -> str:
+    return "checkpoint that a reader or writer kept from its end" if busy else "checkpoint"

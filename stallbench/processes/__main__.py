@@ -1,0 +1,33 @@
+"""``python -m stallbench.processes ROLE [ARGUMENT ...]``: starts a role, in a clone and in an installed bench.
+
+A role is a package at the root (``producers``, ``workers``, ``schedulers``, ``longrunners``), or ``locust``, which gets the bench's own file of users.
+In a clone, ``python -m ROLE`` does the same from the root. The folder of the roles is not left on Python's path: only the role's own package takes
+precedence over a package of the same name in the working directory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import runpy
+import sys
+
+from stallbench import PROJECT
+from stallbench.processes.role_command import LOCUST, PACKAGES
+
+
+def main() -> None:
+    """Start the role that the command line names."""
+    roles = ", ".join((*PACKAGES, LOCUST))
+    if len(sys.argv) < 2 or sys.argv[1] not in (*PACKAGES, LOCUST):
+        print(f"usage: python -m stallbench.processes ROLE [ARGUMENT ...]; expected one of {roles} as ROLE", file=sys.stderr)
+        sys.exit(2)
+    role = sys.argv.pop(1)
+    sys.path.insert(0, str(PROJECT))
+    importlib.import_module(PACKAGES[0] if role == LOCUST else role)
+    sys.path.remove(str(PROJECT))
+    if role == LOCUST:
+        sys.argv[1:1] = ["-f", str(PROJECT / PACKAGES[0] / "locustfile.py")]
+    runpy.run_module(role, run_name="__main__", alter_sys=True)
+
+
+main()

@@ -1,0 +1,47 @@
+"""Creates a user's first scenario, queue and test: copies of ``examples/first-project``, which name one another by their new paths."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from stallbench import PROJECT
+from stallbench.errors import BadInputError, NotCarriedOutError
+
+EXAMPLE = PROJECT / "examples" / "first-project"
+SCENARIO = "scenario.toml"
+QUEUE = "my_queue.py:MyQueue"
+TEST = "test_my_queue.py"
+_NAMED = {SCENARIO: QUEUE, TEST: SCENARIO}
+"""By file: what it names in quotation marks, and what is replaced by a path."""
+
+
+def create_first_project(folder: Path) -> list[Path]:
+    """Copy the example into ``folder``, which is made; returns the files. The paths in them count from the working directory.
+
+    Raises `BadInputError` if one of the files is there already: then none is written.
+    """
+    targets = {source: folder / source.name for source in sorted(EXAMPLE.iterdir()) if source.is_file()}
+    there = [str(target) for target in targets.values() if target.exists() or target.is_symlink()]
+    if there:
+        raise BadInputError(
+            f"{', '.join(there)}: there already; nothing was written; name another folder: stallbench init FOLDER"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for source, target in targets.items():
+            text = source.read_text()
+            if named := _NAMED.get(source.name):
+                text = text.replace(json.dumps(named), json.dumps(str(folder_as_named(folder) / named)))
+            with target.open("x") as file:
+                file.write(text)
+    except OSError as error:
+        raise NotCarriedOutError(f"{error.filename or folder}: {error.strerror}") from error
+    return list(targets.values())
+
+
+def folder_as_named(folder: Path) -> Path:
+    """Return the folder relative to the working directory if it is below it, else its absolute path."""
+    relative = Path(os.path.relpath(folder))
+    return folder.resolve() if relative.parts[:1] == ("..",) else relative

@@ -1,0 +1,88 @@
+"""Turns the arguments of the fixture into those of the command line, and finds the files that they name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from stallbench.errors import BadInputError, NotCarriedOutError
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_MOST_FOLDERS = 1000
+_LONGEST_NAME = 120
+
+
+def describe_changes(
+    *,
+    queue: str | None = None,
+    phases: Mapping[str, object] | None = None,
+    set: Mapping[str, object] | None = None,  # noqa: A002 - the name of the option
+    expect: Sequence[Mapping[str, object]] | None = None,
+    **unknown: object,
+) -> list[str]:
+    """Return the options ``--set KEY=VALUE``; raises `BadInputError` for an argument that there is not."""
+    if unknown:
+        allowed = "scenario, queue, variant, phases, set and expect"
+        raise BadInputError(f"the fixture stallbench has no argument {', '.join(sorted(unknown))}; expected {allowed}")
+    changes: dict[str, object] = {}
+    if queue is not None:
+        changes["queue.kind"] = queue
+    for name, value in (phases or {}).items():
+        keys = value if isinstance(value, Mapping) else {"duration": value}
+        changes.update({f"phases.{_write_key(name)}.{key}": each for key, each in keys.items()})
+    changes.update(set or {})
+    if expect is not None:
+        changes["expect"] = expect
+    return [part for key, value in changes.items() for part in ("--set", f"{key}={write_toml(value)}")]
+
+
+def write_toml(value: object) -> str:
+    """Return a value in TOML, in one line; raises `BadInputError` for a type that TOML does not have."""
+    if isinstance(value, bool | str | int | float):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_write_key(str(key))} = {write_toml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(write_toml(each) for each in value) + "]"
+    raise BadInputError(f"{value!r} is a {type(value).__name__}; expected a text, number, boolean, list or dictionary")
+
+
+def find_queue_file(queue: str, root: Path) -> str:
+    """Return a queue's name; a path in it that is below ``root`` and not below the working directory becomes absolute."""
+    prefix, colon, rest = queue.partition(":")
+    if prefix == "library" and "/" in rest:
+        return f"{prefix}{colon}{_find(rest, root)}"
+    path, colon, class_name = queue.rpartition(":")
+    return f"{_find(path, root)}{colon}{class_name}" if path.endswith(".py") else queue
+
+
+def find_scenario_file(scenario: str, root: Path) -> str:
+    """Return a scenario's name, or its path as `find_queue_file` does."""
+    return _find(scenario, root) if scenario.endswith(".toml") else scenario
+
+
+def name_folder(reports: Path, test: str) -> Path:
+    """Make the folder of a run of ``test``; of several, each has its own. Raises `NotCarriedOutError` if it cannot be made."""
+    name = re.sub(r"[^\w.-]+", "-", test).strip("-")[-_LONGEST_NAME:]
+    try:
+        reports.mkdir(parents=True, exist_ok=True)
+        for number in range(1, _MOST_FOLDERS):
+            folder = reports / (name if number == 1 else f"{name}-{number}")
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            return folder
+    except OSError as error:
+        raise NotCarriedOutError(f"{reports}: a folder for reports cannot be made there: {error.strerror}") from error
+    raise NotCarriedOutError(f"{reports}: has {_MOST_FOLDERS} folders of {test}; remove those that you do not need")
+
+
+def _find(path: str, root: Path) -> str:
+    return path if Path(path).exists() or not (root / path).exists() else str(root / path)
+
+
+def _write_key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else json.dumps(key)

@@ -1,0 +1,159 @@
+"""The fixture: starts the command line for a run and returns its verdict. What the runs of a session share is in `BenchSession`.
+
+Each run is a process of its own, as a user starts it, and starts its own servers: nothing of a run is left for the next one, and a crash of the
+server in one test cannot change another. Spark, whose start takes longer than that of the servers, is kept for all runs of a test process.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_PASS, BadInputError, NotCarriedOutError
+from stallbench.pipeline.service import SERVICE_VARIABLE
+from stallbench.processes.parent_death import die_with_parent
+from stallbench.testing.arguments import describe_changes, find_queue_file, find_scenario_file, name_folder
+from stallbench.testing.outcome import Conformance, RunOutcome, read_conformance, read_outcome
+from stallbench.waiting import wait_until
+
+_COMMAND = (sys.executable, "-m", "stallbench.cli")
+_END_S = 60.0
+_START_S = 60.0
+_LAST_LINES = 8
+
+
+class BenchSession:
+    """What the runs of one test process share: the folder of the reports, and one Spark that makes their tables."""
+
+    def __init__(self, reports: Path, root: Path) -> None:
+        """Start nothing yet. ``root``: the folder from which paths count that are not below the working directory."""
+        self.reports = reports
+        self.root = root
+        self._service: subprocess.Popen[bytes] | None = None
+        self._socket = Path(tempfile.gettempdir()) / f"stallbench-tests-{secrets.token_hex(8)}"
+
+    def __enter__(self) -> BenchSession:
+        """Return it."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """End Spark."""
+        if self._service is not None:
+            _end(self._service)
+
+    def bench(self, test: str, defaults: Mapping[str, Any], keep: Callable[[Path], None]) -> Bench:
+        """Return what a test uses. ``defaults``: arguments of `Bench.run`. ``keep``: called with the folder of each run."""
+        return Bench(self, test, defaults, keep)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a command, which names the service that makes the tables; it is started when it is first needed."""
+        if os.environ.get(SERVICE_VARIABLE):
+            return dict(os.environ)
+        if self._service is None:
+            self._service = subprocess.Popen(
+                [sys.executable, "-m", "stallbench.pipeline.service", str(self._socket)],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the session, which ends it
+                preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - only a system call
+            )
+            service = self._service
+            wait_until(lambda: self._socket.exists() or service.poll() is not None, within_s=_START_S, every_s=0.05)
+        return {**os.environ, SERVICE_VARIABLE: str(self._socket)}  # without the service, a command makes its tables itself
+
+
+class Bench:
+    """The fixture ``stallbench`` of one test."""
+
+    def __init__(self, session: BenchSession, test: str, defaults: Mapping[str, Any], keep: Callable[[Path], None]) -> None:
+        """Belong to ``test``."""
+        self._session = session
+        self._test = test
+        self._defaults = defaults
+        self._keep = keep
+
+    def run(self, scenario: str | os.PathLike[str] | None = None, **arguments: Any) -> RunOutcome:
+        """Run a scenario and return its verdict.
+
+        ``scenario``: a name from `stallbench list`, or a path. Paths count from the working directory or, if they do not exist there, from
+        pytest's root folder. By name:
+
+        ``queue``: a kind, ``path/to/file.py:ClassName`` or ``library:NAME``. ``variant``: a variant of the scenario. ``phases``: the duration of
+        phases by their names, like ``{"longtx": "20s"}``, or a dictionary of their keys. ``set``: other changes, by key path, like
+        ``{"workers.count": 8}``. ``expect``: the expectations, which replace those of the scenario.
+
+        The marker ``stallbench`` gives defaults for all of them; those of ``phases`` and ``set`` are merged. Raises `BadInputError` for what
+        `stallbench run` refuses, `NotCarriedOutError` if the run could not be carried out; an expectation that does not hold raises nothing.
+        """
+        merged = {**self._defaults, **arguments}
+        for name in ("phases", "set"):
+            merged[name] = {**self._defaults.get(name, {}), **arguments.get(name, {})}
+        chosen = scenario if scenario is not None else merged.pop("scenario", None)
+        merged.pop("scenario", None)
+        if chosen is None:
+            raise BadInputError("run: which scenario? Expected a name or a path, here or as `scenario` in the marker")
+        variant = merged.pop("variant", None)
+        if merged.get("queue"):
+            merged["queue"] = find_queue_file(merged["queue"], self._session.root)
+        options = [*(["--variant", variant] if variant else []), *describe_changes(**merged)]
+        folder = self._make_folder()
+        command = ["run", find_scenario_file(os.fspath(chosen), self._session.root), *options, "--runs", str(folder)]
+        self._carry_out(command, folder)
+        run = (folder / "latest").resolve()
+        self._keep(run)
+        return read_outcome(run)
+
+    def conform(self, queue: str, *, set: Mapping[str, object] | None = None) -> Conformance:  # noqa: A002 - the name of the option
+        """Try every promise of a queue, at every crash point, as `stallbench conform` does. Takes minutes. Raises as `run` does."""
+        folder = self._make_folder()
+        named = find_queue_file(queue, self._session.root)
+        self._carry_out(["conform", named, *describe_changes(set=set or {}), "--runs", str(folder)], folder)
+        found = next(folder.glob("*/conformance.json")).parent
+        self._keep(found)
+        return read_conformance(found)
+
+    def _make_folder(self) -> Path:
+        return name_folder(self._session.reports, self._test)
+
+    def _carry_out(self, arguments: Sequence[str], folder: Path) -> None:
+        """Run the command to its end; what it prints is the test's output. Raises for exit codes that are not those of a verdict."""
+        with tempfile.TemporaryFile("w+") as printed:
+            process = subprocess.Popen(
+                [*_COMMAND, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                env=self._session.environment(),
+                start_new_session=True,  # Ctrl-C is for the session, which ends it
+                preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - only a system call
+            )
+            try:
+                code = process.wait()
+            finally:
+                if process.poll() is None:
+                    _end(process)
+                printed.seek(0)
+                output = printed.read()
+                print(output)
+        if code not in (EXIT_PASS, EXIT_FAIL):
+            with suppress(OSError):
+                folder.rmdir()  # if there are no records
+            last = "\n".join([line for line in output.splitlines() if line.strip()][-_LAST_LINES:])
+            raise (BadInputError if code == EXIT_BAD_INPUT else NotCarriedOutError)(last or f"exit code {code}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, which takes down what it has started; kill it if it does not."""
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_END_S)
+    process.kill()
+    process.wait()

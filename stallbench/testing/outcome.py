@@ -1,0 +1,68 @@
+"""What a test gets back: the verdict of a run, or what is known of a queue's promises."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """The verdict of a run. ``assert outcome.passed, outcome.reason``."""
+
+    verdict: str
+    """``pass``, ``fail`` or ``unknown``."""
+    reason: str
+    """The worst finding, in one sentence."""
+    findings: tuple[Mapping[str, Any], ...]
+    """What each check and expectation has found: ``check``, ``subject``, ``result``, ``reason`` and more."""
+    folder: Path
+    """The run's folder, with its records, tables and report."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every expectation and check passes. What could not be decided does not pass."""
+        return self.verdict == "pass"
+
+    @property
+    def report(self) -> Path:
+        """The page with the report."""
+        return self.folder / "report.html"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conformance:
+    """What is known of a queue's promises. ``assert conformance.passed, conformance.reason``."""
+
+    promises: tuple[Mapping[str, str], ...]
+    """For each promise: ``name``, ``result`` (``pass``, ``fail``, ``unknown``, ``info``) and ``reason``."""
+    folder: Path
+
+    @property
+    def passed(self) -> bool:
+        """Whether every promise holds, at every point."""
+        return all(each["result"] in ("pass", "info") for each in self.promises)
+
+    @property
+    def reason(self) -> str:
+        """What does not hold, one line for each promise."""
+        return "\n".join(
+            f"{each['name']}: {each['result']}: {each['reason']}"
+            for each in self.promises
+            if each["result"] in ("fail", "unknown")
+        )
+
+
+def read_outcome(folder: Path) -> RunOutcome:
+    """Return the verdict of the run in ``folder``."""
+    content = json.loads((folder / "verdict.json").read_text())
+    return RunOutcome(verdict=content["verdict"], reason=content["reason"], findings=tuple(content["findings"]), folder=folder)
+
+
+def read_conformance(folder: Path) -> Conformance:
+    """Return what ``conformance.json`` in ``folder`` says."""
+    content = json.loads((folder / "conformance.json").read_text())
+    return Conformance(promises=tuple(content["promises"]), folder=folder)

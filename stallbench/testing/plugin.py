@@ -1,0 +1,122 @@
+"""What pytest loads in every session: options, the marker, the fixture ``stallbench``, and the cases of runs in the JUnit file.
+
+This module imports nothing heavy, because pytest also loads it for projects that do not use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+    from stallbench.testing.bench import Bench, BenchSession
+
+REPORTS_OPTION = "--stallbench-reports"
+SUMMARY_OPTION = "--stallbench-summary"
+FOLDER_PROPERTY = "stallbench"
+"""The property of a test, in its report and in the JUnit file, with the folder of a run."""
+_MARKER = "stallbench"
+_folders = pytest.StashKey[list[tuple[str, Path]]]()
+"""What the tests of all test processes have left: the test's id and the folder, in the order in which tests ended."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add where reports are kept."""
+    group = parser.getgroup("stallbench")
+    group.addoption(
+        REPORTS_OPTION,
+        metavar="DIR",
+        help="keep the records and reports of runs of the fixture `stallbench` in DIR; default: reports/stallbench below the root folder",
+    )
+    group.addoption(
+        SUMMARY_OPTION, metavar="FILE", help="append the Markdown summary of each run to FILE, like $GITHUB_STEP_SUMMARY"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers",
+        "stallbench(**defaults): the test uses the fixture `stallbench`, whose `run` takes these arguments if a call does not give them; "
+        "every test with the fixture has the marker, so that -m 'not stallbench' leaves them out",
+    )
+    config.stash[_folders] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that use the fixture."""
+    for item in items:
+        if "stallbench" in getattr(item, "fixturenames", ()) and item.get_closest_marker(_MARKER) is None:
+            item.add_marker(_MARKER)
+
+
+@pytest.fixture(scope="session")
+def stallbench_session(pytestconfig: pytest.Config) -> Iterator[BenchSession]:
+    """What the runs of one test process share."""
+    from stallbench.testing.bench import BenchSession
+
+    given = pytestconfig.getoption(REPORTS_OPTION)
+    reports = Path(pytestconfig.invocation_params.dir, given) if given else pytestconfig.rootpath / "reports" / "stallbench"
+    with BenchSession(reports, pytestconfig.rootpath) as session:
+        yield session
+
+
+@pytest.fixture
+def stallbench(stallbench_session: BenchSession, request: pytest.FixtureRequest) -> Bench:
+    """Runs scenarios on servers that the bench starts, and judges queues: `run` and `conform`."""
+    defaults: dict[str, Any] = {}
+    for marker in request.node.iter_markers(_MARKER):  # the closest first
+        if marker.args:
+            raise pytest.UsageError(f"{request.node.nodeid}: the marker stallbench takes arguments by name only, like queue=...")
+        defaults = {**marker.kwargs, **defaults}
+    properties = request.node.user_properties
+    return stallbench_session.bench(request.node.nodeid, defaults, lambda path: properties.append((FOLDER_PROPERTY, str(path))))
+
+
+class _Collector:
+    """Collects the folders of runs from the reports of tests, which also come from other test processes."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            self._config.stash[_folders] += [
+                (report.nodeid, Path(str(value))) for name, value in report.user_properties if name == FOLDER_PROPERTY
+            ]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Collect in the process that writes the JUnit file and the summary."""
+    if not hasattr(session.config, "workerinput"):
+        session.config.pluginmanager.register(_Collector(session.config), "stallbench-collector")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """After pytest has written its JUnit file, add a case for each finding of each run; then write the Markdown summary."""
+    try:
+        return (yield)
+    finally:
+        if found := session.config.stash[_folders]:
+            from stallbench.testing.results import add_cases, append_summaries
+
+            if junit := session.config.getoption("xmlpath", None):
+                add_cases(Path(junit), found)
+            if summary := session.config.getoption(SUMMARY_OPTION):
+                append_summaries(Path(session.config.invocation_params.dir, summary), [path for _, path in found])
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+    """Name the report of each run."""
+    if found := config.stash[_folders]:
+        terminalreporter.section("stallbench")
+        for nodeid, folder in found:
+            report = folder / "report.html"
+            terminalreporter.write_line(f"{nodeid}: {report if report.exists() else folder}")

@@ -1,0 +1,148 @@
+"""What `stallbench init` creates runs as it is: as a test with the fixture, on real servers; and the same from a wheel in an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from junitparser import JUnitXml
+
+from stallbench import PROJECT
+from stallbench.pipeline.service import SERVICE_VARIABLE
+from stallbench.records.endpoint import PASSWORD_VARIABLE
+from stallbench.scenario.database import Database
+from stallbench.setup.components import CACHE
+from tests.integration.running_cluster import running_cluster
+from tests.wheel import build_wheel
+
+pytestmark = pytest.mark.end_to_end
+
+_COMMAND_S = 900.0
+SHORT = (
+    *("producers.rate=50", "phases.warmup.duration=1s", "phases.baseline.duration=3s", "phases.longtx.duration=4s"),
+    *("phases.recovery.duration=2s", "phases.recovered.duration=2s", "producers.max_batch=600", "expect=[]"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An installed bench, and a user's folder in which it is started."""
+
+    python: Path
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, *arguments: str, exit_code: int = 0) -> str:
+        """Run ``python -m`` with ``arguments`` in the folder; returns what it prints."""
+        ended = subprocess.run(
+            [self.python, "-m", *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_S,
+            check=False,
+        )
+        assert ended.returncode == exit_code, ended.stdout + ended.stderr
+        return ended.stdout
+
+    def stallbench(self, *arguments: str, exit_code: int = 0) -> str:
+        """Run the command line."""
+        return self.run("stallbench.cli", *arguments, exit_code=exit_code)
+
+
+def environment_with(pipeline: Path | None, **more: str) -> dict[str, str]:
+    service = {SERVICE_VARIABLE: str(pipeline)} if pipeline else {}
+    return {**{key: value for key, value in os.environ.items() if key != "PYTHONPATH"}, **service, **more}
+
+
+@pytest.fixture
+def in_clone(tmp_path: Path, pipeline_service: Path | None) -> Installed:
+    """The bench of this clone; of its plugins pytest loads this one, whatever else is installed."""
+    clone = environment_with(pipeline_service, PYTHONPATH=str(PROJECT), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    return Installed(Path(sys.executable), tmp_path, clone)
+
+
+def test_the_files_of_init_run_as_they_are(in_clone: Installed) -> None:
+    in_clone.stallbench("init", "bench")
+    plugins = ("-p", "stallbench.testing.plugin", "-p", "no:cacheprovider")
+    in_clone.run("pytest", "-q", *plugins, "--rootdir=.", "--junitxml=junit.xml", "--stallbench-reports=kept", "bench")
+    (report,) = (in_clone.folder / "kept").glob("*/*-scenario/report.html")  # beside it is the link to the newest
+    assert (report.parent / "verdict.json").exists()
+    cases = {case.name: case for suite in JUnitXml.fromfile(str(in_clone.folder / "junit.xml")) for case in suite}
+    assert not cases["dead_tuples.per_job in longtx"].result
+    assert not cases["completed.rate in longtx"].result
+
+
+@pytest.fixture(scope="module")
+def wheel_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a new environment with the wheel. The locked dependencies are those of this environment, read from where they are."""
+    folder = tmp_path_factory.mktemp("wheel")
+    environment = folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    locked = Path(pytest.__file__).parents[1]
+    # Only a folder on the path: what an editable installation has there is not executed.
+    (packages / "locked.pth").write_text(f"{locked}\n")
+    python = environment / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", str(build_wheel(folder / "build"))], check=True)
+    return python
+
+
+@pytest.fixture
+def from_wheel(wheel_python: Path, tmp_path: Path, pipeline_service: Path | None) -> Installed:
+    """The wheel in an empty folder. Its cache is that of this clone, so that nothing has to be downloaded."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "stallbench").symlink_to(CACHE)
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return Installed(wheel_python, folder, environment_with(pipeline_service, XDG_CACHE_HOME=str(cache)))
+
+
+@pytest.mark.long
+def test_the_wheel_works_in_another_folder(from_wheel: Installed) -> None:
+    assert "from stallbench" not in from_wheel.stallbench("list")
+    assert '"name": "longtx"' in from_wheel.stallbench("show", "longtx")
+    assert "nothing is missing" in from_wheel.stallbench("doctor")
+    assert "what this command needs is installed" in from_wheel.stallbench("setup")
+    from_wheel.stallbench("run", "longtx", *(part for change in SHORT for part in ("--set", change)))
+    runs = from_wheel.folder / "reports" / "runs"
+    assert (runs / "latest" / "report.html").exists()
+    from_wheel.stallbench("report", "latest")
+
+
+@pytest.mark.long
+def test_the_wheel_observes_a_server(from_wheel: Installed, tmp_path: Path) -> None:
+    with running_cluster(Database(), tmp_path) as started:
+        server = started.cluster.server("primary").direct
+        from_wheel.environment[PASSWORD_VARIABLE] = server.password.get_secret_value()
+        dsn = f"postgresql://{server.user}@{server.host}:{server.port}/{server.database}"
+        assert "Who holds the horizon" in from_wheel.stallbench("observe", "--dsn", dsn, "--once")
+
+
+@pytest.mark.long
+def test_the_wheel_s_roles_start_by_hand_from_any_folder(from_wheel: Installed) -> None:
+    (from_wheel.folder / "workers").mkdir()
+    (from_wheel.folder / "workers" / "__init__.py").write_text("raise RuntimeError('the user has a package of this name, too')")
+    for role in ("producers", "workers", "schedulers", "longrunners"):
+        assert f"usage: python -m stallbench.processes {role}" in from_wheel.run("stallbench.processes", role, "--help")
+    assert "--document" in from_wheel.run("stallbench.processes", "locust", "--help")
+
+
+@pytest.mark.long
+def test_the_wheel_s_plugin_and_conformance_suite_judge_a_queue(from_wheel: Installed) -> None:
+    from_wheel.stallbench("init")
+    from_wheel.run("pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.")
+    assert (from_wheel.folder / "reports" / "stallbench").is_dir()
+    printed = from_wheel.stallbench("conform", "my_queue.py:MyQueue", "--junit", "conformance.xml")
+    assert "pass     nothing lost, at every crash point" in printed
+    assert {case.name for suite in JUnitXml.fromfile(str(from_wheel.folder / "conformance.xml")) for case in suite} >= {
+        "a claimed job is given to no other worker",
+        "nothing repeated, at every crash point",
+    }

@@ -1,0 +1,75 @@
+"""`stallbench conform`: one outcome for each promise of a queue's operations, whatever the queue does. The crash points are in tests/end_to_end."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from junitparser import JUnitXml
+from rich.console import Console
+
+from stallbench import PROJECT
+from stallbench.conformance.conformance import plan_conformance, try_promises
+from stallbench.conformance.outcome import PromiseOutcome
+from stallbench.run.view import RunView
+from tests.libraries.made_up import make_application
+
+pytestmark = pytest.mark.integration
+
+EXAMPLE = PROJECT / "examples" / "first-project" / "my_queue.py"
+DEFECTIVE = """
+from stallbench.queues.skip_locked import SkipLocked
+
+
+class Defective(SkipLocked):
+    statements = SkipLocked.statements | {CHANGES}
+    CLAIM_PATTERN
+"""
+
+
+def try_operations(kind: str, folder: Path) -> dict[str, PromiseOutcome]:
+    plan = plan_conformance(kind, seed=1, overrides=(), with_crash_points=False)
+    with RunView(Console(file=StringIO())) as view:
+        written, found = try_promises(plan, folder / "runs", view, lambda _: None)
+    record = json.loads((written / "conformance.json").read_text())
+    assert [each["name"] for each in record["promises"]] == [each.name for each in found]
+    assert len(list(next(iter(JUnitXml.fromfile(str(written / "junit.xml")))))) == len(found)
+    return {each.name: each for each in found}
+
+
+def write_defective(folder: Path, changes: str) -> str:
+    (folder / "defective.py").write_text(DEFECTIVE.replace("{CHANGES}", changes).replace("    CLAIM_PATTERN\n", ""))
+    return f"{folder}/defective.py:Defective"
+
+
+def test_the_queue_that_init_creates_keeps_every_promise_that_it_gives(tmp_path: Path) -> None:
+    found = try_operations(f"{EXAMPLE}:MyQueue", tmp_path)
+    assert {each.result for each in found.values()} == {"pass", "info"}
+    assert {name: each.reason for name, each in found.items() if each.result == "info"} == {
+        "a claim that has expired counts as waiting and is given to another worker": "its claims do not expire",
+        "a failed job is kept and offered again": "it delays a failed job",
+    }
+
+
+def test_a_broken_promise_says_what_was_found_and_what_was_expected(tmp_path: Path) -> None:
+    claim = '{"claim": "SELECT job_id, attempts, payload FROM skip_locked_jobs ORDER BY job_id LIMIT 1"}'
+    found = try_operations(write_defective(tmp_path, claim), tmp_path)
+    broken = found["a claimed job is given to no other worker"]
+    assert (broken.result, broken.reason) == ("fail", "the jobs of two workers: found {1}; expected {1, 2}")
+    assert found["a claim carries the payload"].result == "pass"
+
+
+def test_what_a_queue_raises_breaks_the_promise_in_which_it_does(tmp_path: Path) -> None:
+    found = try_operations(write_defective(tmp_path, '{"fail": "UPDATE no_such_table SET attempts = $1 WHERE $2"}'), tmp_path)
+    assert found["a failed job is kept and delayed"].result == "fail"
+    assert found["a failed job is kept and delayed"].reason.startswith('UndefinedTable: relation "no_such_table" does not exist')
+    assert [name for name, each in found.items() if each.result == "fail"] == ["a failed job is kept and delayed"]
+
+
+def test_a_library_is_tried_where_it_needs_no_claim(tmp_path: Path) -> None:
+    found = try_operations(f"library:{make_application(tmp_path)}", tmp_path)
+    assert {each.result for each in found.values()} == {"pass", "info"}
+    assert found["a snapshot finds every one of many jobs"].result == "pass"
+    assert found["a claim carries the payload"].reason.startswith("its own worker claims")

@@ -1,0 +1,148 @@
+"""The outcome of a torture becomes one line for each promise: its worst result, and where that was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stallbench.cli import app
+from stallbench.conformance.conformance import try_crash_points
+from stallbench.conformance.outcome import PromiseOutcome, decide, summarise_torture
+from stallbench.conformance.screen import describe_outcome, describe_promise
+from stallbench.conformance.worker_deaths import summarise_verdict, write_scenario
+from stallbench.errors import BadInputError
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
+from stallbench.torture.plan import Trial
+from stallbench.torture.torture import TorturePlan, plan_torture
+from stallbench.verdicts import Verdict
+from stallbench.verdicts.attribution import Attribution
+from stallbench.verdicts.check import Finding, Result
+
+AFTER = Trial(CrashPoint.AFTER_CLAIM, "kill")
+DURING = Trial(CrashPoint.DURING_WORK, "pause")
+
+
+def an_outcome(trial: Trial, **states: State) -> TrialOutcome:
+    given = {check.replace(" ", "_"): check for check in PROMISES}
+    return TrialOutcome(
+        trial=trial, hits=2, states={**dict.fromkeys(PROMISES, "holds"), **{given[k]: v for k, v in states.items()}}
+    )
+
+
+def summarised(*trials: TrialOutcome, elsewhere: tuple[str, ...] = ()) -> dict[str, PromiseOutcome]:
+    found = summarise_torture(TortureOutcome(trials=list(trials), elsewhere=list(elsewhere)))
+    return {each.name.removesuffix(", at every crash point"): each for each in found}
+
+
+def test_a_promise_that_holds_everywhere_passes() -> None:
+    found = summarised(an_outcome(AFTER), an_outcome(DURING))
+    assert {each.result for each in found.values()} == {"pass"}
+    assert found["nothing lost"].reason == "at 2 points"
+    assert decide(list(found.values())) == 0
+
+
+def test_a_promise_that_is_broken_somewhere_fails_and_names_the_point() -> None:
+    broken = an_outcome(DURING)
+    broken.spoil("duplicates", "broken", "1 jobs; job 58: ...")
+    found = summarised(an_outcome(AFTER), broken)
+    assert found["nothing repeated"].result == "fail"
+    assert found["nothing repeated"].reason == "during_work (pause); nothing repeated: 1 jobs; job 58: ..."
+    assert found["nothing lost"].result == "pass"
+    assert decide(list(found.values())) == 1
+
+
+def test_a_point_that_was_not_tried_makes_its_promises_unknown_and_nothing_hides_that() -> None:
+    not_tried = TrialOutcome(trial=AFTER, states=dict.fromkeys(PROMISES, "unknown"), reasons=["not tried: nobody came by"])
+    found = summarised(not_tried, an_outcome(DURING))
+    assert {each.result for each in found.values()} == {"unknown"}
+    assert found["in order"].reason == "after_claim (kill); not tried: nobody came by"
+    assert decide(list(found.values())) == 1
+
+
+def test_a_point_that_was_not_tried_is_tried_again_alone_and_for_a_limited_number_of_times() -> None:
+    plan = plan_torture("skip_locked", seed=1, overrides=(), points=(AFTER.point, DURING.point), action=None)
+    asked: list[list[Trial]] = []
+
+    def carry_out(part: TorturePlan) -> TortureOutcome:
+        asked.append(part.trials)
+        never, late = Trial(AFTER.point, "pause"), AFTER
+        hits = {never: 0, late: 0 if len(asked) == 1 else 3}
+        return TortureOutcome(trials=[TrialOutcome(trial=each, hits=hits.get(each, 2)) for each in part.trials], elsewhere=[])
+
+    outcome = try_crash_points(plan, carry_out)
+    assert asked == [plan.trials, [AFTER, Trial(AFTER.point, "pause")], [Trial(AFTER.point, "pause")]]
+    assert [each.trial for each in outcome.trials] == plan.trials
+    assert {each.trial: each.hits for each in outcome.trials if each.trial.point is AFTER.point} == {
+        AFTER: 3,
+        Trial(AFTER.point, "pause"): 0,
+    }
+
+
+def test_an_order_that_is_not_promised_is_info() -> None:
+    found = summarised(an_outcome(AFTER, order="not promised"), an_outcome(DURING, order="not promised"))
+    assert (found["in order"].result, found["in order"].reason) == ("info", "it is not promised")
+
+
+def test_what_belongs_to_no_point_fails_too() -> None:
+    found = summarised(an_outcome(AFTER), elsewhere=("processes: worker-1 exited",))
+    assert (found["nothing else is wrong"].result, found["nothing else is wrong"].reason) == (
+        "fail",
+        "processes: worker-1 exited",
+    )
+
+
+def test_the_lines_say_the_result_first() -> None:
+    promises = [PromiseOutcome(name="a", result="pass"), PromiseOutcome(name="b", result="fail", reason="found 1; expected 2")]
+    assert [describe_promise(each) for each in promises] == ["pass     a", "FAIL     b: found 1; expected 2"]
+    assert describe_outcome(promises, "runs/x") == "\nFAIL  1 pass, 1 FAIL\nthe records: runs/x"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.py:MyQueue"], 'queue "nowhere.py:MyQueue" names a file that is not there'),
+        (["library:./nowhere"], "there is no folder"),
+        (["skip_locked", "--set", "database.engine=redis"], "redis"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_started(arguments: list[str], message: str) -> None:
+    ended = CliRunner().invoke(app, ["conform", *arguments])
+    assert isinstance(ended.exception, BadInputError)
+    assert message in str(ended.exception)
+
+
+def a_finding(check: str, result: Result, reason: str) -> Finding:
+    return Finding(check=check, subject="any", result=result, reason=reason)
+
+
+def a_verdict(*findings: Finding) -> Verdict:
+    rest = [a_finding(check, "pass", f"{check} holds") for check in (*PROMISES, "injections")]
+    return Verdict(
+        run="r",
+        status="completed",
+        verdict="pass",
+        reason="",
+        attribution=Attribution(sentence="", holders=(), trend=None),
+        findings=(*findings, *rest),
+    )
+
+
+def test_the_worst_finding_of_a_run_in_which_workers_are_killed_counts() -> None:
+    found = {each.name: each for each in summarise_verdict(a_verdict(a_finding("duplicates", "fail", "2 jobs were re-executed")))}
+    repeated = found["nothing repeated, while its workers are killed"]
+    assert (repeated.result, repeated.reason) == ("fail", "2 jobs were re-executed")
+    assert found["nothing lost, while its workers are killed"].result == "pass"
+
+
+def test_the_scenario_in_which_workers_are_killed_is_valid(tmp_path: Path) -> None:
+    scenario = write_scenario("library:procrastinate", "postgres", ("workers.count=2",), seed=7, folder=tmp_path)
+    assert (scenario.queue.kind, scenario.workers.count, scenario.seed) == ("library:procrastinate", 2, 7)
+    assert [fault.kind for phase in scenario.phases for fault in phase.faults] == ["kill"]
+
+
+def test_if_no_worker_was_killed_nothing_is_known() -> None:
+    found = summarise_verdict(a_verdict(a_finding("injections", "unknown", "kill-1 was not active")))
+    assert {(each.result, each.reason) for each in found} == {("unknown", "kill-1 was not active")}

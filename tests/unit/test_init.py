@@ -1,0 +1,48 @@
+"""`stallbench init` creates a scenario, a queue and a test that are valid as they are, and overwrites nothing."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stallbench.cli import app
+from stallbench.errors import BadInputError
+from stallbench.queues import find_queue
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.first_project import create_first_project
+
+
+@pytest.mark.parametrize(("folder", "named"), [(".", ""), ("tests/bench", "tests/bench/"), ("../other", "{parent}/other/")])
+def test_the_scenario_and_its_queue_are_valid_as_they_are(
+    folder: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "project"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    printed = CliRunner().invoke(app, ["init", folder])
+    assert printed.exit_code == 0
+    scenario = read_scenario(str(Path(folder, "scenario.toml")))
+    assert scenario.queue.kind == f"{named.format(parent=tmp_path)}my_queue.py:MyQueue"
+    assert find_queue(scenario.queue.kind).tables == ("my_jobs",)
+    test = Path(folder, "test_my_queue.py").read_text()
+    ast.parse(test)
+    assert f'stallbench.run("{named.format(parent=tmp_path)}scenario.toml")' in test
+    run = "./scenario.toml" if folder == "." else f"{named.format(parent=tmp_path)}scenario.toml"
+    assert f"stallbench run {run} " in printed.output
+
+
+def test_a_file_that_is_there_is_not_overwritten_and_no_other_is_written(tmp_path: Path) -> None:
+    (tmp_path / "my_queue.sql").write_text("-- mine")
+    with pytest.raises(BadInputError, match=r"my_queue\.sql: there already; nothing was written"):
+        create_first_project(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["my_queue.sql"]
+    assert (tmp_path / "my_queue.sql").read_text() == "-- mine"
+
+
+def test_a_second_init_is_refused(tmp_path: Path) -> None:
+    create_first_project(tmp_path)
+    with pytest.raises(BadInputError, match="there already"):
+        create_first_project(tmp_path)

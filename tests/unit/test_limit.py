@@ -1,0 +1,234 @@
+"""The search for a limit: which rates are tried, what interval follows from runs that may contradict each other, and what was exhausted first."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from stallbench.errors import BadInputError
+from stallbench.limit.limit import Limit, LimitOutcome, LimitPlan, plan_limit
+from stallbench.limit.probes import PROBE, Horizon, Probe, find_held_phase, make_probe_scenario, read_horizon
+from stallbench.limit.resources import UNKNOWN, Use, find_first_exhausted, find_uses
+from stallbench.limit.screen import print_limits
+from stallbench.limit.search import Interval, find_interval, find_next_rate, is_contradictory
+from stallbench.limit.slo import parse_slo
+from stallbench.scenario.file import read_scenario
+from stallbench.verdicts import RunTables
+from tests.unit.made_up_run import START_NS, make_phases, make_record, make_run
+
+
+def search(is_sustained: Callable[[float, int], bool], start: float, precision: float = 0.1) -> list[tuple[float, bool]]:
+    """Return all rates that are tried, and whether each was sustained: a function of the rate and of how often it was tried before."""
+    results: list[tuple[float, bool]] = []
+    while (rate := find_next_rate(results, start=start, precision=precision)) is not None:
+        before = sum(rate == tried for tried, _ in results)
+        results.append((rate, is_sustained(rate, before)))
+        assert len(results) < 50, "the search ends"
+    return results
+
+
+class TestSearch:
+    @pytest.mark.parametrize(("limit", "start"), [(800.0, 100.0), (100.0, 800.0), (333.0, 333.0), (5.0, 4000.0)])
+    def test_the_limit_is_in_an_interval_as_narrow_as_asked_for(self, limit: float, start: float) -> None:
+        interval = find_interval(search(lambda rate, _: rate <= limit, start))
+        assert interval.low is not None
+        assert interval.high is not None
+        assert interval.low <= limit < interval.high
+        assert interval.is_within(0.1)
+
+    def test_it_goes_up_until_a_rate_is_not_sustained_then_between_and_then_to_both_ends_again(self) -> None:
+        rates = [rate for rate, _ in search(lambda rate, _: rate <= 200, 100, precision=0.2)]
+        assert rates == [100, 150, 225, 184, 203, 184, 203]
+
+    def test_without_confirmation_it_ends_when_the_interval_is_narrow_enough(self) -> None:
+        assert find_next_rate([(100, True), (110, False)], start=100, precision=0.1, confirms=False) is None
+        assert find_next_rate([(100, True), (110, False)], start=100, precision=0.1) == 100
+
+    def test_an_end_that_is_contradicted_makes_the_interval_wider(self) -> None:
+        results = search(lambda rate, before: rate < 184 or (rate == 184 and before == 0), 100, precision=0.2)
+        assert results[-1] == (184, False), "the second run at the lower end"
+        assert is_contradictory(results)
+        assert find_interval(results) == Interval(low=150, high=203), (
+            "neither end is 184, at which two runs contradict each other"
+        )
+
+    def test_a_rate_that_was_never_sustained_has_no_lower_end(self) -> None:
+        results = search(lambda rate, _: False, 10)
+        assert find_interval(results) == Interval(low=None, high=min(rate for rate, _ in results))
+        assert min(rate for rate, _ in results) >= 1
+
+
+class TestSlo:
+    @pytest.mark.parametrize(
+        ("text", "bound"),
+        [
+            ("latency_ms.p95 < 1s", 1000),
+            ("latency_ms.p99<=250ms", 250),
+            ("oldest_job_s.max < 2", 2),
+            ("latency_ms.p95 < 80", 80),
+            ("completed.rate >= 100", 100),
+        ],
+    )
+    def test_a_bound_is_read_in_the_metric_s_unit(self, text: str, bound: float) -> None:
+        assert parse_slo(text).bound == bound
+
+    def test_the_operator_decides(self) -> None:
+        assert [parse_slo(f"depth.max {operator} 5").holds(5) for operator in ("<", "<=", ">", ">=")] == [
+            False,
+            True,
+            False,
+            True,
+        ]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("latency", 'expected METRIC < VALUE (or <=, >, >=), like "latency_ms.p95 < 1s"'),
+            ("latency_ms.p95 = 1s", "expected METRIC < VALUE"),
+            ("latencies.p95 < 1s", 'metric is "latencies.p95"; expected a metric that docs/measures.md lists'),
+            ("latency_ms.p96 < 1s", "expected latency_ms with one of .p50, .p95"),
+            ("latency_ms.p95 < soon", 'the bound is "soon"; expected a number of ms, or a duration like 1s or 500ms'),
+            ("depth.max < 1s", 'the bound is "1s"; expected a number of jobs'),
+            ("lost.count < 1", "lost is measured over a whole run; expected a metric of a phase"),
+        ],
+    )
+    def test_any_other_is_refused_with_what_is_allowed(self, text: str, message: str) -> None:
+        with pytest.raises(BadInputError) as caught:
+            parse_slo(text)
+        assert message in str(caught.value)
+        assert str(caught.value).startswith(f'--slo "{text}": ')
+
+
+class TestProbe:
+    def test_the_horizon_is_held_for_the_whole_phase_or_not_at_all(self) -> None:
+        scenario = read_scenario("longtx")
+        free, held = (make_probe_scenario(scenario, horizon, 120, 7) for horizon in ("free", "held"))
+        assert [phase.name for phase in free.phases] == ["warmup", PROBE]
+        assert [len(phase.longrunners) for phase in free.phases] == [0, 0]
+        assert [[one.kind for one in phase.longrunners] for phase in held.phases] == [[], ["idle_writer"]]
+        assert {one.phases[1].duration_s for one in (free, held)} == {7}
+        assert {(one.producers.rate, one.producers.capacity_share, one.expect) for one in (free, held)} == {(120, None, ())}
+
+    def test_without_a_longrunner_there_is_nothing_to_hold(self) -> None:
+        assert find_held_phase(read_scenario("baseline")) is None
+        with pytest.raises(
+            BadInputError, match=r"--horizon held: scenarios/baseline\.toml has no measured phase with a longrunner"
+        ):
+            plan("baseline", horizon="held")
+        assert plan("baseline").horizons == ("free",)
+        assert plan("longtx").horizons == ("free", "held")
+
+    def test_bad_input_is_refused(self) -> None:
+        with pytest.raises(BadInputError, match="--horizon holding: expected free or held"):
+            read_horizon("holding")
+        with pytest.raises(BadInputError, match=r"--within 20s: is too short for one probe of 15 s, which takes about 40 s"):
+            plan("longtx", within_s=20)
+        with pytest.raises(BadInputError, match=r"collectors\.enabled is false; a limit needs the depth of the queue"):
+            plan("longtx", overrides=["collectors.enabled=false"])
+
+
+def plan(scenario: str, *, horizon: Horizon | None = None, within_s: float = 600, overrides: Sequence[str] = ()) -> LimitPlan:
+    return plan_limit(
+        scenario,
+        slo=parse_slo("latency_ms.p95 < 1s"),
+        variant=None,
+        overrides=overrides,
+        horizon=horizon,
+        duration_s=15,
+        within_s=within_s,
+        precision=0.1,
+        start_rate=100,
+    )
+
+
+def use(resource: str, share: float) -> Use:
+    return Use(resource=resource, share=share, threshold=0.9, description=f"{share:.0%} of it")
+
+
+class TestResource:
+    def test_the_one_that_is_exhausted_at_the_lowest_rate_is_the_first(self) -> None:
+        at_400 = (use("claim statement", 0.95), use("CPU", 0.99))
+        assert find_first_exhausted([(400, at_400), (300, (use("claim statement", 0.5), use("CPU", 0.92)))]) == "CPU"
+        assert find_first_exhausted([(400, at_400)]) == "claim statement", "of two at the same rate the more specific one"
+
+    def test_without_one_it_is_unknown(self) -> None:
+        assert find_first_exhausted([(400, (use("CPU", 0.4),)), (500, ())]) == UNKNOWN
+
+    def test_uses_are_read_from_a_run(self, tmp_path: Path) -> None:
+        phases = [
+            ("longtx", "connections.max"),
+            ("longtx", "cpu_percent.mean"),
+            ("longtx", "claim_call_ms.mean"),
+            ("longtx", "completed.count"),
+        ]
+        values = dict(zip(phases, (97.0, 93.0, 10.0, 4000.0), strict=True))
+        tables = {"phases": make_phases(values, {("longtx", "claim_call_ms.mean"): 12_000})}
+        server = {
+            "name": "primary",
+            "role": "primary",
+            "engine": "postgres",
+            "version": "18.4",
+            "settings": {},
+            "start_ns": 1,
+            "end_ns": 2,
+        }
+        make_run(tmp_path, make_record(servers=[server | {"port": 1, "proxy_port": 2}]), **tables)
+        waiting = [
+            f"{START_NS + (20 + t_s) * 10**9},primary,wait:IO:{name},backends,3"
+            for t_s, name in enumerate(["WALSync", "WalSync"] * 20)
+        ]
+        (tmp_path / "samples" / "waits.csv").write_text("\n".join([*waiting, f"{START_NS},primary,wait:CPU,backends,9", ""]))
+        uses = {use.resource: use for use in find_uses(RunTables(tmp_path), "longtx")}
+        assert uses["connections"].description == "97 of 100 connections"
+        assert uses["WAL"].description == "3.0 of 5 sessions wait for it on average"
+        assert uses["claim statement"].share == pytest.approx(12_000 * 0.010 / (4 * 40))
+        assert uses["workers"].share == pytest.approx(4000 * 0.002 / (4 * 40))
+        assert uses["CPU"].description == "93% of all cores"
+        assert [name for name, use in uses.items() if use.is_exhausted] == ["connections", "WAL", "claim statement", "CPU"]
+
+
+def test_the_terminal_says_the_interval_the_resource_and_what_is_left_while_the_horizon_is_held() -> None:
+    def probe(horizon: Horizon, rate: float, *, reason: str = "") -> Probe:
+        return Probe(
+            horizon=horizon,
+            rate=rate,
+            is_sustained=not reason,
+            reason=reason,
+            value=20.0,
+            completed_rate=rate,
+            dead_tuples=1200.0,
+            uses=(use("CPU", 0.97 if reason else 0.3),),
+            run="run",
+        )
+
+    def limit(horizon: Horizon, low: float, high: float, *, is_complete: bool = True) -> Limit:
+        return Limit(
+            horizon=horizon,
+            interval=Interval(low=low, high=high),
+            first_exhausted="CPU" if horizon == "free" else UNKNOWN,
+            is_contradictory=False,
+            is_complete=is_complete,
+            probes=(probe(horizon, low), probe(horizon, high, reason="saturated after 4 s")),
+        )
+
+    outcome = LimitOutcome(
+        capacity=1000, status="completed", limits=(limit("free", 400, 440), limit("held", 100, 110, is_complete=False))
+    )
+    console = Console(file=io.StringIO(), width=120)
+    print_limits(plan("longtx"), outcome, "runs/limit", console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined] # it is the StringIO
+    assert (
+        "With the horizon free the limit is between 400 and 440 jobs/s (latency_ms.p95 < 1s). First exhausted: CPU (97% of it)."
+        in shown
+    )
+    assert (
+        "With the horizon held for 15 s the limit is between 100 and 110 jobs/s (latency_ms.p95 < 1s). The time was over" in shown
+    )
+    assert "First exhausted: unknown; no measured resource reached its threshold." in shown
+    assert "Of the limit, 23% to 28% is left while the horizon is held." in shown
+    assert "no: saturated after 4 s" in shown
+    assert outcome.exit_code == 0

@@ -1,0 +1,214 @@
+"""The pytest plugin: what it costs those who do not use it, how it calls the command line, and what it publishes.
+
+The command line is a stand-in here, which leaves the folder of the sample run. tests/end_to_end/test_pytest_plugin.py has a real run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from junitparser import JUnitXml
+
+from stallbench import PROJECT
+from stallbench.errors import BadInputError
+from stallbench.testing.arguments import describe_changes, find_queue_file, find_scenario_file, name_folder, write_toml
+
+STAND_IN = """
+import json, shutil, sys
+from pathlib import Path
+runs = Path(sys.argv[sys.argv.index("--runs") + 1])
+(runs / "arguments.json").write_text(json.dumps(sys.argv[1:]))
+if "no_such" in sys.argv:
+    print("there is no variant no_such")
+    sys.exit(2)
+if "--set" in sys.argv and "queue.kind=\\"broken\\"" in sys.argv:
+    print("every worker has ended")
+    sys.exit(3)
+run = shutil.copytree(sys.argv[0].replace("stand_in.py", "sample"), runs / "20261123T000000Z-longtx")
+(runs / "latest").symlink_to(run.name)
+if "fails" in sys.argv:
+    verdict = json.loads((run / "verdict.json").read_text())
+    (run / "verdict.json").write_text(json.dumps({**verdict, "verdict": "fail", "reason": "completed.rate is 3"}))
+    sys.exit(1)
+"""
+CONFTEST = """
+import sys
+from pathlib import Path
+import pytest
+
+@pytest.fixture(scope="session", autouse=True)
+def stand_in():
+    from stallbench.testing import bench
+    bench._COMMAND = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
+    bench.BenchSession.environment = lambda self: None
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "stand_in.py").write_text(STAND_IN)
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    sample = tmp_path / "sample"
+    sample.mkdir()
+    for name in ("run.json", "junit.xml", "summary.md", "report.html"):
+        (sample / name).write_bytes((PROJECT / "reports" / "sample" / name).read_bytes())
+    verdict = {"verdict": "pass", "reason": "all hold", "findings": [{"check": "expectations", "result": "pass"}]}
+    (sample / "verdict.json").write_text(json.dumps(verdict))
+    return tmp_path
+
+
+def run_pytest(project: Path, test: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a process of its own, with this plugin and xdist alone, whatever else is installed."""
+    (project / "test_queue.py").write_text(test)
+    plugins = ["-p", "stallbench.testing.plugin", "-p", "no:cacheprovider", *(["-p", "xdist"] if "-n" in options else [])]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(PROJECT)}
+    command = [sys.executable, "-m", "pytest", "--rootdir", str(project), "-rA", *plugins, *options]
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_test_gets_the_verdict_and_its_reports_are_kept(project: Path) -> None:
+    ended = run_pytest(
+        project,
+        """
+import pytest
+
+def test_passes(stallbench):
+    verdict = stallbench.run("longtx", queue="skip_locked", phases={"longtx": "20s"}, set={"workers.count": 8})
+    assert verdict.passed, verdict.reason
+    assert verdict.report.name == "report.html"
+
+@pytest.mark.stallbench(scenario="longtx", variant="fails", phases={"longtx": "20s", "baseline": "5s"})
+def test_fails(stallbench):
+    verdict = stallbench.run(phases={"longtx": "9s"})
+    assert verdict.passed, verdict.reason
+""",
+        "--stallbench-reports=kept",
+    )
+    assert "AssertionError: completed.rate is 3" in ended.stdout
+    assert "1 failed, 1 passed" in ended.stdout
+    first, second = (json.loads(path.read_text()) for path in sorted((project / "kept").glob("*/arguments.json"), reverse=True))
+    kept = project / "kept" / "test_queue.py-test_passes"
+    changes = ["--set", 'queue.kind="skip_locked"', "--set", 'phases.longtx.duration="20s"', "--set", "workers.count=8"]
+    assert first == ["run", "longtx", *changes, "--runs", str(kept)]
+    assert second[:4] == ["run", "longtx", "--variant", "fails"]
+    assert second[4:8] == ["--set", 'phases.longtx.duration="9s"', "--set", 'phases.baseline.duration="5s"']
+    assert f"test_queue.py::test_passes: {kept / '20261123T000000Z-longtx' / 'report.html'}" in ended.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_the_junit_file_has_a_case_for_each_finding_and_the_summary_the_run_s(project: Path, options: tuple[str, ...]) -> None:
+    if options and importlib.util.find_spec("xdist") is None:
+        pytest.skip("xdist is not installed")
+    ended = run_pytest(
+        project,
+        """
+def test_queue(stallbench):
+    assert stallbench.run("longtx").passed
+
+def test_again(stallbench):
+    assert stallbench.run("longtx").passed
+
+def test_without():
+    pass
+""",
+        *("--junitxml=junit.xml", "--stallbench-summary=summary.md", *options),
+    )
+    assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
+    suites = list(JUnitXml.fromfile(str(project / "junit.xml")))
+    assert [suite.name for suite in suites] == [
+        "pytest",
+        *(f"stallbench.longtx: test_queue.py::test_{name}" for name in ("queue", "again")),
+    ]
+    names = {(case.classname, case.name) for suite in suites for case in suite}
+    assert {("test_queue", "test_queue"), ("test_queue", "test_again"), ("test_queue", "test_without")} <= names
+    for test in ("test_queue", "test_again"):
+        assert (f"test_queue.{test}.expectations", "dead_tuples.per_job in longtx") in names
+        assert (f"test_queue.{test}.conservation", "every job is accounted for") in names
+    assert (project / "summary.md").read_text().count("### PASS: longtx") == 2
+    assert sorted(path.name for path in (project / "reports" / "stallbench").iterdir()) == [
+        "test_queue.py-test_again",
+        "test_queue.py-test_queue",
+    ]
+
+
+def test_what_the_command_refuses_or_cannot_carry_out_is_an_error_with_its_message(project: Path) -> None:
+    ended = run_pytest(
+        project,
+        """
+def test_refused(stallbench):
+    stallbench.run("longtx", variant="no_such")
+
+def test_not_carried_out(stallbench):
+    stallbench.run("longtx", queue="broken")
+
+def test_without_scenario(stallbench):
+    stallbench.run()
+
+def test_unknown_argument(stallbench):
+    stallbench.run("longtx", queues="skip_locked")
+""",
+    )
+    assert "BadInputError: there is no variant no_such" in ended.stdout
+    assert "NotCarriedOutError: every worker has ended" in ended.stdout
+    assert "BadInputError: run: which scenario?" in ended.stdout
+    assert "has no argument queues; expected scenario, queue, variant, phases, set and expect" in ended.stdout
+
+
+def test_tests_with_the_fixture_can_be_left_out(project: Path) -> None:
+    ended = run_pytest(
+        project,
+        "def test_queue(stallbench): pass\ndef test_other(): pass\n",
+        *("-m", "not stallbench", "--strict-markers"),
+    )
+    assert "1 passed, 1 deselected" in ended.stdout
+    assert not (project / "reports").exists()
+
+
+def test_it_costs_nothing_where_it_is_not_used() -> None:
+    code = "import pytest, sys; before = set(sys.modules); import stallbench.testing.plugin; print(sorted(set(sys.modules) - before))"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(PROJECT)}
+    )
+    loaded = ended.stdout.replace("'", '"')
+    assert json.loads(loaded) == ["stallbench", "stallbench.testing", "stallbench.testing.plugin"]
+
+
+def test_values_are_written_as_toml() -> None:
+    expect = [{"metric": "lost.total", "at_most": 0, "because": 'a "lost" job', "phases": ["a", "b"], "x y": True}]
+    text = '[{metric = "lost.total", at_most = 0, because = "a \\"lost\\" job", phases = ["a", "b"], "x y" = true}]'
+    assert write_toml(expect) == text
+    assert describe_changes(phases={"long tx": {"rate": 1.5}}, expect=()) == [
+        "--set",
+        'phases."long tx".rate=1.5',
+        "--set",
+        "expect=[]",
+    ]
+    with pytest.raises(BadInputError, match="is a NoneType; expected a text, number, boolean, list or dictionary"):
+        write_toml({"a": None})
+
+
+def test_paths_count_from_the_working_directory_and_then_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    for path in (tmp_path / "root.py", tmp_path / "root.toml", here / "here.py"):
+        path.touch()
+    assert find_queue_file("here.py:MyQueue", tmp_path) == "here.py:MyQueue"
+    assert find_queue_file("root.py:MyQueue", tmp_path) == f"{tmp_path}/root.py:MyQueue"
+    assert find_queue_file("nowhere.py:MyQueue", tmp_path) == "nowhere.py:MyQueue"
+    assert find_queue_file("library:procrastinate", tmp_path) == "library:procrastinate"
+    assert find_queue_file("library:./here", tmp_path) == f"library:{tmp_path}/here"
+    assert find_queue_file("skip_locked", tmp_path) == "skip_locked"
+    assert find_scenario_file("root.toml", tmp_path) == f"{tmp_path}/root.toml"
+    assert find_scenario_file("longtx", tmp_path) == "longtx"
+
+
+def test_each_run_of_a_test_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    folders = [name_folder(tmp_path, "tests/test_q.py::test_a[1-x]").name for _ in range(2)]
+    assert folders == ["tests-test_q.py-test_a-1-x", "tests-test_q.py-test_a-1-x-2"]
