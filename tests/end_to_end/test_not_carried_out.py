@@ -123,5 +123,5 @@ def test_a_component_that_is_not_at_its_configured_path_is_named(bench: Bench, t
         check=False,
     )
     assert ended.returncode == 3
-    assert "expected a folder with the programs of PostgreSQL 15 or later" in ended.stderr
+    assert "expected a folder with the programs of PostgreSQL 14 or later" in ended.stderr
     assert "Traceback" not in ended.stderr

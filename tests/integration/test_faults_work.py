@@ -168,9 +168,11 @@ def test_failed_jobs_are_marked_as_failed_after_their_attempts(tmp_path: Path) -
 @BOTH
 def test_a_job_that_takes_longer_than_its_reservation_is_executed_twice(tmp_path: Path, engine: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue="laravel", workers=4, queue_options="retry_after = 1") as run:
-        run.inject("long_jobs", "workers", takes="3s")
+        fault = run.inject("long_jobs", "workers", takes="3s")
+        run.wait_until(lambda: run.load.workers_that_met(fault.name), "a worker with a long job")
+        met_ns = time.time_ns()
         run.wait_until(
-            lambda: max(Counter(row["job_id"] for row in run.events(Event.COMPLETED)).values(), default=0) >= 2,
+            lambda: max(Counter(row["job_id"] for row in run.events(Event.COMPLETED, met_ns)).values(), default=0) >= 2,
             "two completions of a job",
         )
         assert run.end_faults().active_to_end is True
