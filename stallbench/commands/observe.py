@@ -17,19 +17,26 @@ ObservedDsnOption = Annotated[
         "--dsn",
         metavar="[NAME=]ADDRESS",
         help="The server: postgresql://USER@HOST:PORT/DATABASE, or mariadb://.., mysql://.. Repeat it with the NAME under which a replica streams "
-        "to see behind the replica's feedback. The password is read from PGPASSWORD (MYSQL_PWD) or the password file.",
+        "to see which of its sessions hold the horizon. The password is read from PGPASSWORD (MYSQL_PWD) or the password file.",
     ),
 ]
 
 
 def observe(
     dsn: ObservedDsnOption,
-    once: Annotated[bool, typer.Option("--once", help="Look twice, two seconds apart, print one report, and end.")] = False,
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="The time between two looks, if these are cheap.")] = "5s",
+    once: Annotated[
+        bool, typer.Option("--once", help="Read the server twice, two seconds apart, print one report, and end.")
+    ] = False,
+    every: Annotated[
+        str,
+        typer.Option(
+            "--every", metavar="TIME", help="The time between two readings of the server; longer if they are expensive."
+        ),
+    ] = "5s",
     table: Annotated[
         list[str] | None,
         typer.Option(
-            "--table", metavar="SCHEMA.TABLE", help="A queue's table, if it is not recognised by itself. Can be repeated."
+            "--table", metavar="SCHEMA.TABLE", help="A queue's table that is not recognised by its columns. Can be repeated."
         ),
     ] = None,
     log: Annotated[
@@ -60,8 +67,8 @@ def observe(
 ) -> None:
     """Find out why a queue is slow, on a live server: who holds the horizon, what is blocked, dead rows, slow claims, stuck jobs.
 
-    It reads system views and bounded counts of the queue's tables. It writes nothing, takes no lock stronger than ACCESS SHARE, and uses less than
-    a hundredth of a core. Without --once it updates the report until Ctrl-C.
+    It reads system views, and counts the queue's jobs up to a limit. It writes nothing, takes no lock stronger than ACCESS SHARE, and after its
+    first readings uses less than a hundredth of a core. Without --once it updates the report until Ctrl-C.
 
     Exit codes: 0 the server was read, whatever was found, and every expectation holds; 1 an expectation fails or is unknown; 2 bad input; 3 the
     server could not be read; 130 a recording was interrupted.

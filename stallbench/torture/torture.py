@@ -100,7 +100,7 @@ def plan_torture(
     runs = tuple(tuple(trial for trial in trials if trial.action == each) for each in ACTIONS)
     return TorturePlan(
         kind=kind,
-        engine=plan.engine,
+        engine=scenario.database.engine,
         seed=seed,
         overrides=plan.overrides,
         runs=tuple(trials for trials in runs if trials),
