@@ -1,7 +1,7 @@
 """Transactions that share the lock of a foreign key on one row: each has inserted a row that refers to it, and is not committed yet.
 
-PostgreSQL stores who shares a row lock as a MultiXact. Each transaction that locks the row, too, reads the MultiXact and writes a new one, with one
-member more for each transaction that still has the lock.
+PostgreSQL stores the transactions that share a row lock as a MultiXact. A further transaction that locks the row reads this MultiXact and writes a new
+one, whose members are the transactions that still have the lock and itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class KeyShareOptions(LongrunnerOptions):
     table: str | None = Field(
         default=None,
         pattern=r"^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$",
-        description="table whose rows they lock; if none, a table that the longrunner creates",
+        description="table whose rows they lock; none: a table that the longrunner creates",
     )
 
 

@@ -28,7 +28,7 @@ _PAUSE_S = 0.2
 """Pause after a cancelled query, so that a server that cancels every query at once is not flooded."""
 _END_WITHIN_S = 5.0
 _REFUSED_FOR_S = 1.0
-"""How long a reader whose query was refused waits until it asks again."""
+"""How long a reader whose query was refused waits until it tries again."""
 
 
 class OverlappingReadersOptions(LongrunnerOptions):
@@ -39,7 +39,7 @@ class OverlappingReadersOptions(LongrunnerOptions):
     at_once: int | None = Field(
         default=None,
         ge=1,
-        description="concurrency limit of this workload: a reader that asks while so many queries are open is refused, and asks again after a second",
+        description="concurrency limit: the largest number of open queries; a reader that would exceed it is refused, and tries again after a second",
     )
 
 

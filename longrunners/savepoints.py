@@ -39,7 +39,7 @@ class SavepointsOptions(LongrunnerOptions):
 
     per_s: int = Field(default=100, ge=1, le=100_000, description="records per second, each with a savepoint")
     at_most: int | None = Field(
-        default=None, ge=1, description="number of savepoints, after which the transaction only stays open; none: no limit"
+        default=None, ge=1, description="largest number of savepoints; after that the transaction is idle; none: no limit"
     )
 
 

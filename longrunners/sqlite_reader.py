@@ -25,10 +25,10 @@ class SQLiteReaderOptions(LongrunnerOptions):
         alias="each",
         gt=0,
         le=86_400,
-        description="how long each transaction is open, after which the next begins; none: one transaction",
+        description="length of each transaction, after which the next one begins; none: one transaction",
     )
     pause_s: Duration = Field(
-        default=0.0, alias="pause", ge=0, le=86_400, description="with `each`: how long nothing is read between two transactions"
+        default=0.0, alias="pause", ge=0, le=86_400, description="with `each`: pause between two transactions"
     )
 
 

@@ -27,7 +27,7 @@ def conform(
         bool,
         typer.Option(
             "--crash-points/--no-crash-points",
-            help="Without: only the promises of the operations, in seconds instead of minutes.",
+            help="Whether crash points are tried, too. Without them the command takes seconds instead of minutes.",
         ),
     ] = True,
     junit: Annotated[
@@ -35,7 +35,7 @@ def conform(
     ] = None,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Try every promise of a queue: each operation on a real server, then a load with a death or a pause at every crash point.
+    """Try every promise of a queue: each operation on a real server, then a load in which processes are killed or paused at every crash point.
 
     Prints one line for each promise: pass, FAIL, unknown, or info if the queue does not give the promise.
 

@@ -12,12 +12,15 @@ from stallbench.commands.endings import shorten
 
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="The folder of the files; it is made if it is not there.", show_default=".")
+        Path,
+        typer.Argument(
+            metavar="[FOLDER]", help="The folder for the files; it is created if it does not exist.", show_default="."
+        ),
     ] = Path(),
 ) -> None:
-    """Create a first scenario, a queue and a test that run as they are. No file is overwritten.
+    """Create a first scenario, a queue and a test that run without changes. No file is overwritten.
 
-    Exit codes: 0 created, 2 a file is there already, 3 a file cannot be written.
+    Exit codes: 0 created, 2 a file exists already, 3 a file cannot be written.
 
     For example:
 
@@ -36,7 +39,7 @@ def init(
         "stallbench setup": f"installs what is missing on this machine: {shorten(docs / 'install.md')}",
         f"stallbench run {scenario}": "runs the scenario, half a minute of load, and makes its report",
         f"stallbench conform {queue}": "tries every promise of the queue, at every crash point",
-        f"pytest {named / TEST}": f"does the same run as a test: {shorten(docs / 'ci.md')}",
+        f"pytest {named / TEST}": f"runs the same scenario as a test: {shorten(docs / 'ci.md')}",
     }
     width = max(map(len, steps))
     print("\nnext steps, from this folder:")

@@ -20,7 +20,7 @@ def limit(
         typer.Option(
             "--slo",
             metavar="BOUND",
-            help='What a sustained rate must meet: a metric of docs/measures.md and its bound, like "latency_ms.p95 < 1s".',
+            help='The bound that a sustained rate meets: a metric of docs/measures.md, and its limit, like "latency_ms.p95 < 1s".',
         ),
     ] = "latency_ms.p95 < 1s",
     variant: VariantOption = None,
@@ -34,14 +34,22 @@ def limit(
         ),
     ] = None,
     probe: Annotated[
-        str, typer.Option("--probe", metavar="TIME", help="How long each rate is applied and, if so, the horizon is held.")
+        str,
+        typer.Option(
+            "--probe", metavar="TIME", help="The length of the measured phase of each run. The horizon is held for as long."
+        ),
     ] = "15s",
     within: Annotated[
-        str, typer.Option("--within", metavar="TIME", help="The time in which no further run is started that would not fit.")
+        str,
+        typer.Option(
+            "--within", metavar="TIME", help="The time limit of the command. A run that would exceed it is not started."
+        ),
     ] = "10m",
     precision: Annotated[
         float,
-        typer.Option("--precision", metavar="SHARE", min=0.01, max=1, help="How far apart the ends of the interval may be."),
+        typer.Option(
+            "--precision", metavar="SHARE", min=0.01, max=1, help="How far apart the ends of the interval may be: 0.1 is 10 %."
+        ),
     ] = 0.1,
     start: Annotated[
         float | None,
@@ -52,7 +60,8 @@ def limit(
     confirm: Annotated[
         bool,
         typer.Option(
-            "--confirm/--no-confirm", help="Whether both ends of the interval are run once more, which shows how steady they are."
+            "--confirm/--no-confirm",
+            help="Whether both ends of the interval are run once more, to see whether the results are the same.",
         ),
     ] = True,
     runs: RunsOption = RUNS,
@@ -60,9 +69,10 @@ def limit(
     """Find the highest rate that a queue sustains, and which resource is exhausted first.
 
     Each rate is a run of its own: a ramp finds a rate that is sustained and one that is not, a bisection narrows the interval, and both ends are
-    run once more. A rate is sustained if the bound is met, the queue is not saturated at the end, and all jobs could be enqueued.
+    run once more. A rate is sustained if the bound is met, the queue is not saturated at the end, and at least 95 % of the jobs
+    could be enqueued.
 
-    Exit codes: 0 each limit has a lower and an upper end, 1 one was not found, or not in time, 2 bad input, 3 a run could not be carried out,
+    Exit codes: 0 each limit has a lower and an upper end, 1 an end was not found in time, 2 bad input, 3 a run could not be carried out,
     130 interrupted.
 
     For example:

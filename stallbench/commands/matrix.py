@@ -19,7 +19,7 @@ def matrix(
             "--versions",
             metavar="ENGINE:VERSION,..",
             help="The versions, separated by commas, like postgres:14..18,mariadb:10.11. The first is the reference. "
-            "PostgreSQL is installed into the project's cache when it is first asked for.",
+            "A version of PostgreSQL that is missing is installed into the bench's cache.",
         ),
     ],
     variant: VariantOption = None,
@@ -30,7 +30,7 @@ def matrix(
 ) -> None:
     """Compare a scenario on several versions of servers: does the upgrade help, by how much, and is the difference significant?
 
-    The runs on the versions are interleaved.
+    Each round has one run on every version, in a random order.
 
     Exit codes: 0 every run passed, 1 a run failed or its verdict is unknown, 2 bad input, or a version that is not available, 3 a run could not
     be carried out, 130 interrupted (the runs completed so far are compared).

@@ -36,7 +36,12 @@ SeedOption = Annotated[
 ]
 CrashSeedOption = Annotated[
     int | None,
-    typer.Option("--seed", min=0, max=2**31 - 1, help="Decides which passages of a point crash. Default: a random one."),
+    typer.Option(
+        "--seed",
+        min=0,
+        max=2**31 - 1,
+        help="The seed that decides at which passages of a crash point a process dies. Default: a random one.",
+    ),
 ]
 
 

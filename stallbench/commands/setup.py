@@ -20,7 +20,7 @@ def setup(
 ) -> None:
     """Install the programs that the bench needs and does not find: PostgreSQL, Java, Toxiproxy.
 
-    Debian's packages with root or with sudo; else, and for Toxiproxy, files in the user's cache folder.
+    It installs Debian's packages as root or by sudo. Without these, and for Toxiproxy, it puts files into the user's cache folder.
 
     Exit codes: 0 everything required is installed, 2 bad input, 3 something required is missing: the message has the command for each.
 

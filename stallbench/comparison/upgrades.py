@@ -110,6 +110,6 @@ def _describe_one(ranked: Compared, upgrade: Upgrade) -> str:
         "helps": f"helps: {ranked.subject.key} is",
         "makes it worse": f"makes it worse: {ranked.subject.key} is",
         "no significant difference": f"makes no significant difference to {ranked.subject.key}:",
-        "not enough rounds": f"could not be judged in {ranked.subject.key}, for want of rounds:",
+        "not enough rounds": f"was not judged by {ranked.subject.key}, because there are not enough rounds:",
     }[upgrade.answer]
     return f"The upgrade from {upgrade.title} {what} {figures}."

@@ -63,7 +63,7 @@ def make_matrix_plan(
     The first version is the reference. Raises `BadInputError` with what is available, or `ScenarioError`.
     """
     chosen_versions = parse_versions(versions)
-    # Until a phase has fallen behind it would contain fewer of the late jobs on a version that falls behind early.
+    # A phase that ends when the queue has fallen behind would be shorter on a slower version, and contain fewer late jobs.
     unrestricted = read_scenario(name_or_path, variant=variant, overrides=overrides)
     equal = [f"phases.{phase.name}.until=duration" for phase in unrestricted.phases if phase.until == "fallen_behind"]
     base = read_scenario(name_or_path, variant=variant, overrides=[*equal, *overrides])

@@ -24,7 +24,7 @@ from stallbench.torture.plan import ACTIONS
 from stallbench.torture.torture import TorturePlan, plan_torture, read_first_scenario, torture
 
 _REPETITIONS = 2
-"""How often points are tried again that were not tried."""
+"""How often the points that no process passed are tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def try_promises(
 
 
 def try_crash_points(plan: TorturePlan, carry_out: Callable[[TorturePlan], TortureOutcome]) -> TortureOutcome:
-    """Carry the plan out, then again what was not tried: a point that no process passed in its seconds, on a machine that stood still."""
+    """Carry the plan out, then repeat the trials of points that no process passed in time, for example because the machine stalled."""
     outcome = carry_out(plan)
     for _ in range(_REPETITIONS):
         untried = [each.trial for each in outcome.trials if not each.hits]

@@ -36,7 +36,7 @@ class QueuePromise:
     def find_obstacle(self, queue: type[Queue[Any]]) -> str | None:
         """Return why the promise cannot be tried on a queue; none if it can."""
         if self.needs_claim and queue.worker_command() is not None:
-            return "its own worker claims: only a load shows it"
+            return "the library claims in its own worker, so the bench cannot try a single claim"
         return self.why_not(queue)
 
 

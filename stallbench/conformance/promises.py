@@ -21,7 +21,7 @@ from stallbench.queues.queue import OptionRole
 PROMISES = PromiseList()
 _JOBS = [NewJob(payload=f'{{"n":{n}}}') for n in range(5)]
 _PUT_OFF_S = 1.0
-"""For so long, at least, a queue that delays a failed job does that."""
+"""The shortest delay of a failed job in a queue that delays failed jobs."""
 
 
 def _is_unordered(queue: type[Queue[Any]]) -> str | None:
@@ -54,7 +54,7 @@ def describes_itself(open_one: OpenQueue) -> None:
         require(bool(field.description), f"the option {name} has no description")
 
 
-@PROMISES.add("jobs get an id each, in the order in which they were given", needs_claim=False)
+@PROMISES.add("each job gets its own id, and ids ascend in the order of enqueueing", needs_claim=False)
 def numbers_jobs(open_one: OpenQueue) -> None:
     """The ids that `enqueue` returns."""
     ids = list(open_one().enqueue(_JOBS))
@@ -62,7 +62,7 @@ def numbers_jobs(open_one: OpenQueue) -> None:
     require_equal(ids, sorted(ids), "the ids")
 
 
-@PROMISES.add("a backlog that is loaded is as if it had been enqueued")
+@PROMISES.add("jobs that are loaded as a backlog are the same as enqueued ones")
 def loads_as_it_enqueues(open_one: OpenQueue) -> None:
     """`load` and `enqueue` on two connections."""
     queue = open_one()
@@ -79,7 +79,7 @@ def loads_as_it_enqueues(open_one: OpenQueue) -> None:
     require(queue.is_drained(), "the queue holds a job after the completion of all")
 
 
-@PROMISES.add("an empty queue gives nothing")
+@PROMISES.add("a claim on an empty queue returns no job")
 def is_empty_at_first(open_one: OpenQueue) -> None:
     """A claim, the depth and the oldest job of a new queue."""
     queue = open_one()
@@ -163,7 +163,7 @@ def is_drained_at_last(open_one: OpenQueue) -> None:
     require(watcher.is_drained(), "is_drained is false after the completion of the only job")
 
 
-@PROMISES.add("a worker whose connection ends gives its job back", why_not=_keeps_claims)
+@PROMISES.add("a job is available again when the connection of its worker ends", why_not=_keeps_claims)
 def gives_back(open_one: OpenQueue) -> None:
     """Another worker can claim the job."""
     dying, other = open_one(), open_one()
@@ -173,7 +173,7 @@ def gives_back(open_one: OpenQueue) -> None:
     require_equal(claim_patiently(other).job_id, job_id, "the job that the other worker claims")
 
 
-@PROMISES.add("a claim that has expired counts as waiting and is given to another worker", why_not=_never_expires)
+@PROMISES.add("a job whose claim has expired counts as waiting and is given to another worker", why_not=_never_expires)
 def lets_claims_expire(open_one: OpenQueue) -> None:
     """Claims of one second."""
     dying, other = expiring_after_1_s(open_one), expiring_after_1_s(open_one)

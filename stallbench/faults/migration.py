@@ -30,7 +30,7 @@ _ALL_AT_ONCE = """
 CREATE INDEX {new}_index ON {table} ({key});
 ALTER TABLE {table} ADD COLUMN {new} bigint GENERATED ALWAYS AS ({key} + 1) STORED
 """
-"""Sent as one text, so that it is one transaction. A stored generated column makes PostgreSQL write the whole table anew."""
+"""Sent as one text, so that it is one transaction. A stored generated column makes PostgreSQL rewrite the whole table."""
 _IN_STEPS = (
     "DROP INDEX CONCURRENTLY IF EXISTS {new}_index",  # what a failed attempt has left
     "CREATE INDEX CONCURRENTLY {new}_index ON {table} ({key})",
@@ -62,10 +62,10 @@ class MigrationOptions(FaultOptions):
 
 
 class Migration(Fault[MigrationOptions]):
-    """In one transaction, the index is made under a lock under which workers can claim jobs, but not complete them.
+    """In one transaction, the lock for the index lets workers claim jobs, but not complete them.
 
-    The column needs an exclusive lock. The workers that have claimed a job have the table locked, too, and wait for the migration: a deadlock. The
-    server ends the migration or a worker. The fault is over when the migration has succeeded.
+    The column needs an exclusive lock. The workers that have claimed a job also have locks on the table, and wait for the migration: a deadlock. The
+    server aborts the transaction of the migration or of a worker. The fault is over when the migration has succeeded.
     """
 
     kind = "migration"
@@ -97,7 +97,7 @@ class Migration(Fault[MigrationOptions]):
             "new": re.sub(r"\W", "_", f"of_{self.name}"),
         }
         if self._is_left(self._watch):
-            raise NotCarriedOutError(f"{table} already has what {self.name} would add to it")
+            raise NotCarriedOutError(f"{table} already has an index or a column with the name that {self.name} would use")
         self._session = SideSession(endpoint, self.name)
         if self.options.lock_timeout_s is not None:
             self._session.set_lock_timeout(self.options.lock_timeout_s)

@@ -1,4 +1,4 @@
-"""Many jobs come into the queue's table that its workers must not claim: those of another queue, failed ones, or ones that are due later."""
+"""Adds many jobs to the queue's table that its workers must not claim: jobs of another queue, failed jobs, or jobs that are due later."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ class OtherJobsOptions(FaultOptions):
     """Options of `OtherJobs`."""
 
     count: int = Field(default=500_000, ge=1, le=10_000_000, description="number of jobs")
-    state: str = Field(default="ready", description="ready jobs of another queue, failed ones, or ones due in the future")
+    state: str = Field(
+        default="ready", description="ready jobs of another queue, failed jobs, or jobs that are due in the future"
+    )
 
 
 class OtherJobs(Fault[OtherJobsOptions]):
-    """The table is deep, and none of its jobs is for these workers."""
+    """Most jobs of the table are not for these workers."""
 
     kind = "other_jobs"
-    summary = "many jobs in the queue's table that its workers must not claim; removed at its end"
-    source = "PgQueuer issue 667 (860 000 jobs), GoodJob pull request 1645 (70 000 due later), pg-boss issue 418"
+    summary = "adds many jobs to the queue's table that its workers must not claim, and removes them at its end"
+    source = "PgQueuer issue 667 (864 000 jobs), GoodJob issue 1790 (100 000) and pull request 1645 (70 000 due later), pg-boss issue 418"
     targets = ("primary",)
     engines = frozenset({"postgres"})
     options_type = OtherJobsOptions

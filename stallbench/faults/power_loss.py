@@ -35,7 +35,7 @@ class PowerLoss(Outage):
         """Kill the server, and drop what is unsynced."""
         self._disk = self._require_disk(server)
         server.control.kill()
-        # Shared memory does not survive, either; a server that finds its pid file would remove it itself.
+        # Shared memory does not survive a power failure, either. The server would remove it only if its pid file were still there.
         remove_shared_memory(self._disk.path_from_outside / _PID_FILE)
         self._dropped = self._disk.lose_power()
 
@@ -47,7 +47,9 @@ class PowerLoss(Outage):
         control = server.control
         disk = control.disk if isinstance(control, (PostgresServer, MySQLServer, SingleServer)) else None
         if not isinstance(disk, VolatileDisk):
-            raise NotCarriedOutError(f"{self.on} has no volatile disk; give it one by database.volatile_cache = true")
+            raise NotCarriedOutError(
+                f"{self.on} is not on a file system that can drop unsynced data; set database.volatile_cache = true"
+            )
         return disk
 
     def _start(self) -> None:

@@ -32,22 +32,22 @@ class WraparoundOptions(FaultOptions):
     """Options of `Wraparound`."""
 
     ended: Literal["when_warned", "when_refused"] = Field(
-        default="when_refused", description="what an operator waits for before he drops the slot and freezes the databases"
+        default="when_refused", description="what the operator waits for before dropping the slot and freezing the databases"
     )
     ended_after_s: Duration = Field(
-        default=5.0, alias="ended_after", ge=0, le=3600, description="how long after that the operator begins"
+        default=5.0, alias="ended_after", ge=0, le=3600, description="time from then until the operator begins"
     )
 
 
 class Wraparound(Fault[WraparoundOptions]):
-    """An abandoned replication slot holds the horizon while the last transaction ids are used, as ``database.xids_left`` has prepared.
+    """An abandoned logical slot holds back the horizon of the system catalogs while the last transaction ids are used (``database.xids_left``).
 
-    Autovacuum works all the time and achieves nothing, because nothing may be frozen. The fault ends as an operator ends it: the holder is removed, and
-    VACUUM (FREEZE) moves the limit.
+    Autovacuum works all the time, but cannot advance the oldest transaction id of the databases. The fault ends as an operator would end it: the slot
+    is dropped, and VACUUM (FREEZE) moves the limit.
     """
 
     kind = "wraparound"
-    summary = "an abandoned slot holds the horizon until transaction ids run out; it ends when the slot was dropped and all databases are frozen"
+    summary = "an abandoned slot holds back the catalogs' horizon until transaction ids run out; over when it is dropped and all databases are frozen"
     source = "PostgreSQL's documentation, Preventing Transaction ID Wraparound Failures; mediacloud/backend pull request 786"
     explains_errors = frozenset({ErrorKind.LIMIT_REACHED})
     targets = ("primary",)
@@ -84,7 +84,11 @@ class Wraparound(Fault[WraparoundOptions]):
 
     def find_lapse(self) -> str | None:
         """Return that the server never said what the operator waits for."""
-        return None if self._seen_s is not None else f"{self.on} did not run out of transaction ids"
+        return (
+            None
+            if self._seen_s is not None
+            else f"{self.on} neither warned of a wraparound nor refused to assign a transaction id, whichever was awaited"
+        )
 
     def undo(self) -> Evidence:
         """Drop the slot, freeze every database, and wait until the server assigns transaction ids."""

@@ -60,7 +60,7 @@ class Limit:
     is_contradictory: bool
     """Whether two runs at the ends of the interval contradict each other; the interval is wider then."""
     is_complete: bool
-    """Whether nothing was left to try; if not, the time was over."""
+    """Whether no rate was left to try; if not, the time was over."""
     probes: tuple[Probe, ...]
 
 
@@ -98,10 +98,12 @@ def plan_limit(
     scenario = read_scenario(name_or_path, variant=variant, overrides=overrides)
     if scenario.producers.kind == "locust":
         raise BadInputError(
-            f"{scenario.file}: producers.kind is locust, whose users are a limit of their own; expected open_loop"
+            f"{scenario.file}: producers.kind is locust, whose number of users limits the rate; expected open_loop"
         )
     if not scenario.collectors.enabled:
-        raise BadInputError(f"{scenario.file}: collectors.enabled is false; a limit needs the depth of the queue: leave it out")
+        raise BadInputError(
+            f"{scenario.file}: collectors.enabled is false, but `limit` needs samples of the depth of the queue; leave it out"
+        )
     if horizon == "held" and find_held_phase(scenario) is None:
         raise BadInputError(f"--horizon held: {scenario.file} has no measured phase with a longrunner; expected --horizon free")
     every: tuple[Horizon, ...] = ("free", "held") if find_held_phase(scenario) else ("free",)
@@ -122,7 +124,7 @@ def plan_limit(
 
 
 def find_limits(plan: LimitPlan, runs: Path, say: Callable[[str], None]) -> tuple[Path, LimitOutcome]:
-    """Carry the plan out in a new folder below ``runs``; returns the folder and what was found, which is in `RECORD` too.
+    """Carry the plan out in a new folder below ``runs``; returns the folder and the outcome, which is in `RECORD` too.
 
     Raises `NotCarriedOutError` if a probe cannot be carried out; what was found before is recorded.
     """

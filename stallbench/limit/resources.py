@@ -1,7 +1,7 @@
 """How much of each resource a run used, and which one was exhausted first.
 
-A resource is exhausted when its use reaches its threshold. The first is the one that was exhausted at the lowest rate. Nothing is said where
-nothing was measured, or where no use reaches its threshold: the answer is then unknown.
+A resource is exhausted when its use reaches its threshold. The first is the one that was exhausted at the lowest rate. If nothing was measured, or
+if no use reaches its threshold, the answer is unknown.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def describe_limit(limit: Limit, plan: LimitPlan) -> str:
 
 
 def describe_held_share(outcome: LimitOutcome) -> str | None:
-    """Return which share of the limit is left if the horizon is held; none if one of the two is not known."""
+    """Return which share of the limit remains if the horizon is held; none if one of the two limits is not known."""
     intervals = {limit.horizon: limit.interval for limit in outcome.limits if limit.interval.is_bounded}
     if set(intervals) != {"free", "held"}:
         return None
@@ -56,7 +56,7 @@ def describe_held_share(outcome: LimitOutcome) -> str | None:
     assert free.high is not None
     assert held.low is not None
     assert held.high is not None
-    return f"Of the limit, {held.low / free.high:.0%} to {held.high / free.low:.0%} is left while the horizon is held."
+    return f"While the horizon is held, {held.low / free.high:.0%} to {held.high / free.low:.0%} of the limit remains."
 
 
 def _describe_resource(limit: Limit) -> str:

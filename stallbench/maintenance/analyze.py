@@ -1,4 +1,4 @@
-"""Renews the planner's statistics of the queue's tables on a schedule."""
+"""Updates the planner's statistics of the queue's tables on a schedule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Analyze(Task[TaskOptions]):
     """``ANALYZE`` of each table of the queue. Sessions then plan their prepared statements again."""
 
     kind = "analyze"
-    summary = "renews the planner's statistics of the queue's tables (ANALYZE)"
+    summary = "updates the planner's statistics of the queue's tables (ANALYZE)"
     source = "PostgreSQL's documentation of updating planner statistics; pg_cron or a cron job"
     engines = frozenset({"postgres"})
 

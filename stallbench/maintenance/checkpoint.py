@@ -15,15 +15,19 @@ class CheckpointOptions(TaskOptions):
     """Options of `Checkpoint`."""
 
     mode: Literal["passive", "full", "restart", "truncate"] = Field(
-        default="truncate", description="passive waits for nobody; the others wait for readers; truncate also empties the file"
+        default="truncate", description="passive does not wait; the others wait for readers; truncate also empties the file"
     )
     wait_s: Duration = Field(
-        default=2.0, alias="wait", ge=0, le=600, description="how long it waits for readers; nobody can write meanwhile"
+        default=2.0,
+        alias="wait",
+        ge=0,
+        le=600,
+        description="how long it waits for readers; during this time no session can write",
     )
 
 
 class Checkpoint(Task[CheckpointOptions]):
-    """``PRAGMA wal_checkpoint``, besides the passive one that SQLite itself does after every 1000 pages."""
+    """``PRAGMA wal_checkpoint``, in addition to the passive one that SQLite itself does after every 1000 pages."""
 
     kind = "checkpoint"
     summary = "runs PRAGMA wal_checkpoint"
@@ -39,4 +43,4 @@ class Checkpoint(Task[CheckpointOptions]):
 
 
 def _describe(busy: int) -> str:
-    return "checkpoint that a reader or writer kept from its end" if busy else "checkpoint"
+    return "checkpoint, incomplete because of a reader or writer" if busy else "checkpoint"

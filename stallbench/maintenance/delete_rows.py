@@ -1,4 +1,4 @@
-"""Deletes rows of the queue's tables, as a job of the application does that removes completed jobs after some days."""
+"""Deletes rows of the queue's tables, as an application's cleanup of completed jobs does."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class DropPartitions(Task[DropPartitionsOptions]):
     options_type = DropPartitionsOptions
 
     def iterate(self, connection: Any) -> Iterator[str]:
-        """Drop every such partition; the newest one that contains rows is still in use. Partitions were created in their order."""
+        """Drop every such partition except the newest one that contains rows. Partitions are sorted by their creation."""
         for table in self.document.tables:
             partitions = [name for (name,) in connection.execute(_PARTITIONS, (table,)).fetchall()]
             used = [name for name in partitions if connection.execute(f"SELECT FROM {name} LIMIT 1").rowcount]

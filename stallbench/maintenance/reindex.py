@@ -23,7 +23,7 @@ class ReindexOptions(TaskOptions):
     """Options of `Reindex`."""
 
     remove_leftovers: bool = Field(
-        default=True, description="whether invalid indexes are removed first, which a cancelled attempt has left"
+        default=True, description="whether the invalid indexes of cancelled attempts are removed first"
     )
     statement_timeout_s: Duration | None = Field(
         default=None, alias="statement_timeout", ge=0.001, le=3600, description="time after which the server cancels an attempt"

@@ -26,7 +26,7 @@ class SlotGuardOptions(TaskOptions):
 
 
 class SlotGuard(Task[SlotGuardOptions]):
-    """Does what an alert asks an operator to do. What used the slot has to be built anew, as after ``max_slot_wal_keep_size``."""
+    """Does what an operator does after an alert. The slot's consumer has to be set up again, as after ``max_slot_wal_keep_size``."""
 
     kind = "slot_guard"
     summary = "drops each inactive replication slot that keeps more WAL than a limit"

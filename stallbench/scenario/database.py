@@ -40,7 +40,7 @@ class Database(Section):
     )
     packaged: bool = Field(
         default=False,
-        description="whether PostgreSQL comes from the bench's own package of its version even if the machine has this version, "
+        description="whether the bench uses its own package of this PostgreSQL version even if the machine has the version, "
         "so that servers of several versions are built in the same way",
     )
     port: int | None = Field(default=None, ge=1024, le=65535, description="port of the primary; default: a free one")
@@ -62,7 +62,7 @@ class Database(Section):
         default=None,
         ge=1_000,
         le=30_000_000,
-        description="moves the primary so close to wraparound that it assigns this many more transaction ids, for the fault wraparound",
+        description="how many transaction ids the primary can still assign before it refuses more, for the fault wraparound",
     )
     volatile_cache: bool = Field(
         default=False, description="whether the fault power_loss can drop what the primary has written but not synced"
@@ -75,7 +75,7 @@ class Database(Section):
     @field_validator("version", mode="before")
     @classmethod
     def _read_number(cls, version: object) -> object:
-        """Read 18 and 10.11 as text, too: so the command line and the records of versions before 0.4 have them."""
+        """Accept 18 and 10.11 as text, too: ``--set`` and older records have numbers."""
         return str(version) if isinstance(version, int | float) and not isinstance(version, bool) else version
 
     @field_validator("version")

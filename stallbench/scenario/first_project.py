@@ -26,7 +26,7 @@ def create_first_project(folder: Path) -> list[Path]:
     there = [str(target) for target in targets.values() if target.exists() or target.is_symlink()]
     if there:
         raise BadInputError(
-            f"{', '.join(there)}: there already; nothing was written; name another folder: stallbench init FOLDER"
+            f"{', '.join(there)}: already there; nothing was written; name another folder: stallbench init FOLDER"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

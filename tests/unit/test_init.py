@@ -36,7 +36,7 @@ def test_the_scenario_and_its_queue_are_valid_as_they_are(
 
 def test_a_file_that_is_there_is_not_overwritten_and_no_other_is_written(tmp_path: Path) -> None:
     (tmp_path / "my_queue.sql").write_text("-- mine")
-    with pytest.raises(BadInputError, match=r"my_queue\.sql: there already; nothing was written"):
+    with pytest.raises(BadInputError, match=r"my_queue\.sql: already there; nothing was written"):
         create_first_project(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["my_queue.sql"]
     assert (tmp_path / "my_queue.sql").read_text() == "-- mine"
@@ -44,5 +44,5 @@ def test_a_file_that_is_there_is_not_overwritten_and_no_other_is_written(tmp_pat
 
 def test_a_second_init_is_refused(tmp_path: Path) -> None:
     create_first_project(tmp_path)
-    with pytest.raises(BadInputError, match="there already"):
+    with pytest.raises(BadInputError, match="already there"):
         create_first_project(tmp_path)

@@ -127,7 +127,9 @@ class TestProbe:
             read_horizon("holding")
         with pytest.raises(BadInputError, match=r"--within 20s: is too short for one probe of 15 s, which takes about 40 s"):
             plan("longtx", within_s=20)
-        with pytest.raises(BadInputError, match=r"collectors\.enabled is false; a limit needs the depth of the queue"):
+        with pytest.raises(
+            BadInputError, match=r"collectors\.enabled is false, but `limit` needs samples of the depth of the queue"
+        ):
             plan("longtx", overrides=["collectors.enabled=false"])
 
 
@@ -229,6 +231,6 @@ def test_the_terminal_says_the_interval_the_resource_and_what_is_left_while_the_
         "With the horizon held for 15 s the limit is between 100 and 110 jobs/s (latency_ms.p95 < 1s). The time was over" in shown
     )
     assert "First exhausted: unknown; no measured resource reached its threshold." in shown
-    assert "Of the limit, 23% to 28% is left while the horizon is held." in shown
+    assert "While the horizon is held, 23% to 28% of the limit remains." in shown
     assert "no: saturated after 4 s" in shown
     assert outcome.exit_code == 0

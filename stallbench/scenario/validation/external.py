@@ -45,4 +45,4 @@ def _find_issues(scenario: Scenario, servers: ExternalServers) -> Iterator[str]:
                 yield f"{path}: {choice.kind} affects all clients of {choice.on}; to allow that, add --allow-server-changes"
     for index, task in enumerate(scenario.maintenance):
         if find_maintenance_kinds()[task.kind].on_external == "never":
-            yield f"maintenance[{index}]: {task.kind} ends sessions of other clients, which the bench does only on servers that it starts; leave out --dsn"
+            yield f"maintenance[{index}]: {task.kind} affects other clients, which the bench does only on servers that it starts; leave out --dsn"
