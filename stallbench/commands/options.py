@@ -40,7 +40,7 @@ CrashSeedOption = Annotated[
         "--seed",
         min=0,
         max=2**31 - 1,
-        help="The seed that decides at which passages of a crash point a process dies. Default: a random one.",
+        help="The seed that decides at which passages of a crash point a process is killed or paused. Default: a random one.",
     ),
 ]
 

@@ -29,7 +29,7 @@ HELD = "longtx"
 BASELINE = "baseline"
 FAULTS = ("worker-crash", "rolling-deploy", "server-crash", "failover", "network-partition", "pgbouncer", "stuck-listener")
 """The scenarios of the table of faults."""
-_IN_README = ("capacity, jobs/s", "latency p95, ms", "buffers a claim", "time to saturation")
+_IN_README = ("capacity, jobs/s", "latency p95, ms", "buffers per claim", "time to saturation")
 """The columns of the first table that the README shows."""
 
 
@@ -49,9 +49,9 @@ COLUMNS = (
     Column(title="pickup p95, ms", metric="pickup_ms.p95", includes_enqueueing=True),
     Column(title="latency p95, ms", metric="latency_ms.p95", includes_enqueueing=True),
     Column(title="claim statement, ms", metric="claim_statement_ms.mean"),
-    Column(title="buffers a claim", metric="claim_statement_buffers.per_call"),
-    Column(title="dead tuples a job", metric="dead_tuples.per_job", in_baseline=False),
-    Column(title="WAL a job, bytes", metric="wal_bytes.per_job", while_held=False),
+    Column(title="buffers per claim", metric="claim_statement_buffers.per_call"),
+    Column(title="dead tuples per job", metric="dead_tuples.per_job", in_baseline=False),
+    Column(title="WAL per job, bytes", metric="wal_bytes.per_job", while_held=False),
     Column(title="connections", metric="connections.max", while_held=False),
 )
 
