@@ -1,1 +1,1 @@
-"""What every queue must do: the promises of its operations, one by one, and under load at every crash point. The bench's own queues pass it."""
+"""Tries the promises that every queue must keep: of its operations, and under load at every crash point. The bench's own queues pass."""

@@ -20,12 +20,12 @@ _TIME_LIMITS: dict[str, dict[str, str | int]] = {
     "mariadb": {"innodb_lock_wait_timeout": 30},
     "mysql": {"innodb_lock_wait_timeout": 30},
 }
-"""A claim that waits for another connection of the same process would wait for ever."""
+"""Without them, a claim that waits for another connection of the same process would wait for ever."""
 _EMPTIED = ("postgres", "mariadb", "mysql", "redis")
 
 
 class EmptyDatabases:
-    """Gives empty databases; made by `empty_databases`, which takes the servers down."""
+    """Provides empty databases; made by `empty_databases`, which stops the servers."""
 
     def __init__(self, database: Database, second_engine: str | None, token: str, scratch: Path, logs: Path) -> None:
         """Start nothing yet."""
@@ -40,7 +40,7 @@ class EmptyDatabases:
     def give(self) -> Endpoint:
         """Return an empty database, and on the second server another; raises `NotCarriedOutError` if the servers do not start."""
         if self._endpoint is None or self._database.engine not in _EMPTIED:
-            self.processes.stop_all()  # what cannot be emptied starts in no time
+            self.processes.stop_all()  # an engine that cannot be emptied is started again, which is quick
             name = secrets.token_hex(4)
             scratch, logs = self._scratch / name, self._logs / name
             for folder in (scratch, logs):
@@ -64,7 +64,7 @@ class EmptyDatabases:
 
 @contextmanager
 def empty_databases(database: Database, second_engine: str | None, logs: Path) -> Iterator[EmptyDatabases]:
-    """Take down whatever is started, also when this process is killed."""
+    """Stop every server that was started, also when this process is killed."""
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     scratch.chmod(0o711)

@@ -1,4 +1,4 @@
-"""What is known of each promise of a queue, and how it is kept: ``conformance.json`` and JUnit."""
+"""The result for each promise of a queue, and the files that contain it: ``conformance.json`` and JUnit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a promise of a queue's operations is: its name, which queues give it, and how it is tried on an empty database."""
+"""A promise of a queue's operations: its name, which queues give it, and how it is tried on an empty database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stallbench.queues import Claim, NewJob, Queue
 from stallbench.queues.queue import OptionRole
 
 PATIENCE_S = 60.0
-"""How long a queue may take for what needs no time of its own, on a machine that stands still for seconds."""
+"""Time limit for operations that should be immediate; a busy machine can stall for seconds."""
 OpenQueue = Callable[..., Queue[Any]]
 """Opens the queue on a new connection at each call, with the options that it is given. It is installed on an empty database."""
 
@@ -94,7 +94,7 @@ def expiring_after_1_s(open_one: OpenQueue) -> Queue[Any]:
 
 
 def take_turns(queue: Queue[Any]) -> None:
-    """Let the scheduler have its turns after each enqueue, as in a run it has by itself."""
+    """Call the queue's scheduler after each enqueue; in a run it is a process of its own."""
 
     def and_schedule(add: Callable[[Sequence[NewJob]], Sequence[int]]) -> Callable[[Sequence[NewJob]], Sequence[int]]:
         def add_and_schedule(jobs: Sequence[NewJob]) -> Sequence[int]:

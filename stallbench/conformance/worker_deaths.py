@@ -1,6 +1,6 @@
 """The promises of a library whose own workers are killed under load: crash points reach only the workers of the bench.
 
-What becomes of the jobs is judged by the run's own checks, with what the library's definition says of its rescue.
+The run's own checks judge what happened to the jobs, with the time of the rescue that the library's definition gives.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stallbench.verdicts import Verdict
 
 _FILE = "worker-deaths.toml"
 _SCENARIO = """
-summary = "Workers are killed one after the other, and others take their place."
+summary = "Workers are killed one after the other, and replaced."
 seed = {seed}
 database.engine = {engine}
 queue.kind = {kind}

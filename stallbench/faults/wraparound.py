@@ -1,4 +1,4 @@
-"""Transaction ids run out: the server warns, then it refuses every statement that needs one."""
+"""Transaction ids run out: the server warns, and then refuses every statement that needs one."""
 
 from __future__ import annotations
 

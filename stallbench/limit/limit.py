@@ -218,14 +218,14 @@ class _Search:
             with open_run(scenario, self._folder, _QuietView(), is_latest=False) as run:
                 folder = run.folder
                 run.carry_out()
-            self._pipeline.make_tables(folder)  # a page is made by `stallbench report`, for the runs that someone looks at
+            self._pipeline.make_tables(folder)  # `stallbench report` makes the page of a single run
         except (StallbenchError, OSError, subprocess.SubprocessError) as error:
             raise NotCarriedOutError(f"the probe of {rate:g} jobs/s could not be carried out: {error}") from error
         return judge_probe(RunTables(folder.path), self._plan.slo, self._horizon)
 
 
 class _QuietView(RunView):
-    """Shows nothing of a probe: a line about its result follows."""
+    """Prints nothing during a probe; its result is printed afterwards."""
 
     def say(self, sentence: str) -> None:
         """Print nothing; the records have it."""

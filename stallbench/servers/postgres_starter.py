@@ -15,9 +15,9 @@ from stallbench.servers.postgres_data_folder import create_data_folder
 from stallbench.servers.replica import copy_primary, make_synchronous, replica_settings, standby_names, wait_until_streaming
 from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import ServerControl, StartContext, Starter
-from stallbench.servers.transaction_ids import hold_horizon, set_next_transaction_id
+from stallbench.servers.transaction_ids import RESETWAL, hold_horizon, set_next_transaction_id
 from stallbench.servers.volatile_disk import VolatileDisk
-from stallbench.setup.components import find_postgres, require_postgres
+from stallbench.setup.components import MissingComponentError, find_postgres, require_postgres
 from stallbench.setup.postgres_packages import require_version
 
 _SINCE = {
@@ -27,6 +27,21 @@ _SINCE = {
     "transaction_timeout": 17,
 }
 """The first major version that has the setting, for settings that not every supported version has."""
+
+
+def _find_missing_resetwal(database: Database) -> str | None:
+    """Return that the programs of ``database`` cannot set the next transaction id; none if there are none yet."""
+    found = None if database.packaged else find_postgres(int(database.version) if database.version else None)
+    if found is None:
+        return database.version and (
+            f"database.xids_left needs {RESETWAL}, which the bench's package of PostgreSQL {database.version} does not have; "
+            "use a version that is installed on this machine, without database.packaged"
+        )
+    try:
+        found.require(RESETWAL, "database.xids_left")
+    except MissingComponentError as error:
+        return str(error)
+    return None
 
 
 class PostgresStarter(Starter):
@@ -47,7 +62,7 @@ class PostgresStarter(Starter):
 
     @classmethod
     def find_obstacle(cls, database: Database) -> str | None:
-        """Find a setting that is newer than the PostgreSQL that would be started."""
+        """Find a setting that is newer than the PostgreSQL that would be started, or a program that it needs and does not have."""
         if database.version is not None:
             version: str | None = database.version
         else:
@@ -57,7 +72,7 @@ class PostgresStarter(Starter):
             for name in settings:
                 if version and _SINCE.get(name, 0) > int(version.split(".")[0]):
                     return f"database.{key}.{name} needs PostgreSQL {_SINCE[name]} or later; this is {version}"
-        return None
+        return None if database.xids_left is None else _find_missing_resetwal(database)
 
     def primary(self) -> PostgresServer:
         """Start the primary and create the bench's database."""

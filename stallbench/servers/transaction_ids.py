@@ -13,6 +13,8 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.postgres import PostgresInstallation
 
+RESETWAL = "pg_resetwal"
+"""The program that sets the next transaction id. Packages without client programs do not have it."""
 HOLDER = "stallbench_wraparound"
 """The slot that holds the horizon: a logical one, which keeps the system catalogs from being frozen."""
 _HALF = 2**31 - 1
@@ -36,7 +38,7 @@ def hold_horizon(endpoint: Endpoint) -> int:
 def set_next_transaction_id(installation: PostgresInstallation, data: Path, oldest: int, left: int) -> int:
     """Set the next transaction id of the stopped server on ``data`` so that it assigns ``left`` more; return the id."""
     next_id = oldest + _HALF - _REFUSED_BEFORE - left
-    installation.run("pg_resetwal", f"--next-transaction-id={next_id}", "-D", str(data))
+    installation.run(RESETWAL, f"--next-transaction-id={next_id}", "-D", str(data))
     segment = data / "pg_xact" / f"{next_id // _IDS_PER_SEGMENT:04X}"
     segment.write_bytes(bytes(_SEGMENT_BYTES))
     installation.own(segment, 0o600)

@@ -1,4 +1,4 @@
-"""Downloads archives of npm packages, by the machine's npm or by that of ``requirements/node.lock``, which is there only during the download."""
+"""Downloads archives of npm packages, by the machine's npm or by that of ``requirements/node.lock``, which is removed after the download."""
 
 from __future__ import annotations
 

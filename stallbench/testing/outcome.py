@@ -1,4 +1,4 @@
-"""What a test gets back: the verdict of a run, or what is known of a queue's promises."""
+"""What the fixture returns: the verdict of a run, or the results for a queue's promises."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conformance:
-    """What is known of a queue's promises. ``assert conformance.passed, conformance.reason``."""
+    """The results for a queue's promises. ``assert conformance.passed, conformance.reason``."""
 
     promises: tuple[Mapping[str, str], ...]
     """For each promise: ``name``, ``result`` (``pass``, ``fail``, ``unknown``, ``info``) and ``reason``."""
@@ -48,7 +48,7 @@ class Conformance:
 
     @property
     def reason(self) -> str:
-        """What does not hold, one line for each promise."""
+        """The promises that do not hold, a line each."""
         return "\n".join(
             f"{each['name']}: {each['result']}: {each['reason']}"
             for each in self.promises

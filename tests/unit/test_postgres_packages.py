@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.scenario.database import Database
+from stallbench.servers.postgres_starter import PostgresStarter
 from stallbench.setup import npm, postgres_packages, steps
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_majors, require_version
@@ -101,3 +103,18 @@ def test_with_a_folder_that_the_user_names_no_package_is_taken(machine: FakeMach
         MissingComponentError, match=r"STALLBENCH_POSTGRES_BIN is .*; expected a folder with the programs of PostgreSQL 18"
     ):
         require_version(18, packaged=False)
+
+
+def test_a_server_that_is_moved_close_to_wraparound_needs_pg_resetwal_which_no_package_has(machine: FakeMachine) -> None:
+    bin_dir = machine.system_postgres / "15" / "bin"
+    lacking = f"database.xids_left needs pg_resetwal, which is not in {bin_dir} (PostgreSQL 15.8)"
+    assert str(PostgresStarter.find_obstacle(Database(xids_left=4000))).startswith(lacking)
+    (bin_dir / "pg_resetwal").write_text("#!/bin/sh\n")
+    (bin_dir / "pg_resetwal").chmod(0o755)
+    assert PostgresStarter.find_obstacle(Database(xids_left=4000)) is None
+    assert PostgresStarter.find_obstacle(Database(xids_left=4000, version="15")) is None
+    for packaged in (Database(xids_left=4000, version="18"), Database(xids_left=4000, version="15", packaged=True)):
+        assert PostgresStarter.find_obstacle(packaged) == (
+            f"database.xids_left needs pg_resetwal, which the bench's package of PostgreSQL {packaged.version} does not have; "
+            "use a version that is installed on this machine, without database.packaged"
+        )
