@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from stallbench.engines.error_kinds import CONNECT
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.crashes import Crashes
 from stallbench.injection.job_faults import JobFaults
@@ -44,6 +45,9 @@ class EnqueuerDocument(ClientDocument):
     seed: int = Field(default=1, description="seed of the random payload and of the queue's random choices")
     mark: str | None = Field(default=None, description="mark by which a fault recognises these jobs")
     job_queue: str = Field(default="default", description="queue, or tenant, that the jobs belong to")
+    connection_per_call: bool = Field(
+        default=False, description="open a connection for each enqueue call, and close it after the call; else keep one"
+    )
     key_every_s: float | None = Field(
         default=None,
         gt=0,
@@ -52,7 +56,7 @@ class EnqueuerDocument(ClientDocument):
 
 
 class Enqueuer:
-    """Enqueues and records, on one connection."""
+    """Enqueues and records, on one connection or on a new one for each call."""
 
     def __init__(self, document: EnqueuerDocument, log: EventLog, stop: Stop) -> None:
         """Connect. Raises an error of the engine's driver when the server cannot be reached."""
@@ -60,6 +64,7 @@ class Enqueuer:
         self._mark = f'"mark":"{document.mark}",' if document.mark else ""
         self._payload_bytes = document.payload_bytes
         self._queue = document.job_queue
+        self._connects_each_time = document.connection_per_call
         self._key_every_ns = round((document.key_every_s or 0) * 1e9)
         self._random = random.Random(document.seed)
         if document.payload_content == "text":
@@ -84,9 +89,37 @@ class Enqueuer:
 
         After an error, the jobs are recorded as errors and not retried: the outcome is unknown, and a second copy would be a duplicate made by
         the bench. Jobs that a full queue refused are recorded as refused: they are not in the queue. The queue's error is raised again after
-        it was recorded.
+        it was recorded. If each call has a connection of its own and none can be opened, the jobs were not sent: they are refused, too.
         """
         self._job_faults.read_active()
+        if not self._connects_each_time:
+            self._enqueue(numbers, wanted_ns, by)
+            return
+        self._connect(wanted_ns)
+        try:
+            self._enqueue(numbers, wanted_ns, by)
+        finally:
+            self.client.close()
+
+    def _connect(self, wanted_ns: Sequence[int]) -> None:
+        began_ns = time.monotonic_ns()
+        try:
+            self.client.reopen()
+        except self.client.errors as error:
+            self.duration_ns = time.monotonic_ns() - began_ns
+            self._record_refused(wanted_ns, f"no connection: {self.client.describe(error, CONNECT)}")
+            raise RefusedError("there is no connection") from error
+
+    def _record_refused(self, wanted_ns: Sequence[int], why: str) -> None:
+        for intended_ns in wanted_ns:
+            self._log.write(Event.REFUSED, intended_ns=intended_ns, duration_ns=self.duration_ns, detail=why)
+
+    def _enqueue(
+        self,
+        numbers: range,
+        wanted_ns: Sequence[int],
+        by: Callable[[EnqueueOperation, Sequence[NewJob]], Sequence[int]] | None,
+    ) -> None:
         jobs = self.make_jobs(numbers, wanted_ns)
         queue = self.client.queue
         began_ns = time.monotonic_ns()
@@ -97,9 +130,8 @@ class Enqueuer:
                 point = CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED
                 ids = self._crashes.passes_during(point, queue, lambda: queue.enqueue(jobs))
         except RefusedError as refused:
-            self.duration_ns = duration_ns = time.monotonic_ns() - began_ns
-            for intended_ns in wanted_ns:
-                self._log.write(Event.REFUSED, intended_ns=intended_ns, duration_ns=duration_ns, detail=str(refused))
+            self.duration_ns = time.monotonic_ns() - began_ns
+            self._record_refused(wanted_ns, str(refused))
             raise
         except BaseException as error:
             self.duration_ns = duration_ns = time.monotonic_ns() - began_ns

@@ -83,4 +83,5 @@ class Producer:
             except RefusedError:
                 continue
             except self._enqueuer.client.errors as error:
-                self._enqueuer.client.recover_connection(error)
+                if not self._document.connection_per_call:  # else the next call opens another one
+                    self._enqueuer.client.recover_connection(error)

@@ -22,6 +22,13 @@ class FromEvents:
     """``duration``: how long the call took. ``lag``: how long after its intended time it began. None: the event has no value."""
     deadlock_in: str = ""
     """An operation. If given, only errors of this operation count by which a server broke a deadlock."""
+    error_in: str = ""
+    """An operation. If given, only errors of this operation count, whatever their code."""
+
+    @property
+    def counts_all(self) -> bool:
+        """Whether each of the events counts, and not only errors of one operation."""
+        return not self.deadlock_in and not self.error_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ TIME_TO_SATURATION = "time_to_saturation_s"
 OF_THE_RUN: Mapping[str, str] = {
     RE_EXECUTED: "jobs executed more than once",
     LOST: "jobs that the queue no longer holds and that no worker executed",
-    REFUSED: "jobs that a full queue refused, including those of the backlog",
+    REFUSED: "jobs that were refused, by a full queue or for lack of a connection, including those of the backlog",
     EXECUTIONS_PER_JOB: "executions per executed job; 1 if no job was re-executed",
 }
 """Figures that only a whole run has, beside those of `stallbench.measures`, and their meanings."""

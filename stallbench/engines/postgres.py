@@ -17,6 +17,10 @@ from stallbench.records.endpoint import Endpoint
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+_TOO_MANY_CONNECTIONS = "53300"
+_TOO_MANY_MESSAGES = ("too many clients", "too many connections", "connection slots are reserved")
+"""The messages of that error where libpq gives no SQLSTATE, because the connection was never established."""
+
 _FOR_SAMPLING = f"""
 SET statement_timeout = '{SAMPLING_TIMEOUT_S:.0f}s';
 SET lock_timeout = '100ms';
@@ -99,8 +103,11 @@ class PostgresDriver(Driver):
         return f"PGPASSWORD={password} psql -h {endpoint.host} -p {endpoint.port} -U {endpoint.user} {endpoint.database}"
 
     def code(self, error: Exception) -> str:
-        """Return the SQLSTATE, if the server sent one."""
-        return getattr(error, "sqlstate", None) or type(error).__name__
+        """Return the SQLSTATE, if the server sent one. Of errors that libpq leaves without one, that of too many connections is recognised."""
+        if code := getattr(error, "sqlstate", None):
+            return str(code)
+        is_full = isinstance(error, psycopg.OperationalError) and any(words in str(error) for words in _TOO_MANY_MESSAGES)
+        return _TOO_MANY_CONNECTIONS if is_full else type(error).__name__
 
     def make_error(self, code: str, message: str) -> Exception:
         """Return the error of an SQLSTATE; `psycopg.OperationalError` for any other code."""

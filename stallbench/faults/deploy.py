@@ -1,19 +1,22 @@
-"""Workers are replaced as a deployment replaces them: SIGTERM, a grace period, SIGKILL, a new process."""
+"""Workers are replaced as a deployment replaces them: SIGTERM, a grace period, SIGKILL, and a new process before or after that."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import Field
 
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
+from stallbench.faults.replacement import Replacement, ReplacementPolicy, RestartPolicy
 from stallbench.injection.record import Evidence
 from stallbench.processes.process import Process
 from stallbench.scenario.duration import Duration
 from stallbench.waiting import wait_until
 
-_READY_S = 30.0
 _END_S = 5.0
 """How long after its grace period a worker that was killed has ended."""
 _POLL_S = 0.01
@@ -24,35 +27,84 @@ class DeployOptions(FaultOptions):
 
     times: int = Field(default=1, ge=1, le=100, description="how many deployments, one after the other")
     at_a_time: int = Field(default=1, ge=1, description="how many workers are being replaced at the same time")
+    surge: int = Field(
+        default=0,
+        ge=0,
+        description="how many new workers may run beside the old ones: a new one is ready before its predecessor is asked to stop; "
+        "0: it starts when its predecessor has ended",
+    )
+    ready_for_s: Duration = Field(
+        default=0.0,
+        alias="ready_for",
+        ge=0,
+        le=600,
+        description="with a surge: how long a new worker has been ready before its predecessor is asked to stop",
+    )
     grace_s: Duration = Field(
         default=10.0, alias="grace", ge=0, le=600, description="from SIGTERM until a worker that still runs gets SIGKILL"
     )
     pause_s: Duration = Field(default=1.0, alias="pause", ge=0, le=600, description="from one deployment to the next")
+    restart_after_s: Duration | None = Field(
+        default=None,
+        alias="restart_after",
+        gt=0,
+        le=600,
+        description="from the end of a new worker that could not start until it is started again; if not given, it ends the run",
+    )
+    max_restart_after_s: Duration | None = Field(
+        default=None,
+        alias="max_restart_after",
+        gt=0,
+        le=600,
+        description="back-off: the delay doubles with each further restart of the same worker, up to this; none: it stays the same",
+    )
+    restart_jitter: bool = Field(default=False, description="whether each delay is drawn between zero and the whole delay")
 
 
 class Deploy(Fault[DeployOptions]):
-    """A rolling deployment, as orchestrators carry it out. A replacement starts when its predecessor has ended.
+    """A deployment, as orchestrators carry it out.
 
-    A worker that ends in another way than a clean shutdown makes the check ``processes`` fail, unless its grace period had passed.
+    A replacement starts when its predecessor has ended or, with a surge, before its predecessor is asked to stop. A worker that ends in another
+    way than a clean shutdown makes the check ``processes`` fail, unless its grace period had passed, or it was started again because it could
+    not start.
     """
 
     kind = "deploy"
-    summary = "replaces the workers one after the other: SIGTERM, SIGKILL after a grace period, and a new process"
-    source = "Kubernetes, 'Pod Lifecycle', section 'Termination of Pods'; systemd's TimeoutStopSec; Heroku's dyno restarts"
+    summary = "replaces the workers: SIGTERM, SIGKILL after a grace period, and a new process, after the old one or before it"
+    source = (
+        "Kubernetes, 'Pod Lifecycle' (termination of Pods, CrashLoopBackOff) and 'Deployments' (maxSurge, minReadySeconds); "
+        "systemd's TimeoutStopSec; Heroku's dyno restarts; graphile/worker issue 564"
+    )
     targets = ("worker",)
     options_type = DeployOptions
 
+    @classmethod
+    def list_explained_errors(cls, options: Mapping[str, Any]) -> frozenset[ErrorKind]:
+        """A surge needs more connections than the fleet: the server may refuse the new workers' and other clients'."""
+        return frozenset({ErrorKind.CANNOT_CONNECT}) if options.get("surge") else frozenset()
+
+    @classmethod
+    def find_issue(cls, options: DeployOptions, place: FaultPlace) -> tuple[str, str] | None:
+        """Find an option that needs another one."""
+        if options.ready_for_s and not options.surge:
+            return "ready_for", " is given without a surge; expected surge = 1 or more beside it"
+        if options.surge and options.at_a_time != 1:
+            return "at_a_time", " is given beside a surge; expected one of the two"
+        if options.restart_after_s is None and (options.max_restart_after_s is not None or options.restart_jitter):
+            key = "restart_jitter" if options.max_restart_after_s is None else "max_restart_after"
+            return key, " is given without restart_after; expected the delay before the first restart beside it"
+        return None
+
     def inject(self) -> Evidence:
-        """Ask the first workers to stop."""
+        """Begin to replace the first workers."""
         self._killed: list[str] = []
         self._replaced: list[str] = []
         self._slowest_stop_s = 0.0
-        self._completed = 0
-        self._stopping: dict[Process, float] = {}
-        """When each worker was asked to stop (monotonic)."""
-        self._starting: dict[Process, float] = {}
-        """When each replacement was started (monotonic)."""
-        self._next_s = time.monotonic()
+        self._failures: list[str] = []
+        self._deployments_s: list[float] = []
+        self._active: list[Replacement] = []
+        self._policy = self._make_policy()
+        self._begin_at_s = self._begun_s = time.monotonic()
         self._waiting = self._find_workers()
         self._go_on()
         return self._evidence()
@@ -63,26 +115,42 @@ class Deploy(Fault[DeployOptions]):
 
     def is_over(self) -> bool:
         """Whether all deployments are complete."""
-        return self._completed == self.options.times
+        return len(self._deployments_s) == self.options.times
 
     def find_lapse(self) -> str | None:
         """Return how many deployments its phase was too short for."""
         if self.is_over():
             return None
-        return f"only {self._completed} of {self.options.times} deployments were complete when its time was over"
+        last = f"; the last new worker that could not start {self._failures[-1]}" if self._failures else ""
+        return f"only {len(self._deployments_s)} of {self.options.times} deployments were complete when its time was over{last}"
 
     def undo(self) -> Evidence:
         """Wait for the workers that are being stopped, and replace them."""
-        wait_until(self._are_all_replaced, within_s=self.options.grace_s + _END_S, every_s=_POLL_S)
-        return self._evidence()
+        if hasattr(self, "_active"):
+            wait_until(self._are_all_wound_up, within_s=self.options.grace_s + _END_S, every_s=_POLL_S)
+            return self._evidence()
+        return {}
 
     def _evidence(self) -> Evidence:
+        failures = {"could_not_start": len(self._failures), "first_failure": self._failures[0]} if self._failures else {}
         return {
-            "deployments": self._completed,
+            "deployments": len(self._deployments_s),
+            "deployments_s": [round(took_s, 1) for took_s in self._deployments_s],
             "replaced": self._replaced,
             "killed": self._killed,
             "slowest_stop_s": round(self._slowest_stop_s, 3),
+            **failures,
         }
+
+    def _make_policy(self) -> ReplacementPolicy:
+        options, restarts = self.options, None
+        if options.restart_after_s is not None:
+            restarts = RestartPolicy(
+                after_s=options.restart_after_s, max_after_s=options.max_restart_after_s, has_jitter=options.restart_jitter
+            )
+        return ReplacementPolicy(
+            starts_first=options.surge > 0, grace_s=options.grace_s, ready_for_s=options.ready_for_s, restarts=restarts
+        )
 
     def _find_workers(self) -> list[Process]:
         workers = self.context.load.named(self.on)
@@ -92,34 +160,33 @@ class Deploy(Fault[DeployOptions]):
 
     def _go_on(self) -> None:
         now_s = time.monotonic()
-        self._replace_ended()
-        for process, began_s in list(self._starting.items()):
-            if process.is_ready:
-                del self._starting[process]
-            elif process.poll() is not None or now_s > began_s + _READY_S:
-                raise NotCarriedOutError(f"{self.name}: {process.name} did not get ready{process.tail_log()}")
-        if not (self._waiting or self._stopping or self._starting) and not self.is_over():
-            self._completed += 1
-            self._next_s = now_s + self.options.pause_s
+        for replacement in list(self._active):
+            replacement.go_on()
+            self._note(replacement)
+            if replacement.is_complete:
+                self._active.remove(replacement)
+        if not (self._waiting or self._active or self.is_over()):
+            self._deployments_s.append(now_s - self._begun_s)
+            self._begin_at_s = self._begun_s = now_s + self.options.pause_s
             self._waiting = [] if self.is_over() else self._find_workers()
-        while self._waiting and now_s >= self._next_s and len(self._stopping) + len(self._starting) < self.options.at_a_time:
-            process = self._waiting.pop(0)
-            process.ask_to_stop()
-            self._stopping[process] = now_s
+        most = self.options.surge or self.options.at_a_time
+        while self._waiting and now_s >= self._begin_at_s and len(self._active) < most:
+            replacement = Replacement(self._waiting.pop(0), self._policy, self.context.load, self.context.random)
+            self._active.append(replacement)
+            replacement.go_on()
 
-    def _are_all_replaced(self) -> bool:
-        self._replace_ended()
-        return not self._stopping
+    def _are_all_wound_up(self) -> bool:
+        for replacement in list(self._active):
+            if replacement.wind_up():
+                self._note(replacement)
+                self._active.remove(replacement)
+        return not self._active
 
-    def _replace_ended(self) -> None:
-        for process, asked_s in list(self._stopping.items()):
-            stopping_s = time.monotonic() - asked_s
-            if process.poll() is None and stopping_s > self.options.grace_s:
-                process.kill()
-                self._killed.append(process.name)
-            if process.poll() is not None:
-                del self._stopping[process]
-                self._slowest_stop_s = max(self._slowest_stop_s, stopping_s)
-                self._replaced.append(process.name)
-                replacement = self.context.load.replace(process)
-                self._starting[replacement] = time.monotonic()
+    def _note(self, replacement: Replacement) -> None:
+        """Record what has happened to a worker since the last call."""
+        self._failures += replacement.take_failures()
+        if replacement.stopped_after_s is not None and replacement.old.name not in self._replaced:
+            self._slowest_stop_s = max(self._slowest_stop_s, replacement.stopped_after_s)
+            self._replaced.append(replacement.old.name)
+            if replacement.was_killed:
+                self._killed.append(replacement.old.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -79,6 +80,11 @@ class Fault(ABC, Generic[OptionsT]):
     def find_issue(cls, options: OptionsT, place: FaultPlace) -> tuple[str, str] | None:
         """Find a key that does not fit the others, or the scenario: its name, and the rest of the sentence after the name."""
         return None
+
+    @classmethod
+    def list_explained_errors(cls, options: Mapping[str, Any]) -> frozenset[ErrorKind]:
+        """Return `explains_errors`, or fewer kinds if it depends on the options, which are as ``run.json`` has them."""
+        return cls.explains_errors
 
     @property
     def is_momentary(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,21 +12,31 @@ from pydantic import Field, SecretStr
 from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
 from stallbench.injection.record import Evidence
 from stallbench.waiting import wait_until
 
 _MOST = 5000
 _FULL = {"postgres": ("53300",), "mariadb": ("1040", "1203", "1226"), "mysql": ("1040", "1203", "1226")}
 """The codes by which each server refuses a connection because there are too many, in total or of one user."""
-_FULL_ON_POSTGRES = ("too many clients", "too many connections", "connection slots are reserved")
-"""The messages of the same refusal where libpq has no SQLSTATE for it, because the connection was never established."""
+_OF_INNODB = ("SELECT @@max_connections", "SHOW GLOBAL STATUS LIKE 'Threads_connected'")
+_LIMIT_AND_USED = {
+    "postgres": (
+        "SELECT current_setting('max_connections')",
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'",
+    ),
+    "mariadb": _OF_INNODB,
+    "mysql": _OF_INNODB,
+}
+"""How many connections a server allows, and how many are open."""
 _ROLE = "others"
 _ENOUGH = "enough"
 _FILL_WITHIN_S = 30.0
 """A server that ends connections faster than they are opened is never full."""
 _FREE_WITHIN_S = 20.0
 _POLL_S = 0.02
+_LOOKS, _LOOK_EVERY_S = 8, 0.03
+"""How often the open connections are counted: the fewest count, so that those which come and go do not."""
 
 _CREATE = {
     "postgres": "CREATE ROLE {name} LOGIN PASSWORD '{secret}' CONNECTION LIMIT {limit}",
@@ -49,6 +60,12 @@ class IdleConnectionsOptions(FaultOptions):
         ge=1,
         le=_MOST,
         description="how many; if not given, as many as the server allows, and each that becomes free later",
+    )
+    leave_free: int | None = Field(
+        default=None,
+        ge=1,
+        le=_MOST,
+        description="instead of a count: as many as leave this many connections free when the fault begins",
     )
     limit: int | None = Field(
         default=None,
@@ -80,29 +97,39 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = IdleConnectionsOptions
 
+    @classmethod
+    def find_issue(cls, options: IdleConnectionsOptions, place: FaultPlace) -> tuple[str, str] | None:
+        """Find a second number of connections."""
+        if options.leave_free is None or (options.count is None and options.limit is None):
+            return None
+        return "leave_free", f" is given beside a {'limit' if options.count is None else 'count'}; expected one of the two"
+
     def inject(self) -> Evidence:
-        """Open the connections; without a count the server's refusal is the evidence."""
+        """Open the connections; without a number of them the server's refusal is the evidence."""
         self._endpoint = self.context.cluster.server(self.on).direct
         self._driver = driver_of(self._endpoint.engine)
         self._connections: list[Any] = []
         self._own = self._endpoint
         if self.options.limit is not None:
             self._create_role()
+        self._wanted = self._count_wanted()
         refusal = self._open_more()
-        if self.options.count is None and refusal is None:
+        if self._wanted is None and refusal is None:
             raise NotCarriedOutError(f"{self.on} still accepts connections after {len(self._connections)} of them")
+        if self.options.leave_free is not None and refusal is not None:
+            raise NotCarriedOutError(f"{self.on} refused a connection before only {self.options.leave_free} were free: {refusal}")
         return {"connections": len(self._connections), "refusal": refusal}
 
     def keep_up(self) -> None:
         """Open another connection wherever one became free, unless they are leaked connections."""
-        if self.options.count is None and not self.options.may_be_ended:
+        if self._wanted is None and not self.options.may_be_ended:
             self._open_more()
 
     def find_lapse(self) -> str | None:
         """Check that the connections are still open, and that the server still refuses more."""
         if self.options.may_be_ended:
             return None
-        if self.options.count is None and self._open_more() is None:
+        if self._wanted is None and self._open_more() is None:
             return f"{self.on} accepts connections again"
         ended = [why for connection in self._connections if (why := self._find_end(connection))]
         return f"{len(ended)} of its connections have ended: {ended[0]}" if ended else None
@@ -144,9 +171,30 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
             for statement in text.split("; "):
                 cursor.execute(statement)
 
+    def _count_wanted(self) -> int | None:
+        """Return how many connections to open; none: as many as the server allows."""
+        if self.options.leave_free is None:
+            return self.options.count
+        connection = self._driver.connect(self._endpoint, self.name)
+        try:
+            limit_statement, used_statement = _LIMIT_AND_USED[self._endpoint.engine]
+            limit = self._read_number(connection, limit_statement)
+            used = limit
+            for _ in range(_LOOKS):
+                used = min(used, self._read_number(connection, used_statement))
+                time.sleep(_LOOK_EVERY_S)
+        finally:
+            self._driver.close(connection)
+        return max(0, limit - (used - 1) - self.options.leave_free)  # the connection that asks will be free again
+
+    def _read_number(self, connection: Any, statement: str) -> int:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            return int(cursor.fetchone()[-1])
+
     def _open_more(self) -> str | None:
-        """Open connections up to the count, or until the server refuses; return its message, or none if it did not refuse."""
-        most = self.options.count or _MOST
+        """Open connections up to the wanted number, or until the server refuses; return its message, or none if it did not refuse."""
+        most = _MOST if self._wanted is None else self._wanted
 
         def open_one() -> str | None:
             """Open one connection; return the refusal, or that there are enough."""
@@ -191,5 +239,4 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
         return None
 
     def _is_full(self, error: Exception) -> bool:
-        has_message = any(words in str(error) for words in _FULL_ON_POSTGRES)
-        return self._driver.code(error) in _FULL[self._endpoint.engine] or has_message
+        return self._driver.code(error) in _FULL[self._endpoint.engine]

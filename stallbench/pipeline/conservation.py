@@ -31,7 +31,7 @@ def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int 
     it is ``left_over`` if the job was in the queue before the run, ``enqueue_unrecorded`` if a producer may have enqueued it without being able
     to record it, else ``unexpected``.
     Two more rows are neither state nor origin. ``held_after_completion``: the queue confirmed the completion and still held the job at the
-    end. ``refused``: a full queue refused the job; it has no id, and so no example.
+    end. ``refused``: a full queue refused the job, or its producer had no connection; it has no id, and so no example.
     """
     # Jobs are counted once, by everything that decides; the few rows that this gives are then counted for each state.
     fates = jobs.groupBy(*_FATE).agg(F.count("job_id").alias("jobs"), F.min_by("job_id", "job_id", EXAMPLES).alias("examples"))

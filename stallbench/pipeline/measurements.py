@@ -41,7 +41,7 @@ def counted_measures() -> dict[str, str]:
             valued.setdefault(measure.source.events, measure.name)
     return {
         measure.name: valued.get(measure.source.events, measure.name)
-        if isinstance(measure.source, FromEvents) and not measure.source.deadlock_in
+        if isinstance(measure.source, FromEvents) and measure.source.counts_all
         else measure.name
         for measure in MEASURES.values()
         if measure.is_counted
@@ -62,7 +62,7 @@ def measure_events(
     """
     parts = [_measure_each_event(records), _measure_latency(jobs), _measure_pickup(jobs)]
     if records.count_events(Event.ERROR, Event.RETRIED):
-        parts.append(_measure_deadlocks(records.events))
+        parts.append(_measure_errors_of_operations(records.events))
     if again is not None:
         parts.append(_of_measure("re_completed", again, F.col("t_ns"), None))
     if executions is not None:
@@ -85,7 +85,7 @@ def _measure_each_event(records: Records) -> DataFrame:
     of_event: dict[Event, list[Column]] = {}
     for measure in MEASURES.values():
         source = measure.source
-        if isinstance(source, FromEvents) and not source.deadlock_in and counted.get(measure.name) in (None, measure.name):
+        if isinstance(source, FromEvents) and source.counts_all and counted.get(measure.name) in (None, measure.name):
             for event in source.events:
                 if records.count_events(event):
                     value = F.struct(_number(measure.name).alias("measure"), values[source.value].alias("value_ns"))
@@ -98,15 +98,23 @@ def _measure_each_event(records: Records) -> DataFrame:
     return records.events.select("t_ns", F.inline(found)).withColumn("weight", F.lit(1))
 
 
-def _measure_deadlocks(events: DataFrame) -> DataFrame:
-    """Measure each call that the server rolled back to break a deadlock, whether the queue tried again or not."""
+def _measure_errors_of_operations(events: DataFrame) -> DataFrame:
+    """Measure each error of an operation that has a measure of its own, and each deadlock, whether the queue tried again or not."""
     sources = {name: measure.source for name, measure in MEASURES.items() if isinstance(measure.source, FromEvents)}
-    measures = {source.deadlock_in: name for name, source in sources.items() if source.deadlock_in}
+    by_deadlock = {source.deadlock_in: name for name, source in sources.items() if source.deadlock_in}
+    by_error = {source.error_in: name for name, source in sources.items() if source.error_in}
     code, operation = (F.regexp_extract("detail", ERROR_PATTERN, group) for group in (1, 2))
-    names = F.create_map(*(part for called, name in measures.items() for part in (F.lit(called), _number(name))))
-    victims = events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED) & code.isin(sorted(DEADLOCK_CODES)))
-    named = victims.select("t_ns", F.try_element_at(names, operation).alias("measure")).filter("measure IS NOT NULL")
+    found = F.when(code.isin(sorted(DEADLOCK_CODES)), F.try_element_at(_numbers_by(by_deadlock), operation)).when(
+        F.col("event") == Event.ERROR, F.try_element_at(_numbers_by(by_error), operation)
+    )
+    raised = events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED))
+    named = raised.select("t_ns", found.alias("measure")).filter("measure IS NOT NULL")
     return named.select("t_ns", "measure", F.lit(None).cast("long").alias("value_ns"), F.lit(1).alias("weight"))
+
+
+def _numbers_by(names: Mapping[str, str]) -> Column:
+    """Return a map from the keys of ``names`` to the numbers of the measures that these name."""
+    return F.create_map(*(part for key, name in names.items() for part in (F.lit(key), _number(name))))
 
 
 def _measure_re_executions(executions: DataFrame) -> list[DataFrame]:

@@ -49,6 +49,8 @@ class Process:
         """Whether it has reported that it is ready."""
         self.may_be_killed_by: set[str] = set()
         """Names of the active faults that may kill it. While there is one, an end by SIGKILL is not unexpected."""
+        self.may_fail_to_start = False
+        """Whether a fault starts another one if it ends before it is ready. That end is then not unexpected."""
         self.metrics_port: int | None = None
         """Where it answers Prometheus, once it has reported that."""
         self._outlived_s: float | None = None
@@ -191,7 +193,7 @@ class Process:
     def exited_unexpectedly(self) -> bool:
         """Whether it has ended although it was meant to run, or has ended in another way than it was asked to."""
         code = self.poll()
-        if code is None or (self.may_be_killed_by and code == -signal.SIGKILL):
+        if code is None or (self.may_be_killed_by and code == -signal.SIGKILL) or (self.may_fail_to_start and not self.is_ready):
             return False
         is_orderly = is_orderly_end(self.role, code, self._orderly_exit_codes)
         return self.intended == "running" or (self.intended == "stopped" and not is_orderly)

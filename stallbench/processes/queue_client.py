@@ -44,13 +44,16 @@ class QueueClient:
     def __init__(
         self, document: ClientDocument, log: EventLog, stop: Stop, *, prepare: Callable[[Queue[Any]], None] = _prepare_nothing
     ) -> None:
-        """Connect. ``prepare`` is called with the queue each time that it is opened. Raises an error of the engine's driver."""
+        """Connect. ``prepare`` is called with the queue each time that it is opened.
+
+        Raises an error of the engine's driver, after it was recorded.
+        """
         self._document = document
         self._log = log
         self._stop = stop
         self._prepare = prepare
         self._driver = driver_of(document.endpoint.engine)
-        self.queue = self._open()
+        self.queue = self._open_recorded()
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
@@ -70,6 +73,11 @@ class QueueClient:
             self.record_error(further, "recover")
         self.close()
         self.queue = reconnect(self._open, self._stop, lambda refusal: self.record_error(refusal, "connect"))
+
+    def reopen(self) -> None:
+        """Close the connection, if it is open, and open another one. Raises an error of the driver, after it was recorded."""
+        self.close()
+        self.queue = self._open_recorded()
 
     def record_error(
         self,
@@ -100,6 +108,13 @@ class QueueClient:
     def close(self) -> None:
         """Close its connections, in any state."""
         close_queue(self.queue, self._document.endpoint.engine)
+
+    def _open_recorded(self) -> Queue[Any]:
+        try:
+            return self._open()
+        except self.errors as refusal:
+            self.record_error(refusal, "connect")
+            raise
 
     def _open(self) -> Queue[Any]:
         document = self._document

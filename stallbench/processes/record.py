@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 from stallbench.processes.clock_offset import ClockOffset
 
-Intended = Literal["running", "stopped", "killed"]
+Intended = Literal["running", "stopped", "killed", "restarted"]
+"""``restarted``: it could not start, and another was started in its place, as a supervisor does."""
 
 
 class ProcessRecord(BaseModel):

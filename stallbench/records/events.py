@@ -42,7 +42,8 @@ class Event(StrEnum):
     ERROR = "error"
     """A call failed with an error; ``detail`` begins with its code and the operation (`format_error`)."""
     REFUSED = "refused"
-    """The queue is full and did not take the job, which therefore has no id. It is not lost, because it was never in the queue."""
+    """The queue is full and did not take the job, or its producer had no connection to send it. The job has no id, and is not lost, because it was
+    never in the queue."""
 
 
 class EventRecord(NamedTuple):

@@ -19,8 +19,9 @@ def describe_measures() -> str:
 
 def _describe_source(measure: Measure) -> str:
     match measure.source:
-        case FromEvents(events, _, operation):
-            return f"events: {', '.join(events)}" + (f" (a deadlock in {operation})" if operation else "")
+        case FromEvents(events, _, deadlock_in, error_in):
+            only = f" (a deadlock in {deadlock_in})" if deadlock_in else f" (in {error_in})" if error_in else ""
+            return f"events: {', '.join(events)}{only}"
         case FromSamples(subject, metric, combine):
             kept = "sum" if combine == "sum" else "largest"
             return f"samples: `{metric or measure.name}` of {f'`{subject}`' if subject else 'any subject'}, {kept}"

@@ -51,6 +51,10 @@ class Producers(Section):
         le=3600,
         description="jobs that are due in the same interval of this length, of whatever producer, have the same key",
     )
+    connection_per_call: bool = Field(
+        default=False,
+        description="whether a producer opens a connection for each enqueue call, as a web application without a pool does, and closes it",
+    )
     users: int = Field(
         default=50, ge=1, le=5_000, description="users, and so connections, of each Locust process; they share its rate"
     )
@@ -72,6 +76,13 @@ class Producers(Section):
         if max_batch != 1 and info.data.get("kind") == "locust":
             raise issue(" is given, but a user of Locust enqueues one job per request; leave it out")
         return max_batch
+
+    @field_validator("connection_per_call")
+    @classmethod
+    def _require_kept_connections_of_locust(cls, per_call: bool, info: ValidationInfo) -> bool:
+        if per_call and info.data.get("kind") == "locust":
+            raise issue(" is true, but a user of Locust keeps its connection; leave it out")
+        return per_call
 
     @field_validator("users", "max_failure_ratio")
     @classmethod

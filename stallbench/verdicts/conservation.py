@@ -58,7 +58,7 @@ def _describe(run: RunTables, wrong: list[str]) -> str:
         f"{count(state):,} {_WRONG_STATES[state]} ({_format_ids(run.state_examples(state), count(state))})" for state in wrong
     ]
     parts += [f"{count(state):,} {words}" for state, words in _OTHER_STATES.items() if count(state)]
-    refused = f"; {count('refused'):,} more were refused by a full queue" if count("refused") else ""
+    refused = f"; {count('refused'):,} more were refused" if count("refused") else ""
     return f"of {of_all}: {', '.join(parts)}{refused}"
 
 

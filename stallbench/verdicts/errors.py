@@ -66,7 +66,7 @@ def _list_explained_kinds(record: RunRecord) -> dict[str, frozenset[ErrorKind]]:
     names = [phase.name for phase in record.phases]
     explained: dict[str, frozenset[ErrorKind]] = dict.fromkeys(names, frozenset())
     for fault in record.faults:
-        explains = kinds[fault.kind].explains_errors if fault.kind in kinds else frozenset()
+        explains = kinds[fault.kind].list_explained_errors(fault.options) if fault.kind in kinds else frozenset()
         following = {after for before, after in pairwise(names) if before == fault.phase}
         for name in {fault.phase, *following} if fault.phase else names:
             explained[name] = explained.get(name, frozenset()) | explains

@@ -109,6 +109,23 @@ def test_a_limited_number_of_idle_connections_leaves_connections_for_clients(tmp
 
 
 @ENGINES
+def test_idle_connections_leave_as_many_free_as_wanted(tmp_path: Path, engine: str, queue: str) -> None:
+    with faulty_run(tmp_path, engine=engine, queue=queue, settings="{ max_connections = 25 }") as run, ExitStack() as stack:
+        run.wait_until_jobs_complete(5)
+        record = run.inject("idle_connections", leave_free=4)
+        assert record.evidence["refusal"] is None
+        driver, direct = driver_of(engine), run.cluster.server("primary").direct
+        for _ in range(4):
+            stack.callback(driver.close, driver.connect(direct, "other"))
+        if engine == "mariadb":  # keeps one more for an administrator
+            stack.callback(driver.close, driver.connect(direct, "other"))
+        with pytest.raises(driver.errors, match=FULL[engine]):
+            driver.connect(direct, "other")
+        stack.close()
+        assert run.end_faults().active_to_end is True
+
+
+@ENGINES
 def test_a_connection_limit_of_the_other_role_lets_clients_reconnect(tmp_path: Path, engine: str, queue: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue=queue, settings="{ max_connections = 30 }") as run:
         run.wait_until_jobs_complete(5)

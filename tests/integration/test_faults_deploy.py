@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from stallbench.engines import driver_of
 from stallbench.records.events import Event
-from tests.integration.faulty_run import faulty_run
+from tests.integration.faulty_run import FaultyRun, faulty_run
+
+FEW_CONNECTIONS = "{ max_connections = 25 }"
+
+
+@contextmanager
+def full_server(run: FaultyRun) -> Iterator[None]:
+    """Take every connection that the server has left."""
+    driver, connections, code = driver_of("postgres"), [], ""
+    try:
+        while not code:
+            try:
+                connections.append(driver.connect(run.cluster.server("primary").direct, "others"))
+            except driver.errors as error:
+                code = driver.code(error)
+        assert code == "53300"
+        yield
+    finally:
+        for connection in connections:
+            driver.close(connection)
 
 
 def test_all_workers_are_replaced_each_time_and_each_completes_its_job_first(tmp_path: Path) -> None:
@@ -48,3 +71,62 @@ def test_a_deployment_that_its_phase_is_too_short_for_was_not_carried_out_as_pla
         record = run.end_faults()
         assert "of 50 deployments were complete" in str(record.why_ended)
         assert len(run.load.running("worker")) == 2, "no worker is missing afterwards"
+
+
+def test_with_a_surge_each_new_worker_is_ready_before_the_old_one_ends(tmp_path: Path) -> None:
+    with faulty_run(tmp_path) as run:
+        run.wait_until_jobs_complete(5)
+        run.inject("deploy", "workers", surge=1, ready_for="300ms")
+        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the end of the deployment")
+        old, new = ([run.process(f"worker-{number}{suffix}").record() for number in (1, 2)] for suffix in ("", "-2"))
+        for before, after in zip(old, new, strict=True):
+            assert before.end_ns is not None
+            assert after.start_ns < before.end_ns - 300_000_000
+        assert old[0].end_ns is not None
+        assert new[1].start_ns > old[0].end_ns, "one at a time"
+        assert [process.name for process in run.load.running("worker")] == ["worker-1-2", "worker-2-2"]
+        assert not run.processes.exited_unexpectedly()
+        run.end_faults()
+
+
+def test_new_workers_that_the_server_refuses_are_started_again_while_the_old_ones_continue(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, settings=FEW_CONNECTIONS) as run:
+        run.wait_until_jobs_complete(5)
+        with full_server(run):
+            run.inject("deploy", "workers", surge=2, restart_after="200ms")
+            refused = "53300 in connect: "
+            run.wait_until(
+                lambda: (
+                    {row["process"] for row in run.events(Event.ERROR) if row["detail"].startswith(refused)}
+                    >= {"worker-1-2", "worker-2-2", "worker-1-3", "worker-2-3"}
+                ),
+                "the refusal of each new worker, twice",
+            )
+            run.wait_until_jobs_complete(5)
+            assert {"worker-1", "worker-2"} <= {process.name for process in run.load.running("worker")}
+            assert not run.processes.exited_unexpectedly()
+        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the end of the deployment")
+        evidence = run.faults()[-1].evidence
+        assert evidence["could_not_start"] >= 4
+        assert "too many clients" in evidence["first_failure"]
+        assert sorted(evidence["replaced"]) == ["worker-1", "worker-2"]
+        assert len(run.load.running("worker")) == 2
+        assert run.process("worker-1-2").record().intended == "restarted"
+        began_ns = time.time_ns()
+        names = {process.name for process in run.load.running("worker")}
+        run.wait_until(lambda: {row["process"] for row in run.events(Event.COMPLETED, began_ns)} == names, "a job of each")
+        assert not run.processes.exited_unexpectedly()
+        run.end_faults()
+
+
+def test_a_surge_that_finds_no_connection_in_its_phase_leaves_the_old_workers(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, settings=FEW_CONNECTIONS) as run:
+        run.wait_until_jobs_complete(5)
+        with full_server(run):
+            run.inject("deploy", "workers", surge=2, restart_after="100ms")
+            run.wait_until(lambda: run.events(Event.ERROR), "a refused connection")
+            record = run.end_faults()
+        assert "only 0 of 1 deployments were complete" in record.why_ended
+        assert sorted(process.name for process in run.load.running("worker")) == ["worker-1", "worker-2"]
+        assert not run.processes.exited_unexpectedly()
+        run.wait_until_jobs_complete(5)

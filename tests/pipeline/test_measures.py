@@ -28,6 +28,8 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
     run.event(Event.EMPTY, at_s=3.1, by="worker-1", took_ms=200)
     run.event(Event.LOST_RACE, at_s=3.2, by="worker-1", job=1, took_ms=300)
     run.raise_error("40P01 in claim: deadlock", at_s=3.3)
+    run.raise_error("53300 in connect: sorry; too many clients already", at_s=6.3)
+    run.raise_error("53300 in connect: sorry; too many clients already", at_s=6.4)
     run.claim(7, at_s=3.4, took_ms=5).event(Event.FAILED, at_s=3.5, by="worker-1", job=7)
     run.enqueue(200, at_s=6.2, took_ms=1).claim(200, at_s=6.4, took_ms=50).complete(200, at_s=6.6)
     for second in range(2, 10):
@@ -241,7 +243,9 @@ def test_an_execution_again_is_measured_from_the_one_before_it(phases: dict[tupl
 def test_counts_and_rates_are_over_the_whole_phase(phases: dict[tuple[str, str], Any]) -> None:
     assert phases["baseline", "enqueued.count"] == 100
     assert phases["baseline", "enqueued.rate"] == 25
-    assert phases["longtx", "errors.count"] == 0
+    assert phases["longtx", "errors.count"] == 2
+    assert phases["longtx", "failed_connections.count"] == 2
+    assert phases["baseline", "failed_connections.count"] == 0
 
 
 def test_the_run_is_from_the_first_measured_phase_to_the_last(phases: dict[tuple[str, str], Any]) -> None:

@@ -114,6 +114,30 @@ FAULTS: list[Any] = [
         '{ kind = "crash_point", on = "producers", at = "after_claim" }',
         f'{FAULT}.on is "producers", which does not pass after_claim; expected workers or one of them, like worker-1',
     ),
+    with_fault(
+        '{ kind = "deploy", on = "workers", ready_for = "1s" }',
+        f"{FAULT}.ready_for is given without a surge; expected surge = 1 or more beside it",
+    ),
+    with_fault(
+        '{ kind = "deploy", on = "workers", surge = 2, at_a_time = 2 }',
+        f"{FAULT}.at_a_time is given beside a surge; expected one of the two",
+    ),
+    with_fault(
+        '{ kind = "deploy", on = "workers", restart_jitter = true }',
+        f"{FAULT}.restart_jitter is given without restart_after; expected the delay before the first restart beside it",
+    ),
+    with_fault(
+        '{ kind = "deploy", on = "workers", max_restart_after = "8s" }',
+        f"{FAULT}.max_restart_after is given without restart_after; expected the delay before the first restart beside it",
+    ),
+    with_fault(
+        '{ kind = "idle_connections", count = 3, leave_free = 3 }',
+        f"{FAULT}.leave_free is given beside a count; expected one of the two",
+    ),
+    with_fault(
+        '{ kind = "idle_connections", limit = 3, leave_free = 3 }',
+        f"{FAULT}.leave_free is given beside a limit; expected one of the two",
+    ),
     with_fault('{ kind = "latency", stream = "up" }', f'{FAULT}.stream is "up"; expected "upstream" or "downstream"'),
 ]
 
@@ -170,6 +194,15 @@ def test_a_crash_point_that_no_process_of_the_scenario_passes_is_reported(tmp_pa
     text = SMALL.replace(written, instead).replace("rate = 500", 'kind = "locust"\nrate = 500')
     (line,) = find_lines(tmp_path, text)
     assert line.startswith(f'{FAULT}.at is "after_enqueue_acknowledged", which Locust\'s users do not pass')
+
+
+def test_connections_that_a_library_opens_itself_are_reported(tmp_path: Path) -> None:
+    text = SMALL.replace("rate = 500", "rate = 500\nconnection_per_call = true").replace(
+        'kind = "que"', 'kind = "library:procrastinate"'
+    )
+    assert find_lines(tmp_path, text) == [
+        "producers.connection_per_call is true, but library:procrastinate opens and keeps its own connections; leave it out"
+    ]
 
 
 def test_an_unknown_kind_of_fault_is_reported_with_the_known_ones(tmp_path: Path) -> None:

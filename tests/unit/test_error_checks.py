@@ -54,6 +54,14 @@ def test_a_fault_explains_errors_of_its_phase_and_of_the_next(tmp_path: Path, fa
     assert finding.reason.endswith("errors: 3 x 57P01 (connection lost) in claim")
 
 
+@pytest.mark.parametrize(("options", "result"), [({"surge": 8}, "pass"), ({"surge": 0}, "fail"), ({}, "fail")])
+def test_only_a_deployment_with_a_surge_explains_refused_connections(
+    tmp_path: Path, options: dict[str, Any], result: str
+) -> None:
+    record = make_record(injections=[{**make_fault("longtx"), "kind": "deploy", "on": "workers", "options": options}])
+    assert find_of(make_run(tmp_path, record, errors=errors_of("53300", "connect")), "errors").result == result
+
+
 def test_the_errors_that_nothing_explains_are_named_first(tmp_path: Path) -> None:
     errors = pd.concat([errors_of("57P01", count=500), errors_of("40P01", count=2)])
     finding = find_of(make_run(tmp_path, record_with_fault("timeout", "longtx"), errors=errors), "errors")

@@ -35,6 +35,19 @@ def test_a_drivers_error_has_a_kind(engine: str, error: Exception, kind: ErrorKi
     assert find_error_kind(driver_of(engine).code(error), "claim") is kind
 
 
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("connection failed: FATAL:  sorry, too many clients already", "53300"),
+        ('connection failed: FATAL:  too many connections for role "others"', "53300"),
+        ("connection failed: FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute", "53300"),
+        ("connection failed: Connection refused", "OperationalError"),
+    ],
+)
+def test_postgres_refusal_of_one_connection_too_many_has_its_code_although_libpq_has_none(message: str, code: str) -> None:
+    assert driver_of("postgres").code(psycopg.OperationalError(message)) == code
+
+
 @pytest.mark.parametrize("code", ["OperationalError", "ConnectionError", "57P03", "1040", "53300"])
 def test_a_connection_that_cannot_be_opened_was_not_lost(code: str) -> None:
     assert find_error_kind(code, "connect") is ErrorKind.CANNOT_CONNECT

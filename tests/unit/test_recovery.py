@@ -34,6 +34,7 @@ class FailingQueue(Queue[QueueOptions]):
     tables = indexes = ()
     fail_in: dict[str, list[Exception]]
     is_fit = True
+    is_closed = False
 
     def __init__(self) -> None:
         super().__init__(sqlite3.connect(":memory:"), QueueOptions())
@@ -43,6 +44,9 @@ class FailingQueue(Queue[QueueOptions]):
             raise errors.pop(0)
 
     def install(self) -> None: ...
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         self.may_fail("enqueue")
@@ -80,6 +84,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[FailingQueue]:
     queues: list[FailingQueue] = []
 
     def open_another(*_: object) -> FailingQueue:
+        assert all(queue.is_closed for queue in queues), "a process has one connection at a time"
+        if (errors := FailingQueue.fail_in.get("open")) and (error := errors.pop(0)):
+            raise error
         queues.append(FailingQueue())
         return queues[-1]
 
@@ -90,7 +97,13 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[FailingQueue]:
 @pytest.fixture
 def run(opened: list[FailingQueue], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     def run_until(
-        process: str, events: int, *, at_least_s: float = 0.0, is_fit: bool = True, **plan: list[Exception]
+        process: str,
+        events: int,
+        *,
+        at_least_s: float = 0.0,
+        is_fit: bool = True,
+        per_call: bool = False,
+        **plan: list[Exception | None],
     ) -> list[tuple[str, str]]:
         monkeypatch.setattr(FailingQueue, "fail_in", plan, raising=False)
         monkeypatch.setattr(FailingQueue, "is_fit", is_fit)
@@ -101,7 +114,7 @@ def run(opened: list[FailingQueue], tmp_path: Path, monkeypatch: pytest.MonkeyPa
             role = (
                 Worker(WorkerDocument(**told, work_s=0.01), log, stop)
                 if process == "worker"
-                else Producer(ProducerDocument(**told, rate=100), log, stop)
+                else Producer(ProducerDocument(**told, rate=100, connection_per_call=per_call), log, stop)
             )
             began_s = time.monotonic()
 
@@ -122,6 +135,7 @@ def run(opened: list[FailingQueue], tmp_path: Path, monkeypatch: pytest.MonkeyPa
 ERROR_IN_CLAIM = ("error", "OperationalError in claim: broken")
 ERROR_IN_ENQUEUE = ("error", "OperationalError in enqueue: broken")
 ERROR_IN_RECOVER = ("error", "OperationalError in recover: broken")
+ERROR_IN_CONNECT = ("error", "OperationalError in connect: broken")
 
 
 def test_a_worker_keeps_a_connection_that_its_queue_has_recovered(run: Run, opened: list[FailingQueue]) -> None:
@@ -163,3 +177,27 @@ def test_a_producer_opens_a_new_connection_if_it_breaks_during_recovery(run: Run
     events = run("producer", 3, enqueue=[BROKEN], recover=[BROKEN])
     assert events[:3] == [ERROR_IN_ENQUEUE, ERROR_IN_RECOVER, ("enqueued", "")]
     assert len(opened) == 2
+
+
+@pytest.mark.parametrize("process", ["worker", "producer"])
+def test_a_process_writes_down_that_its_first_connection_was_refused(run: Run, tmp_path: Path, process: str) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="broken"):
+        run(process, 1, open=[BROKEN])
+    assert [(str(record.event), record.detail) for record in read_events(tmp_path / "events.csv")] == [ERROR_IN_CONNECT]
+
+
+def test_a_producer_with_a_connection_per_call_opens_one_for_each_and_closes_it(run: Run, opened: list[FailingQueue]) -> None:
+    events = run("producer", 3, per_call=True)
+    assert {event for event, _ in events} == {"enqueued"}
+    assert len(opened) == 1 + len(events), "the first one shows that the server can be reached"
+    assert all(queue.is_closed for queue in opened)
+
+
+def test_jobs_without_a_connection_are_refused_and_the_next_call_tries_again(run: Run) -> None:
+    events = run("producer", 4, per_call=True, open=[None, BROKEN, None])
+    assert events[:3] == [ERROR_IN_CONNECT, ("refused", "no connection: OperationalError in connect: broken"), ("enqueued", "")]
+
+
+def test_a_failed_call_with_a_connection_of_its_own_is_not_recovered(run: Run, opened: list[FailingQueue]) -> None:
+    events = run("producer", 2, per_call=True, enqueue=[BROKEN], recover=[BROKEN] * 10)
+    assert events[:2] == [ERROR_IN_ENQUEUE, ("enqueued", "")]
