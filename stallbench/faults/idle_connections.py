@@ -87,7 +87,7 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
     """
 
     kind = "idle_connections"
-    summary = "opens idle connections until the server refuses more, and opens another whenever one becomes free"
+    summary = "opens idle connections: as many as wanted, or all that the server allows and another whenever one becomes free"
     source = (
         "connection pools of other services, leaks, and scale-outs that reach max_connections: 'sorry, too many clients already'"
     )
