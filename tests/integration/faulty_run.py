@@ -45,6 +45,7 @@ kind = "{queue}"
 {queue_options}
 [producers]
 rate = 100
+{producers}
 [workers]
 count = {workers}
 work = "{work}"
@@ -178,15 +179,19 @@ def faulty_run(
     queue_options: str = "",
     prepared_statements: bool = True,
     database: str = "",
+    producers: str = "",
 ) -> Iterator[FaultyRun]:
     """Bring one up in ``path``, and take it down, whatever the test did to it; only servers that are as they were may stay, for other tests.
 
-    ``settings``: of the server, as TOML. ``queue_options``: of the queue, a line of TOML each; ``database``: more of that table's.
+    ``settings``: of the server, as TOML. ``queue_options``: of the queue, a line of TOML each; ``database``, ``producers``: more of
+    these tables.
     """
     file = path / "small.toml"
     values = {"queue": queue, "queue_options": queue_options, "workers": workers, "work": work, "settings": settings}
     switches = {"prepared_statements": str(prepared_statements).lower(), "synchronous": str(synchronous).lower()}
-    file.write_text(SCENARIO.format(**switches, engine=engine, replicas=replicas, database=database, **values))
+    file.write_text(
+        SCENARIO.format(**switches, engine=engine, replicas=replicas, database=database, producers=producers, **values)
+    )
     scenario = read_scenario(str(file))
     folder = create_run_folder(scenario, path / "runs")
     with CLUSTERS.lend(scenario.database, folder.logs, find_queue(scenario.queue.kind).second_engine) as started:

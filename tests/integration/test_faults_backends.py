@@ -109,6 +109,23 @@ def test_a_limited_number_of_idle_connections_leaves_connections_for_clients(tmp
 
 
 @ENGINES
+def test_an_application_that_connects_for_each_call_is_refused_while_workers_go_on(
+    tmp_path: Path, engine: str, queue: str
+) -> None:
+    settings, producers = "{ max_connections = 25 }", "connection_per_call = true"
+    with faulty_run(tmp_path, engine=engine, queue=queue, settings=settings, producers=producers) as run:
+        run.wait_until_jobs_complete(5)
+        run.inject("idle_connections")
+        began_ns = time.time_ns()
+        run.wait_until(lambda: len(run.events(Event.REFUSED, began_ns)) >= 20, "refused enqueues")
+        assert all(FULL[engine] in row["detail"] and row["intended_ns"] for row in run.events(Event.REFUSED, began_ns))
+        assert {row["process"] for row in run.events(Event.ERROR, began_ns)} == {"producer-1"}, "workers keep their connections"
+        run.end_faults()
+        run.wait_until_jobs_complete(5)
+        assert not run.processes.exited_unexpectedly()
+
+
+@ENGINES
 def test_idle_connections_leave_as_many_free_as_wanted(tmp_path: Path, engine: str, queue: str) -> None:
     with faulty_run(tmp_path, engine=engine, queue=queue, settings="{ max_connections = 25 }") as run, ExitStack() as stack:
         run.wait_until_jobs_complete(5)
