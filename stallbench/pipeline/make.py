@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
@@ -38,6 +39,7 @@ from stallbench.pipeline.positions import choose_partitions
 from stallbench.pipeline.ratios import make_ratios
 from stallbench.pipeline.read import Records, make_torn, read_records
 from stallbench.pipeline.recoveries import list_ended_faults, make_recoveries, make_recovery_metrics
+from stallbench.pipeline.reused_ids import separate_jobs
 from stallbench.pipeline.rounds import make_round_metrics, make_rounds
 from stallbench.pipeline.s3a import add_s3a, find_credentials, is_s3a
 from stallbench.pipeline.session import estimate_events, fit_to, is_small, open_session
@@ -108,10 +110,14 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         records = reading.result()
         axis = make_time_axis(record, records.first_ns, records.last_ns)
         fit_to(spark, records.event_count)
-        seen = Observation("jobs")
-        writing_jobs = writing.start("jobs", lambda: _observe(make_jobs(records, record), seen), rows=records.event_count // 4)
+        writing_jobs, seen = _start_jobs(writing, record, records)
         _write_tables_of_records(writing, record, records, axis)
         writing_jobs.result()
+        if seen.get["enqueued"] < records.count_events(Event.ENQUEUED):
+            # Several jobs had the same id. That is rare, and only the table shows it, so it is written once more.
+            records = replace(records, events=separate_jobs(records.events).persist())
+            writing_jobs, seen = _start_jobs(writing, record, records)
+            writing_jobs.result()
         run = _find_repetitions(spark, record, records, axis, writing.read_back("jobs"), seen)
         figures = _keep(_make_figures(run))
         windows = _keep(make_windows(figures, axis))
@@ -137,6 +143,12 @@ def _keep(frame: DataFrame) -> DataFrame:
     if str(frame.sparkSession.sparkContext.master).startswith("local"):
         return frame.localCheckpoint(eager=False)
     return frame.persist()
+
+
+def _start_jobs(writing: Writing, record: RunRecord, records: Records) -> tuple[Future[None], Observation]:
+    """Start to write the table of jobs; returns what to wait for, and what is counted meanwhile."""
+    seen = Observation()
+    return writing.start("jobs", lambda: _observe(make_jobs(records, record), seen), rows=records.event_count // 4), seen
 
 
 def _write_tables_of_records(writing: Writing, record: RunRecord, records: Records, axis: TimeAxis) -> None:
@@ -247,4 +259,4 @@ def _read_record(spark: SparkSession, folder: str, name: str) -> RunRecord:
 def _observe(jobs: DataFrame, seen: Observation) -> DataFrame:
     """Count what the next steps need to know about ``jobs``, while the table is being written."""
     duplicates = F.count_if(is_duplicate()).alias("duplicates")
-    return jobs.observe(seen, duplicates, F.count("first_claimed_ns").alias("claimed"))
+    return jobs.observe(seen, duplicates, F.count("first_claimed_ns").alias("claimed"), F.count("enqueued_ns").alias("enqueued"))

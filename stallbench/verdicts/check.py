@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from stallbench.measures import WHOLE_RUN
 from stallbench.pipeline.large_tables import LARGE, read_batches, read_first
 from stallbench.pipeline.tables import read_table
+from stallbench.records.job_ids import describe_job
 from stallbench.run.record import RunRecord, read_record
 from stallbench.storage.address import AnyPath
 
@@ -109,7 +110,7 @@ class RunTables:
     def state_examples(self, state: str) -> tuple[str, ...]:
         """Return the first ids of the jobs in ``state``."""
         rows = self["conservation"]
-        return tuple(str(job) for jobs in rows.loc[rows["state"] == state, "examples"] for job in jobs)
+        return tuple(describe_job(job) for jobs in rows.loc[rows["state"] == state, "examples"] for job in jobs)
 
 
 class Check(ABC):

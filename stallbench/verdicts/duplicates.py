@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stallbench.pipeline.large_tables import field
+from stallbench.records.job_ids import describe_job
 from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 
 _EXAMPLES = 20
@@ -65,6 +66,6 @@ class Duplicates(Check):
                 if repeated.jobs
                 else "no job was executed or completed more than once",
                 expected="0 without a reason that the promise allows",
-                examples=tuple(f"{row['job_id']} ({row['processes']})" for row in examples),
+                examples=tuple(f"{describe_job(row['job_id'])} ({row['processes']})" for row in examples),
             )
         ]

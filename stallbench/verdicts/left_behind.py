@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, PATIENCE_S
+from stallbench.records.job_ids import describe_job
 from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 from stallbench.verdicts.order import describe_overdue
 
@@ -35,6 +36,6 @@ class LeftBehind(Check):
                 "jobs of dead workers are offered again",
                 "; ".join(described) or "no job of a dead worker was left behind",
                 expected=f"within {PATIENCE_S:g} s after the worker's end or the claim's expiry; time during faults does not count",
-                examples=tuple(str(job) for jobs in wrong["examples"] for job in jobs),
+                examples=tuple(describe_job(job) for jobs in wrong["examples"] for job in jobs),
             )
         ]

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from stallbench.pipeline.overdue import PASSED_OVER, PATIENCE_S
+from stallbench.records.job_ids import describe_job
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "jobs are claimed in the order of enqueueing"
@@ -48,7 +49,7 @@ class Order(Check):
                 _SUBJECT,
                 found,
                 expected=f"at most {allowed} jobs passed over for {PATIENCE_S:g} s or longer",
-                examples=tuple(str(job) for jobs in passed_over["examples"] for job in jobs) if wrong else (),
+                examples=tuple(describe_job(job) for jobs in passed_over["examples"] for job in jobs) if wrong else (),
             )
         ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from stallbench.records.job_ids import describe_job
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _RULES = {
@@ -40,7 +41,11 @@ class Waiting(Check):
         if rule == "not_before_due":
             found += self._describe_delay(run)
         return self.finding(
-            "fail" if broken else "pass", subject, found, expected="0", examples=tuple(str(job) for job in row["examples"])
+            "fail" if broken else "pass",
+            subject,
+            found,
+            expected="0",
+            examples=tuple(describe_job(job) for job in row["examples"]),
         )
 
     def _describe_delay(self, run: RunTables) -> str:
