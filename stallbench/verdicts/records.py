@@ -19,7 +19,7 @@ _COLLECTORS = "collectors"
 
 
 class RecordsWhole(Check):
-    """Fails on torn lines; unknown if a process recorded nothing, or a collector has no samples.
+    """Fails on torn lines; unknown if a process that no fault killed recorded nothing, or a collector has no samples.
 
     One torn line is allowed: the last line of a file whose process was killed.
     """
@@ -33,7 +33,11 @@ class RecordsWhole(Check):
         torn = [(file["file"], lines) for file in files if (lines := _count_unexplained(file, run.record))]
         cut_off = sum(file["torn_lines"] for file in files) - sum(lines for _, lines in torn)
         recorded = {PurePosixPath(file["file"]).stem for file in files}
-        wanted = [process.name for process in run.record.processes if process.role in ("producer", "worker")]
+        wanted = [
+            process.name
+            for process in run.record.processes
+            if process.role in ("producer", "worker") and process.intended != "killed"  # it may have died in its first call
+        ]
         silent = [name for name in wanted if name not in recorded]
         unsampled = _find_unsampled(run)
         problems = [

@@ -72,6 +72,12 @@ def test_a_process_without_events_makes_the_records_unknown(tmp_path: Path) -> N
     assert (finding.result, finding.reason) == ("unknown", "no events of worker-2")
 
 
+@pytest.mark.parametrize(("intended", "result"), [("killed", "pass"), ("running", "unknown")])
+def test_a_process_that_a_fault_kills_in_its_first_call_has_no_events(tmp_path: Path, intended: str, result: str) -> None:
+    record = make_record(processes=[worker(), worker(name="worker-1-2", intended=intended, exit_code=-9)])
+    assert find_of(make_run(tmp_path, record), "records").result == result
+
+
 def test_a_run_before_a_collector_was_added_is_judged_by_those_it_had(tmp_path: Path) -> None:
     run = make_run(tmp_path, make_record() | {"collectors": None})
     (tmp_path / "samples" / "horizon.csv").unlink()
