@@ -95,6 +95,17 @@ def test_a_client_records_every_deadlock_that_the_server_broke(tmp_path: Path, e
     assert find_of(run, "deadlocks").result == result
 
 
+@pytest.mark.parametrize(("ended", "broken", "result"), [(None, 1, "pass"), (None, 2, "fail"), (3, 4, "pass"), (3, 5, "fail")])
+def test_a_fault_says_how_often_its_own_statements_were_ended(
+    tmp_path: Path, ended: int | None, broken: int, result: str
+) -> None:
+    fault = make_fault("longtx") | {"evidence": {} if ended is None else {"ended_by_deadlock": ended}}
+    run = make_run(tmp_path, make_record(injections=[fault]), windows=windows_with_deadlocks(float(broken)))
+    finding = find_of(run, "deadlocks")
+    assert finding.result == result
+    assert finding.expected == f"at most {1 + (ended or 0)} that no client recorded"
+
+
 @pytest.mark.parametrize(("engine", "result"), [("postgres", "unknown"), ("mariadb", "unknown"), ("redis", "info")])
 def test_without_samples_deadlocks_are_unknown_where_the_engine_counts_them(tmp_path: Path, engine: str, result: str) -> None:
     record = make_record()
