@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from stallbench.comparison.plan import Plan, PlannedRun
 from stallbench.comparison.record import ComparedRun, ComparisonFolder, begin_comparison
-from stallbench.errors import StallbenchError
+from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.run.capacity import describe_load, measure_capacity
 from stallbench.run.conclusion import conclude
@@ -16,6 +17,7 @@ from stallbench.run.folder import RunFolder
 from stallbench.run.opening import open_run
 from stallbench.run.view import RunView
 from stallbench.scenario.duration import format_duration
+from stallbench.scenario.model import Scenario
 from stallbench.servers.find_starters import find_starters
 
 
@@ -23,8 +25,9 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> Compar
     """Carry out the runs of ``plan`` one after the other; returns the comparison's folder, whose record has the outcome of each run.
 
     A run that cannot be carried out does not stop the others; an interrupt ends the comparison with the runs done so far. A variant
-    that this machine's servers cannot run is left out with a message. ``say`` is called with one message at a time. Raises
-    `NotCarriedOutError` if the comparison's folder cannot be created, or if fewer than two variants are left.
+    that this machine's servers cannot run is left out with a message, and so is a library whose capacity cannot be measured. ``say`` is
+    called with one message at a time. Raises `NotCarriedOutError` if the comparison's folder cannot be created, or if fewer than two
+    variants are left.
     """
     for name, reason in plan.left_out.items():
         say(f"{name} is left out: {reason}")
@@ -65,18 +68,19 @@ def _give_measured_load(plan: Plan, runs: Path, say: Callable[[str], None]) -> P
     """Measure the capacity of the workers if any load is a share of it.
 
     Variants of one queue all get the load that is measured on the reference, or on the first variant whose load is a share. If libraries
-    are compared, the capacity of each is measured.
+    are compared, the capacity of each is measured. Raises `NotCarriedOutError` if no load can be given to two variants.
     """
     shares = {name: one for name, one in plan.chosen.items() if one.producers.wants_rate}
     if not shares:
         return plan
-    first = next(iter(shares))
-    capacities = {}
-    for name in shares if plan.has_libraries else [first]:
-        if plan.has_libraries:
-            say(f"{name}:")
-        capacities[name] = measure_capacity(shares[name], say, runs)
+    if plan.has_libraries:
+        plan, capacities = _measure_each(plan, shares, runs, say)
+    else:
+        name, reference = next(iter(shares.items()))
+        capacities = {name: measure_capacity(reference, say, runs)}
     rated = plan.with_capacities(capacities)
+    shares = {name: one for name, one in shares.items() if name in plan.chosen}
+    first = next(iter(shares))
     for name, one in shares.items():
         if name == first or one.producers != shares[first].producers or plan.load == "own":
             say(
@@ -85,6 +89,24 @@ def _give_measured_load(plan: Plan, runs: Path, say: Callable[[str], None]) -> P
                 else describe_load(one, rated.chosen[name])
             )
     return rated
+
+
+def _measure_each(
+    plan: Plan, shares: Mapping[str, Scenario], runs: Path, say: Callable[[str], None]
+) -> tuple[Plan, dict[str, float]]:
+    """Measure the capacity of each of ``shares``; returns the plan without those of which it could not be measured, and the others' capacities."""
+    capacities: dict[str, float] = {}
+    unmeasured: dict[str, str] = {}
+    for name, one in shares.items():
+        say(f"{name}:")
+        try:
+            capacities[name] = measure_capacity(one, say, runs)
+        except NotCarriedOutError as error:
+            say(f"{name} is left out: {error}")
+            unmeasured[name] = str(error).partition("\n")[0]
+    if unmeasured:
+        plan = replace(plan.without(unmeasured), unmeasured=tuple(unmeasured))
+    return plan, capacities
 
 
 def _carry_out_one(plan: Plan, planned: PlannedRun, runs: Path, pipeline: KeptPipeline) -> ComparedRun:

@@ -54,6 +54,8 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Requested variants that are not run, with the reason."""
+    unmeasured: tuple[str, ...] = ()
+    """Those of them whose capacity could not be measured."""
     load: Load = "common"
     capacities: Mapping[str, float] = field(default_factory=dict)
     """Jobs per second that the workers can complete, by the name of each variant whose capacity was measured."""

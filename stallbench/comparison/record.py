@@ -95,7 +95,9 @@ class ComparisonRecord(_Part):
     """The first is the reference, from which the differences of the others are measured."""
     load: Load = "common"
     left_out: Mapping[str, str] = {}
-    """By the name of each requested variant that this machine cannot run: why."""
+    """By the name of each requested variant that this machine cannot run, or whose capacity could not be measured: why."""
+    unmeasured: tuple[str, ...] = ()
+    """Those whose capacity could not be measured: a run that could not be carried out, for the exit code."""
     baseline: str
     """The first measured phase."""
     subjects: tuple[Subject, ...]
@@ -123,7 +125,7 @@ class ComparisonRecord(_Part):
         """The exit code of a command that shows the comparison."""
         if self.status != "completed":
             return EXIT_INTERRUPTED if self.status == "aborted" else EXIT_NOT_CARRIED_OUT
-        if any(run.status != "completed" for run in self.runs):
+        if self.unmeasured or any(run.status != "completed" for run in self.runs):
             return EXIT_NOT_CARRIED_OUT
         return EXIT_PASS if all(run.verdict == "pass" for run in self.runs) else EXIT_FAIL
 
@@ -204,6 +206,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         ),
         load=plan.load,
         left_out=plan.left_out,
+        unmeasured=plan.unmeasured,
         baseline=find_baseline(plan.scenario),
         subjects=plan.subjects,
         columns={column.title: subject_of(column).key for column in choice.columns} if choice else {},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,42 @@ def test_runs_follow_the_plan_each_with_its_folder_and_its_seed(fake: FakeRuns, 
     assert record.results is not None
     assert record.results["recommendation"].startswith("Use cure: ")
     assert "run 1 of 9: " in said[1]
+
+
+def test_a_library_whose_capacity_cannot_be_measured_does_not_stop_the_others(
+    fake: FakeRuns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def measure(scenario: Scenario, say: Callable[[str], None], runs: Path) -> float:
+        if scenario.summary == "broken":
+            raise NotCarriedOutError(
+                "what the workers can do could not be measured: worker-1 exited unexpectedly\nits records: here"
+            )
+        return 100.0
+
+    monkeypatch.setattr(compare, "measure_capacity", measure)
+    plan = make_made_up_plan(["library:river", "library:oban", "library:celery"], rounds=2, producers={"capacity_share": 0.5})
+    broken = {name: one.model_copy(update={"summary": "broken"}) for name, one in plan.chosen.items() if name.endswith("river")}
+    record, said = carry_out(replace(plan, chosen={**plan.chosen, **broken}), tmp_path)
+    reason = "what the workers can do could not be measured: worker-1 exited unexpectedly"
+    assert any(sentence.startswith(f"library:river is left out: {reason}") for sentence in said)
+    assert record.left_out == {"library:river": reason}
+    assert [(run.variant, run.status) for run in record.runs if run.round == 1 and "river" in run.variant] == []
+    assert {run.status for run in record.runs} == {"completed"}
+    assert {one.name: one.capacity for one in record.variants} == {"library:oban": 100.0, "library:celery": 100.0}
+    assert record.exit_code == 3
+
+
+def test_one_library_that_is_left_is_not_a_comparison(fake: FakeRuns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def measure(scenario: Scenario, say: Callable[[str], None], runs: Path) -> float:
+        raise NotCarriedOutError("no server")
+
+    monkeypatch.setattr(compare, "measure_capacity", measure)
+    plan = make_made_up_plan(["library:river", "library:oban"], rounds=1, producers={"capacity_share": 0.5})
+    with pytest.raises(
+        NotCarriedOutError, match="needs two variants or more; library:river is left out: no server; library:oban"
+    ):
+        carry_out(plan, tmp_path)
+    assert fake.scenarios == []
 
 
 def test_latest_points_to_a_run_and_not_to_the_comparison(fake: FakeRuns, tmp_path: Path) -> None:
