@@ -13,7 +13,10 @@ from stallbench.run.folder import RUNS
 def clean(
     runs: RunsOption = RUNS,
     reports: Annotated[
-        bool, typer.Option("--reports", help="Also delete the folders of all runs, comparisons and soaks.")
+        bool,
+        typer.Option(
+            "--reports", help="Also delete the folders of all runs, comparisons, soaks and limits, and those with runs in them."
+        ),
     ] = False,
 ) -> None:
     """Remove the processes, servers and temporary folders of runs whose bench was killed. Active runs are not affected.

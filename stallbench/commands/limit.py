@@ -100,6 +100,8 @@ def limit(
     )
     folder, outcome = find_limits(plan, runs, print)
     print_limits(plan, outcome, shorten(folder))
+    if outcome.status == "failed":
+        print(outcome.reason, file=sys.stderr)
     sys.exit(outcome.exit_code)
 
 

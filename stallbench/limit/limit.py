@@ -5,27 +5,35 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_PASS, BadInputError, NotCarriedOutError, StallbenchError
+from stallbench.errors import (
+    EXIT_FAIL,
+    EXIT_INTERRUPTED,
+    EXIT_NOT_CARRIED_OUT,
+    EXIT_PASS,
+    BadInputError,
+    NotCarriedOutError,
+    StallbenchError,
+)
 from stallbench.limit.probes import Horizon, Probe, find_held_phase, judge_probe, make_probe_scenario
 from stallbench.limit.resources import UNKNOWN, find_first_exhausted
 from stallbench.limit.search import Interval, find_interval, find_next_rate, is_contradictory
 from stallbench.limit.slo import Slo
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.run.capacity import measure_capacity
-from stallbench.run.folder import create_folder
+from stallbench.run.folder import LIMIT, create_folder
 from stallbench.run.opening import open_run
+from stallbench.run.record import describe_bench
 from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts import RunTables
 
-RECORD = "limit.json"
 _START_SHARE = 0.5
 """The first rate, as a share of the workers' capacity on a full queue."""
 _OVERHEAD_S = 25.0
@@ -70,14 +78,18 @@ class LimitOutcome:
 
     capacity: float | None
     limits: tuple[Limit, ...]
-    status: str
-    """``completed``; ``aborted`` by the user; ``failed``: a run could not be carried out."""
+    status: Literal["running", "completed", "aborted", "failed"]
+    """``aborted``: by the user, or the bench was killed. ``failed``: a run could not be carried out."""
+    reason: str = ""
+    """Why it failed."""
 
     @property
     def exit_code(self) -> int:
         """Pass: each limit has a lower and an upper end."""
         if self.status == "aborted":
             return EXIT_INTERRUPTED
+        if self.status != "completed":
+            return EXIT_NOT_CARRIED_OUT
         return EXIT_PASS if all(limit.interval.is_bounded for limit in self.limits) else EXIT_FAIL
 
 
@@ -124,34 +136,40 @@ def plan_limit(
 
 
 def find_limits(plan: LimitPlan, runs: Path, say: Callable[[str], None]) -> tuple[Path, LimitOutcome]:
-    """Carry the plan out in a new folder below ``runs``; returns the folder and the outcome, which is in `RECORD` too.
+    """Carry the plan out in a new folder below ``runs``; returns the folder and the outcome, which is in `LIMIT` too.
 
-    Raises `NotCarriedOutError` if a probe cannot be carried out; what was found before is recorded.
+    A probe that cannot be carried out ends the search; the outcome has the reason, and what was found before. Raises `NotCarriedOutError` if the
+    folder cannot be created.
     """
     end_s = time.monotonic() + plan.within_s
     folder = create_folder(runs, "limit", plan.scenario.name, plan.scenario.variant)
-    outcome = LimitOutcome(capacity=None, limits=(), status="completed")
+    outcome = LimitOutcome(capacity=None, limits=(), status="running")
+    _write(folder, plan, outcome)
     try:
         start = plan.start_rate
         if start is None:
             capacity = measure_capacity(plan.scenario, say, folder)
             outcome = replace(outcome, capacity=capacity)
+            _write(folder, plan, outcome)
             start = _START_SHARE * capacity
         with KeptPipeline() as pipeline:
             for number, horizon in enumerate(plan.horizons):
                 share_s = (end_s - time.monotonic()) / (len(plan.horizons) - number)
                 search = _Search(plan, horizon, start, time.monotonic() + share_s, folder, pipeline, say)
-                try:
-                    search.carry_out()
-                finally:
-                    outcome = replace(outcome, limits=(*outcome.limits, search.result()))
+                before = outcome.limits
+                for found in search.carry_out():
+                    outcome = replace(outcome, limits=(*before, found))
+                    _write(folder, plan, outcome)
+        outcome = replace(outcome, status="completed")
     except KeyboardInterrupt:
         outcome = replace(outcome, status="aborted")
-    except StallbenchError:
-        outcome = replace(outcome, status="failed")
+    except NotCarriedOutError as error:
+        outcome = replace(outcome, status="failed", reason=str(error))
+    except BaseException as error:
+        outcome = replace(outcome, status="failed", reason=str(error))
         raise
     finally:
-        replace_file(folder / RECORD, json.dumps(_as_json(plan, outcome), indent=1))
+        _write(folder, plan, outcome)
     return folder, outcome
 
 
@@ -179,25 +197,27 @@ class _Search:
         self._probes: list[Probe] = []
         self._is_complete = False
 
-    def carry_out(self) -> None:
-        """Probe until nothing is left to try, or until the time left is shorter than a probe."""
+    def carry_out(self) -> Iterator[Limit]:
+        """Probe until nothing is left to try, or until the time left is shorter than a probe; yields what is known after each, and at the end."""
         self._say(f"horizon {self._horizon}:")
         measured_s: list[float] = []
         while True:
             rate = find_next_rate(self._results, start=self._start, precision=self._plan.precision, confirms=self._plan.confirms)
             if rate is None:
                 self._is_complete = True
-                return
+                break
             if time.monotonic() + max(measured_s, default=self._longest_s) > self._end_s:
-                return
+                break
             began_s = time.monotonic()
             probe = self._carry_out_one(rate)
             measured_s.append(time.monotonic() - began_s)
             self._probes.append(probe)
             verdict = "sustained" if probe.is_sustained else f"not sustained: {probe.reason}"
             self._say(f"  {rate:g} jobs/s: {verdict} ({self._plan.slo.describe(probe.value)})")
+            yield self._result()
+        yield self._result()
 
-    def result(self) -> Limit:
+    def _result(self) -> Limit:
         """Return what the probes so far show."""
         return Limit(
             horizon=self._horizon,
@@ -234,11 +254,17 @@ class _QuietView(RunView):
         """Print nothing."""
 
 
+def _write(folder: Path, plan: LimitPlan, outcome: LimitOutcome) -> None:
+    replace_file(folder / LIMIT, json.dumps(_as_json(plan, outcome), indent=1))
+
+
 def _as_json(plan: LimitPlan, outcome: LimitOutcome) -> Mapping[str, Any]:
     scenario = plan.scenario
     return {
         "format": 1,
         "status": outcome.status,
+        "reason": outcome.reason,
+        "bench": describe_bench().model_dump(mode="json"),
         "scenario": scenario.name,
         "variant": scenario.variant,
         "changes": scenario.changes,
@@ -252,4 +278,4 @@ def _as_json(plan: LimitPlan, outcome: LimitOutcome) -> Mapping[str, Any]:
     }
 
 
-__all__ = ["RECORD", "UNKNOWN", "Limit", "LimitOutcome", "LimitPlan", "find_limits", "plan_limit"]
+__all__ = ["UNKNOWN", "Limit", "LimitOutcome", "LimitPlan", "find_limits", "plan_limit"]

@@ -17,6 +17,7 @@ from stallbench.limit.slo import Slo
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
 from stallbench.verdicts import RunTables
+from stallbench.verdicts.injections import InjectionsActive
 
 Horizon = Literal["free", "held"]
 PROBE = "probe"
@@ -75,10 +76,13 @@ def make_probe_scenario(scenario: Scenario, horizon: Horizon, rate: float, durat
 
 
 def judge_probe(tables: RunTables, slo: Slo, horizon: Horizon) -> Probe:
-    """Return whether the run sustained its rate: it met the bound, its queue was not saturated at the end, and all its load was applied.
+    """Return whether the run sustained its rate: it met the bound, lost no job, was not saturated at the end, and all its load was applied.
 
-    Raises `NotCarriedOutError` if the bounded metric was not measured although jobs were completed.
+    What is not known is no reason to call it sustained. Raises `NotCarriedOutError` if the bounded metric was not measured although jobs were
+    completed, or if the horizon was not held to the end of the phase.
     """
+    if horizon == "held":
+        _require_held(tables)
     scenario = tables.record.scenario
     rate = scenario.producers.rate
     measure, _, statistic = slo.metric.partition(".")
@@ -94,10 +98,17 @@ def judge_probe(tables: RunTables, slo: Slo, horizon: Horizon) -> Probe:
         reasons.append("no job was completed")
     elif not slo.holds(value):
         reasons.append(f"{slo.describe(value)}")
-    if saturated_s is not None and saturated_s < inf:
+    if saturated_s is None:
+        reasons.append("the depth of the queue was not sampled")
+    elif saturated_s < inf:
         reasons.append(f"saturated after {saturated_s:.0f} s")
     if enqueued_rate < _ENQUEUED_SHARE * rate:
         reasons.append(f"only {enqueued_rate:,.0f} jobs/s were enqueued")
+    lost = tables.metric("lost", "count", None)
+    if lost is None:
+        reasons.append("it is unknown whether jobs were lost")
+    elif lost:
+        reasons.append(f"{lost:,.0f} jobs were lost")
     return Probe(
         horizon=horizon,
         rate=rate,
@@ -109,3 +120,10 @@ def judge_probe(tables: RunTables, slo: Slo, horizon: Horizon) -> Probe:
         uses=tuple(find_uses(tables, PROBE)),
         run=str(tables.folder.name),
     )
+
+
+def _require_held(tables: RunTables) -> None:
+    names = {injection.name for injection in tables.record.injections if injection.category == "longrunner"}
+    for finding in InjectionsActive().judge(tables):
+        if finding.subject in names and finding.result != "pass":
+            raise NotCarriedOutError(f"the horizon was not held: {finding.reason}\nits records: {tables.folder}")

@@ -19,14 +19,14 @@ def print_limits(plan: LimitPlan, outcome: LimitOutcome, folder: str, console: C
     for limit in outcome.limits:
         console.print(_show_probes(limit, plan))
     for limit in outcome.limits:
-        console.print(f"[bold]{escape(describe_limit(limit, plan))}[/]", soft_wrap=True)
+        console.print(f"[bold]{escape(describe_limit(limit, plan, is_over=outcome.status == 'completed'))}[/]", soft_wrap=True)
     if (share := describe_held_share(outcome)) is not None:
         console.print(escape(share), soft_wrap=True)
     console.print(f"record and runs: {folder}", soft_wrap=True)
 
 
-def describe_limit(limit: Limit, plan: LimitPlan) -> str:
-    """Return the answer in one or two sentences."""
+def describe_limit(limit: Limit, plan: LimitPlan, *, is_over: bool) -> str:
+    """Return the answer in one or two sentences. ``is_over``: whether the search came to its end, or to that of its time."""
     where = "With the horizon free" if limit.horizon == "free" else f"With the horizon held for {plan.duration_s:g} s"
     interval = limit.interval
     if interval.low is not None and interval.high is not None:
@@ -36,8 +36,10 @@ def describe_limit(limit: Limit, plan: LimitPlan) -> str:
     elif interval.high is not None:
         answer = f"{where} the limit is below {interval.high:g} jobs/s ({plan.slo.text}): no lower rate was sustained."
     else:
-        answer = f"{where} nothing was tried: the time was over."
-    if not limit.is_complete:
+        answer = f"{where} nothing was tried."
+    if not is_over:
+        answer += " The search was broken off."
+    elif not limit.is_complete:
         answer += " The time was over before the search was complete: give it more by --within."
     elif limit.is_contradictory:
         answer += " A rate was sustained in one run and not in another, so the interval is wide: the machine is not steady, or the limit is not sharp."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
 from stallbench.errors import BadInputError
@@ -67,7 +68,8 @@ def parse_slo(text: str) -> Slo:
 
 def _read_bound(text: str, value: str, unit: str) -> float:
     try:
-        return float(value)
+        if isfinite(number := float(value)):
+            return number
     except ValueError:
         pass
     if unit in _PER_SECOND:

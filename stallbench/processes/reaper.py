@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,11 @@ CLEANUP_JOURNAL = "cleanup-journal.json"
 _GRACE_S = 2.0
 _GIVE_UP_S = 20.0
 _CLEAN_UP_S = 60.0
+_RECORDS = ("run", "comparison", "soak", "limit")
+_LEVELS = ("", "*/", "*/*/")
+"""Where the records of a bench's folder are, at most."""
+_FOLDER_NAME = re.compile(r"\d{8}T\d{6}Z-")
+"""How the folders begin that the bench makes (`stallbench.run.folder.create_folder`)."""
 _SHARED_MEMORY_LINE = 6
 """Line of ``postmaster.pid``, counted from 0, with the key and the id of the shared memory segment."""
 
@@ -193,20 +199,32 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
         if owner_pid.isdigit() and not psutil.pid_exists(int(owner_pid)):
             shutil.rmtree(scratch, ignore_errors=True)
             done.append(f"removed {scratch} of a pipeline that is dead")
-    for record in sorted(path for name in ("run", "comparison", "soak") for path in runs.glob(f"*/{name}.json")):
-        if record.parent.is_symlink():
-            continue
-        content = _read_json(record) or {}
-        if is_bench_alive(content.get("bench", {})):
-            continue
-        if mark_aborted(record, "the bench was killed"):
-            done.append(f"{record.parent.name}: marked as aborted")
-        if delete_runs:
-            shutil.rmtree(record.parent)
-            done.append(f"{record.parent.name}: deleted")
+    for folder in sorted(folder for folder in runs.glob("*") if not folder.is_symlink()):
+        done += _clean_folder(folder, delete=delete_runs)
     latest = runs / "latest"
     if latest.is_symlink() and not latest.exists():
         latest.unlink()
+    return done
+
+
+def _clean_folder(folder: Path, *, delete: bool) -> list[str]:
+    """Correct the records of dead runs in a folder, and delete it if asked to and no bench uses it; returns one sentence for each action.
+
+    A limit, torture or conformance has the folders of its runs in its own, which only the name shows if it was killed before it wrote a record.
+    """
+    is_of_bench = _FOLDER_NAME.match(folder.name) is not None
+    records = [
+        path
+        for name in _RECORDS
+        for level in _LEVELS[: None if is_of_bench else 1]
+        for path in folder.glob(f"{level}{name}.json")
+    ]
+    dead = [record for record in sorted(records) if not is_bench_alive((_read_json(record) or {}).get("bench", {}))]
+    marked = [record for record in dead if mark_aborted(record, "the bench was killed")]
+    done = [f"{record.parent.relative_to(folder.parent)}: marked as aborted" for record in marked]
+    if delete and records and len(dead) == len(records):
+        shutil.rmtree(folder)
+        done.append(f"{folder.name}: deleted")
     return done
 
 

@@ -25,6 +25,8 @@ COMPARISON = "comparison.json"
 """The file that identifies the folder of a comparison, as ``run.json`` identifies that of a run."""
 SOAK = "soak.json"
 """The file that identifies the folder of a soak."""
+LIMIT = "limit.json"
+"""The file that identifies the folder of a search for a limit."""
 
 
 @dataclass(frozen=True, slots=True)

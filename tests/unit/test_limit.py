@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from stallbench.errors import BadInputError
-from stallbench.limit.limit import Limit, LimitOutcome, LimitPlan, plan_limit
-from stallbench.limit.probes import PROBE, Horizon, Probe, find_held_phase, make_probe_scenario, read_horizon
-from stallbench.limit.resources import UNKNOWN, Use, find_first_exhausted, find_uses
+from stallbench.limit.limit import Limit, LimitOutcome
+from stallbench.limit.probes import PROBE, Horizon, find_held_phase, make_probe_scenario, read_horizon
+from stallbench.limit.resources import UNKNOWN, find_first_exhausted, find_uses
 from stallbench.limit.screen import print_limits
 from stallbench.limit.search import Interval, find_interval, find_next_rate, is_contradictory
 from stallbench.limit.slo import parse_slo
 from stallbench.scenario.file import read_scenario
 from stallbench.verdicts import RunTables
+from tests.unit.made_up_limit import make_probe, plan, use
 from tests.unit.made_up_run import START_NS, make_phases, make_record, make_run
 
 
@@ -91,6 +92,8 @@ class TestSlo:
             ("latency_ms.p95 = 1s", "expected METRIC < VALUE"),
             ("latencies.p95 < 1s", 'metric is "latencies.p95"; expected a metric that docs/measures.md lists'),
             ("latency_ms.p96 < 1s", "expected latency_ms with one of .p50, .p95"),
+            ("latency_ms.p95 < inf", 'the bound is "inf"; expected a number of ms'),
+            ("latency_ms.p95 < nan", 'the bound is "nan"; expected a number of ms'),
             ("latency_ms.p95 < soon", 'the bound is "soon"; expected a number of ms, or a duration like 1s or 500ms'),
             ("depth.max < 1s", 'the bound is "1s"; expected a number of jobs'),
             ("lost.count < 1", "lost is measured over a whole run; expected a metric of a phase"),
@@ -131,24 +134,6 @@ class TestProbe:
             BadInputError, match=r"collectors\.enabled is false, but `limit` needs samples of the depth of the queue"
         ):
             plan("longtx", overrides=["collectors.enabled=false"])
-
-
-def plan(scenario: str, *, horizon: Horizon | None = None, within_s: float = 600, overrides: Sequence[str] = ()) -> LimitPlan:
-    return plan_limit(
-        scenario,
-        slo=parse_slo("latency_ms.p95 < 1s"),
-        variant=None,
-        overrides=overrides,
-        horizon=horizon,
-        duration_s=15,
-        within_s=within_s,
-        precision=0.1,
-        start_rate=100,
-    )
-
-
-def use(resource: str, share: float) -> Use:
-    return Use(resource=resource, share=share, threshold=0.9, description=f"{share:.0%} of it")
 
 
 class TestResource:
@@ -194,19 +179,6 @@ class TestResource:
 
 
 def test_the_terminal_says_the_interval_the_resource_and_what_is_left_while_the_horizon_is_held() -> None:
-    def probe(horizon: Horizon, rate: float, *, reason: str = "") -> Probe:
-        return Probe(
-            horizon=horizon,
-            rate=rate,
-            is_sustained=not reason,
-            reason=reason,
-            value=20.0,
-            completed_rate=rate,
-            dead_tuples=1200.0,
-            uses=(use("CPU", 0.97 if reason else 0.3),),
-            run="run",
-        )
-
     def limit(horizon: Horizon, low: float, high: float, *, is_complete: bool = True) -> Limit:
         return Limit(
             horizon=horizon,
@@ -214,7 +186,7 @@ def test_the_terminal_says_the_interval_the_resource_and_what_is_left_while_the_
             first_exhausted="CPU" if horizon == "free" else UNKNOWN,
             is_contradictory=False,
             is_complete=is_complete,
-            probes=(probe(horizon, low), probe(horizon, high, reason="saturated after 4 s")),
+            probes=(make_probe(horizon, low), make_probe(horizon, high, reason="saturated after 4 s")),
         )
 
     outcome = LimitOutcome(
