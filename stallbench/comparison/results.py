@@ -92,7 +92,9 @@ def find_results(record: ComparisonRecord) -> Results:
         assessments=assessments,
         upgrades=upgrades,
         unsafe=unsafe,
-        recommendation=describe_upgrades(ranked, upgrades) if record.versions else recommend(compared, assessments, unsafe),
+        recommendation=describe_upgrades(ranked, upgrades, unsafe)
+        if record.versions
+        else recommend(compared, assessments, unsafe),
     )
 
 

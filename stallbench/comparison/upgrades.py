@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -54,8 +54,8 @@ def find_upgrades(ranked: Compared, names: Sequence[str], *, seed: int) -> tuple
     return tuple(_describe(ranked, pair, differences[pair]) for pair in pairs)
 
 
-def describe_upgrades(ranked: Compared, upgrades: Sequence[Upgrade]) -> str:
-    """Return in one or two sentences whether the upgrades help."""
+def describe_upgrades(ranked: Compared, upgrades: Sequence[Upgrade], unsafe: Collection[str]) -> str:
+    """Return in a few sentences whether the upgrades help. ``unsafe``: versions on which a run lost jobs, or repeated them without a reason."""
     if not upgrades:
         return "No two versions of one engine were compared, so there is no upgrade to judge."
     rounds = max((upgrade.difference.rounds for upgrade in upgrades if upgrade.difference), default=0)
@@ -75,6 +75,11 @@ def describe_upgrades(ranked: Compared, upgrades: Sequence[Upgrade]) -> str:
             sentences.append(
                 f"No single upgrade of {read_version(f'{engine}:0').title.rpartition(' ')[0]} differs significantly."
             )
+    concerned = [read_version(name).title for name in dict.fromkeys(upgrade.after for upgrade in upgrades) if name in unsafe]
+    if concerned:
+        sentences.append(
+            f"But {' and '.join(concerned)} {'is' if len(concerned) == 1 else 'are'} not safe: a run lost jobs, or repeated them without a reason."
+        )
     return " ".join(sentences)
 
 

@@ -1,4 +1,4 @@
-"""Deletes rows of the queue's tables, as an application's cleanup of completed jobs does."""
+"""Deletes rows of the queue's table, as an application's cleanup of completed jobs does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ class DeleteRowsOptions(TaskOptions):
     """Options of `DeleteRows`."""
 
     where: str = Field(description="SQL condition of the rows that are deleted, like \"status = 'done'\"")
-    table: str | None = Field(default=None, description="the table; none for the first of the queue's tables")
     batch: int | None = Field(
         default=None,
         ge=1,
@@ -32,14 +31,14 @@ class DeleteRows(Task[DeleteRowsOptions]):
     """``DELETE``: all rows in one statement, or batch by batch, each committed by itself."""
 
     kind = "delete_rows"
-    summary = "deletes rows of the queue's tables that match a condition"
+    summary = "deletes rows of the first of the queue's tables that match a condition"
     source = "what applications and libraries do with completed jobs: good_job's cleanup_preserved_jobs, Oban's Pruner"
     engines = frozenset({"postgres"})
     options_type = DeleteRowsOptions
 
     def iterate(self, connection: Any) -> Iterator[str]:
         """Delete every row that matches, until there is none, or until asked to end between two batches."""
-        table, where, batch = self.options.table or self.document.tables[0], self.options.where, self.options.batch
+        table, where, batch = self.document.tables[0], self.options.where, self.options.batch
         set_statement_timeout(connection, self.options.statement_timeout_s)
         if batch is None:
             yield f"deleted {connection.execute(f'DELETE FROM {table} WHERE {where}').rowcount} rows of {table}"

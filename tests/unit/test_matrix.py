@@ -120,6 +120,17 @@ def test_with_too_few_rounds_nothing_is_claimed(tmp_path: Path) -> None:
     assert "not enough rounds" in shown
 
 
+def test_an_upgrade_to_a_version_that_loses_jobs_is_not_just_called_a_help(tmp_path: Path) -> None:
+    folder, record = make_made_up_record(
+        {"postgres:14": [8.0, 8.2, 8.1, 8.0, 8.1], "postgres:18": [4.0, 4.1, 4.1, 3.9, 4.0]}, tmp_path
+    )
+    lossy = next(run for run in record.runs if run.variant == "postgres:18").model_copy(update={"unsafe": "3 jobs were lost"})
+    folder.write(record.with_run(lossy).model_copy(update={"versions": "postgres:14,postgres:18"}))
+    shown = " ".join(show(folder).split())
+    assert "The upgrade from PostgreSQL 14 to 18 helps" in shown
+    assert "But PostgreSQL 18 is not safe: a run lost jobs, or repeated them without a reason." in shown
+
+
 def test_versions_are_ordered_as_numbers() -> None:
     assert ServerVersion.read("mariadb", "10.6") < ServerVersion.read("mariadb", "10.11")
     assert ServerVersion.read("mysql", "8.4").title == "MySQL 8.4"
