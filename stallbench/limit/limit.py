@@ -163,14 +163,12 @@ def find_limits(plan: LimitPlan, runs: Path, say: Callable[[str], None]) -> tupl
         outcome = replace(outcome, status="completed")
     except KeyboardInterrupt:
         outcome = replace(outcome, status="aborted")
-    except NotCarriedOutError as error:
+    except (NotCarriedOutError, OSError) as error:
         outcome = replace(outcome, status="failed", reason=str(error))
     except BaseException as error:
-        outcome = replace(outcome, status="failed", reason=str(error))
+        _write_end(folder, plan, replace(outcome, status="failed", reason=str(error)))
         raise
-    finally:
-        _write(folder, plan, outcome)
-    return folder, outcome
+    return folder, _write_end(folder, plan, outcome)
 
 
 class _Search:
@@ -256,6 +254,16 @@ class _QuietView(RunView):
 
 def _write(folder: Path, plan: LimitPlan, outcome: LimitOutcome) -> None:
     replace_file(folder / LIMIT, json.dumps(_as_json(plan, outcome), indent=1))
+
+
+def _write_end(folder: Path, plan: LimitPlan, outcome: LimitOutcome) -> LimitOutcome:
+    """Write the record at the end, if it can be written; returns the outcome, which has failed if it cannot."""
+    try:
+        _write(folder, plan, outcome)
+    except OSError as error:
+        reasons = (outcome.reason, f"{folder / LIMIT} could not be written: {error.strerror or error}")
+        return replace(outcome, status="failed", reason="\n".join(filter(None, reasons)))
+    return outcome
 
 
 def _as_json(plan: LimitPlan, outcome: LimitOutcome) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -106,10 +107,24 @@ class TestSteps:
         assert outcome.reason == ("no server" if status == "failed" else "")
 
     def test_an_unforeseen_error_is_no_completed_search(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        with pytest.raises(OSError, match="full"):
-            self.carry_out(monkeypatch, tmp_path, OSError("full"))
+        with pytest.raises(KeyError, match="unforeseen"):
+            self.carry_out(monkeypatch, tmp_path, KeyError("unforeseen"))
         (file,) = tmp_path.glob("*/limit.json")
         assert json.loads(file.read_text())["status"] == "failed"
+
+    def test_a_full_disk_leaves_what_was_found_on_the_screen(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        def probe(search: Any, rate: float) -> Probe:
+            if rate > 100:
+                monkeypatch.setattr("stallbench.limit.limit.replace_file", fail)
+            return make_probe("free", rate)
+
+        def fail(path: Path, text: str) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("stallbench.limit.limit._Search._carry_out_one", probe)
+        folder, outcome = find_limits(plan("longtx"), tmp_path, lambda _: None)
+        assert (outcome.status, outcome.exit_code, outcome.limits[0].interval.low) == ("failed", 3, 150)
+        assert outcome.reason.endswith(f"{folder / 'limit.json'} could not be written: No space left on device")
 
     def test_the_folder_of_a_killed_search_is_marked_and_can_be_deleted(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
