@@ -11,7 +11,7 @@ from stallbench.storage.address import AnyPath
 def replace_file(path: AnyPath, text: str) -> None:
     """Replace the content of ``path`` by ``text``: write a temporary file beside it, flush it to disk, and rename it.
 
-    Raises `OSError` when that fails (disk full, read-only). ``path`` is then unchanged, and the temporary file is removed. An object store
+    Raises `OSError` with the path when that fails (disk full, read-only). ``path`` is then unchanged, and the temporary file is removed. An object store
     replaces an object as a whole, so there it is written at once.
     """
     if not isinstance(path, Path):
@@ -24,6 +24,7 @@ def replace_file(path: AnyPath, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:
+    except OSError as error:
         temporary.unlink(missing_ok=True)
+        error.filename = str(path)  # that of a failed write is unknown, and the temporary file's name means nothing to a user
         raise
