@@ -25,7 +25,7 @@ def start(processes: Supervisor, folder: Path, code: str) -> Process:
     """Start a worker that executes ``code`` after it has said that it is ready."""
     script = folder / "shop" / "adapter.py"
     script.parent.mkdir()
-    script.write_text(f"import json, signal, subprocess, sys, time\n{code}\n")
+    script.write_text(f"import json, pathlib, signal, subprocess, sys, time\n{code}\n")
     process = processes.start("worker-1", "worker", [sys.executable, str(script)], log=folder / "log", document={}, ready=True)
     process.wait_ready(30)
     return process
@@ -42,12 +42,16 @@ def test_one_that_hangs_at_its_end_is_killed_after_the_grace_period(processes: S
     assert processes.take_hard_ends() == [], "each is reported once"
 
 
-@pytest.mark.parametrize("ends", ["time.sleep(1000)", "sys.exit(7)"], ids=["asked to stop", "by itself"])
+WHEN_TOLD = "while not pathlib.Path(__file__).with_name('go').exists(): time.sleep(0.01)"
+
+
+@pytest.mark.parametrize("ends", ["time.sleep(1000)", f"{WHEN_TOLD}\nsys.exit(7)"], ids=["asked to stop", "by itself"])
 def test_what_a_wrapper_leaves_behind_is_ended_with_it(processes: Supervisor, tmp_path: Path, ends: str) -> None:
     child = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)', __file__])"
     process = start(processes, tmp_path, f"{child}\n{READY}\n{ends}")
     assert len(find_processes(tmp_path / "shop")) >= 1
     if "exit" in ends:
+        (tmp_path / "shop" / "go").touch()
         assert wait_until(lambda: process.poll() is not None, within_s=30, every_s=0.01)
     processes.stop([process], 5)
     assert processes.take_hard_ends() == ["worker-1 left processes behind when it ended; they were ended by SIGKILL"]
