@@ -103,10 +103,12 @@ def _try(promise: QueuePromise, scenario: Scenario, databases: EmptyDatabases) -
         open_one().install()
         promise.check(open_one)
     except BrokenPromiseError as error:
+        databases.check()
         return PromiseOutcome(name=promise.name, result="fail", reason=str(error))
     except StallbenchError:
         raise
     except Exception as error:  # noqa: BLE001 - a user's queue may raise anything, and that is what is to be known of it
+        databases.check()
         return PromiseOutcome(name=promise.name, result="fail", reason=f"{type(error).__name__}: {str(error).strip()}")
     finally:
         for queue in opened:

@@ -13,7 +13,7 @@ from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
-from stallbench.servers.cluster import start_cluster
+from stallbench.servers.cluster import Cluster, start_cluster
 
 _TIME_LIMITS: dict[str, dict[str, str | int]] = {
     "postgres": {"lock_timeout": "30s", "statement_timeout": "60s"},
@@ -35,6 +35,7 @@ class EmptyDatabases:
         self._scratch = scratch
         self._logs = logs
         self.processes = Supervisor(token)
+        self._cluster: Cluster | None = None
         self._endpoint: Endpoint | None = None
 
     def give(self) -> Endpoint:
@@ -54,12 +55,18 @@ class EmptyDatabases:
                 progress=lambda _: None,
                 second_engine=self._second_engine,
             )
+            self._cluster = cluster
             self._endpoint = cluster.server("primary").direct
             return self._endpoint
         for endpoint in (self._endpoint, self._endpoint.second):
             if endpoint is not None:
                 _empty(endpoint)
         return self._endpoint
+
+    def check(self) -> None:
+        """Raise `NotCarriedOutError` if a server has ended: an error of the queue is then no fault of the queue."""
+        if self._cluster is not None:
+            self._cluster.check()
 
 
 @contextmanager

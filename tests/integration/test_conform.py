@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from io import StringIO
 from pathlib import Path
 
@@ -12,8 +14,14 @@ from rich.console import Console
 
 from stallbench import PROJECT
 from stallbench.conformance.conformance import plan_conformance, try_promises
+from stallbench.conformance.empty_databases import EmptyDatabases
 from stallbench.conformance.outcome import PromiseOutcome
+from stallbench.conformance.promise import OpenQueue, QueuePromise
+from stallbench.errors import NotCarriedOutError
+from stallbench.queues import NewJob
+from stallbench.records.endpoint import Endpoint
 from stallbench.run.view import RunView
+from stallbench.waiting import wait_until
 from tests.libraries.made_up import make_application
 
 pytestmark = pytest.mark.integration
@@ -66,6 +74,27 @@ def test_what_a_queue_raises_breaks_the_promise_in_which_it_does(tmp_path: Path)
     assert found["a failed job is kept and delayed"].result == "fail"
     assert found["a failed job is kept and delayed"].reason.startswith('UndefinedTable: relation "no_such_table" does not exist')
     assert [name for name, each in found.items() if each.result == "fail"] == ["a failed job is kept and delayed"]
+
+
+def test_a_server_that_ends_breaks_no_promise_of_the_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    used: list[EmptyDatabases] = []
+    give = EmptyDatabases.give
+
+    def remember_and_give(databases: EmptyDatabases) -> Endpoint:
+        used.append(databases)
+        return give(databases)
+
+    def kill_the_server(open_one: OpenQueue) -> None:
+        (server,) = used[0].processes.of_role("server")
+        os.kill(server.pid, signal.SIGKILL)
+        assert wait_until(lambda: server.poll() is not None, within_s=30, every_s=0.05)
+        open_one().enqueue([NewJob(payload="{}")])
+
+    promise = QueuePromise(name="anything", why_not=lambda _: None, needs_claim=True, check=kill_the_server)
+    monkeypatch.setattr(EmptyDatabases, "give", remember_and_give)
+    monkeypatch.setattr("stallbench.conformance.conformance.PROMISES", [promise])
+    with pytest.raises(NotCarriedOutError, match="server primary was ended by SIGKILL"):
+        try_operations(f"{EXAMPLE}:MyQueue", tmp_path)
 
 
 def test_a_library_is_tried_where_it_needs_no_claim(tmp_path: Path) -> None:
