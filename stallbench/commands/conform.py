@@ -57,7 +57,7 @@ def conform(
     with RunView() as view:
         view.say(f"{queue} on {plan.scenario.database.engine}, seed {seed}")
         folder, promises = try_promises(plan, runs, view, lambda each: view.say(describe_promise(each)))
+    print(describe_outcome(promises, shorten(folder)))
     if junit is not None:
         write_junit(junit, queue, promises)
-    print(describe_outcome(promises, shorten(folder)))
     sys.exit(decide(promises))

@@ -114,6 +114,8 @@ def _find_versions(text: str, part: str, match: re.Match[str]) -> list[ServerVer
     available = list(list_available(match["engine"]))
     first = ServerVersion.read(match["engine"], match["first"])
     last = ServerVersion.read(match["engine"], match["last"]) if match["last"] else first
+    if last < first:
+        raise BadInputError(f"--versions {show_value(text)}: {part} ends before it begins; expected the older version first")
     if match["last"] is None:
         # mysql:9 is any 9, as in a scenario.
         chosen = [first] if any(one.numbers[: len(first.numbers)] == first.numbers for one in available) else []

@@ -58,6 +58,7 @@ AVAILABLE = "available: postgres:14, postgres:15, postgres:16, postgres:17, post
         ("mariadb:11.8,postgres:14", f"mariadb:11.8 is not available here; {AVAILABLE}"),
         ("postgres:14", f"names only one version; a matrix needs two or more; {AVAILABLE}"),
         ("postgres:14,postgres:14..15", "postgres:14 is named twice"),
+        ("postgres:18..14", "postgres:18..14 ends before it begins; expected the older version first"),
         (
             "oracle:23",
             '"oracle:23" is not ENGINE:VERSION or ENGINE:FIRST..LAST; expected versions like postgres:14..18,mariadb:10.11',
