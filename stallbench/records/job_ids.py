@@ -12,4 +12,4 @@ EARLIER_STEP = 2**56
 
 def describe_job(job_id: int) -> str:
     """Return a job's id, and whether the queue gave it again."""
-    return str(job_id) if job_id >= 0 else f"{-job_id % EARLIER_STEP} (given again)"
+    return str(job_id) if job_id >= 0 else f"{-job_id % EARLIER_STEP} (assigned again)"

@@ -73,7 +73,8 @@ def test_every_enqueue_counts_and_the_lost_jobs_are_named(run: SyntheticRun, tab
     (finding,) = Conservation().judge(RunTables(run.folder))
     assert finding.result == "fail"
     assert (
-        "of 14 jobs enqueued: 5 lost (id 7 (given again), id 6 (given again), id 2 (given again), id 5, id 7)" in finding.reason
+        "of 14 jobs enqueued: 5 lost (id 7 (assigned again), id 6 (assigned again), id 2 (assigned again), id 5, id 7)"
+        in finding.reason
     )
 
 
@@ -95,5 +96,5 @@ def test_a_worker_that_expires_a_claim_keeps_its_own_job(make: MakeTables, tmp_p
     assert (states[-WAITING], states[WAITING]) == ("lost", "completed")
 
 
-def test_an_id_that_was_given_again_is_described() -> None:
-    assert [describe_job(each) for each in (5, -5, -5 - EARLIER_STEP)] == ["5", "5 (given again)", "5 (given again)"]
+def test_an_id_that_was_assigned_again_is_described() -> None:
+    assert [describe_job(each) for each in (5, -5, -5 - EARLIER_STEP)] == ["5", "5 (assigned again)", "5 (assigned again)"]
