@@ -6,7 +6,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.frames import as_phase_rows, make_rows
-from stallbench.pipeline.read import EVENTS, Records
+from stallbench.pipeline.layouts import EVENTS
+from stallbench.pipeline.read import Records
 from stallbench.pipeline.tables import TABLES
 from stallbench.records.events import Event
 from stallbench.run.record import RunRecord

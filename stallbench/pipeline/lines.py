@@ -13,22 +13,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-_LONGEST_LINE_BYTES = 16_384
-"""All records are much shorter. A longer line is torn; it is not split, because it may have thousands of columns."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """What a kind of record file has on each line."""
-
-    kind: str
-    """Name of the kind: of its folder, or of the one file."""
-    columns: tuple[str, ...]
-    """All columns, in order."""
-    numbers: tuple[str, ...]
-    """Columns that are a whole number or empty."""
-    kept: tuple[str, ...]
-    """Columns that the pipeline needs; the others are only checked."""
+from stallbench.pipeline.layouts import LONGEST_LINE_BYTES, Layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +71,7 @@ def parse_lines(lines: DataFrame, layout: Layout, is_record: Column) -> DataFram
         F.col("_metadata.file_block_start").alias("start_bytes"),
         F.col("_metadata.file_size").alias("file_bytes"),
         (length_bytes + 1).alias("line_bytes"),
-        F.split(F.when(length_bytes <= _LONGEST_LINE_BYTES, F.col("value")), ",", -1).alias("parts"),
+        F.split(F.when(length_bytes <= LONGEST_LINE_BYTES, F.col("value")), ",", -1).alias("parts"),
         F.contains("value", F.lit("\0")).alias("has_nul"),
     )
     part = {name: F.get("parts", F.lit(index)) for index, name in enumerate(layout.columns)}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -104,8 +106,8 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
     """
     folder = name_folder(run_folder)
     fit_to(spark, estimate_events(run_folder))
-    with Writing(spark, folder) as writing:
-        reading = writing.pool.submit(read_records, spark, folder)
+    with _scratch(spark) as scratch, Writing(spark, folder) as writing:
+        reading = writing.pool.submit(read_records, spark, folder, scratch)
         record = _read_record(spark, folder, str(run_folder))
         records = reading.result()
         axis = make_time_axis(record, records.first_ns, records.last_ns)
@@ -132,6 +134,16 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         ]
         writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()
+
+
+@contextmanager
+def _scratch(spark: SparkSession) -> Iterator[Path | None]:
+    """Make a folder for copies of the records, where Spark has its own temporary files; none on a cluster, which could not read them."""
+    if not str(spark.sparkContext.master).startswith("local"):
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="records-", dir=spark.conf.get("spark.local.dir")) as folder:
+        yield Path(folder)
 
 
 def _keep(frame: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
@@ -29,10 +30,21 @@ def escape_glob(path: str) -> str:
     return _GLOB.sub(r"\\\1", path)
 
 
-def read_lines_of(spark: SparkSession, path: str) -> DataFrame | None:
-    """Read a file, or every ``*.csv`` in a folder, as lines (``value``); none if there is no such file or folder."""
+def find_local_folder(path: str) -> Path | None:
+    """Return the folder on this machine that `name_folder` has named so; none if it is elsewhere."""
+    return Path(path.removeprefix(_LOCAL)) if path.startswith(_LOCAL) else None
+
+
+def read_lines_of(spark: SparkSession, path: str, only: Sequence[str] | None = None) -> DataFrame | None:
+    """Read a file, or every ``*.csv`` in a folder, as lines (``value``); none if there is no such file or folder.
+
+    ``only``: names of the files that are read; all if none is given.
+    """
+    if only is not None and not only:
+        return None
+    names = "*.csv" if only is None else f"{{{','.join(map(escape_glob, only))}}}"
     try:
-        return spark.read.option("pathGlobFilter", "*.csv").text(escape_glob(path), lineSep="\n")
+        return spark.read.option("pathGlobFilter", names).text(escape_glob(path), lineSep="\n")
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return None
@@ -41,8 +53,7 @@ def read_lines_of(spark: SparkSession, path: str) -> DataFrame | None:
 
 def read_whole_text(spark: SparkSession, path: str) -> str | None:
     """Return the text of one small file; none if there is none."""
-    if path.startswith(_LOCAL):
-        local = Path(path.removeprefix(_LOCAL))
+    if (local := find_local_folder(path)) is not None:
         return local.read_text(errors="replace") if local.is_file() else None
     try:
         return str(spark.read.text(escape_glob(path), wholetext=True).head(1)[0]["value"])

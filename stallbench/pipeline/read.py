@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.contents import CONTENTS
 from stallbench.pipeline.frames import make_rows
-from stallbench.pipeline.lines import Layout, RecordFile, parse_lines, survey, without_last_lines
-from stallbench.pipeline.paths import read_lines_of
-from stallbench.records.events import EVENT_COLUMNS, EVENT_NUMBERS, Event
-from stallbench.records.samples import SAMPLE_COLUMNS
-
-EVENTS = Layout(
-    kind="events",
-    columns=EVENT_COLUMNS,
-    numbers=EVENT_NUMBERS,
-    kept=("t_ns", "process", "event", "job_id", "intended_ns", "duration_ns", "detail"),
+from stallbench.pipeline.layouts import (
+    EVENTS,
+    FINAL_SNAPSHOT,
+    LEFT_OVER,
+    OVERDUE,
+    PRECONDITIONS,
+    SAMPLES,
+    STATED_JOBS,
+    SUBJECTS,
+    Layout,
 )
-SAMPLES = Layout(kind="samples", columns=SAMPLE_COLUMNS, numbers=("t_ns",), kept=SAMPLE_COLUMNS)
-FINAL_SNAPSHOT = Layout(kind="final_snapshot.csv", columns=("key", "word"), numbers=(), kept=("key", "word"))
-LEFT_OVER = Layout(kind="left_over.csv", columns=FINAL_SNAPSHOT.columns, numbers=(), kept=FINAL_SNAPSHOT.kept)
+from stallbench.pipeline.lines import RecordFile, parse_lines, survey, without_last_lines
+from stallbench.pipeline.paths import escape_glob, find_local_folder, read_lines_of
+from stallbench.pipeline.whole_files import Copies, copy_whole_files
+from stallbench.records.events import Event
+
 _COLUMNS = {
     EVENTS: "t_ns long, process string, event string, job_id long, intended_ns long, duration_ns long, detail string",
     SAMPLES: "t_ns long, source string, subject string, metric string, value string, number double",
     FINAL_SNAPSHOT: "job_id long, held string",
     LEFT_OVER: "job_id long, held string",
 }
-_STATED_JOBS = "stated_jobs"
-_PRECONDITIONS = "preconditions"
-_SUBJECTS = {"holder:": "samples of holders", "client_write:": "samples of stuck clients", "statement:": "samples of statements"}
-_OVERDUE = "samples of overdue vacuums"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,32 +75,32 @@ class Records:
     @property
     def snapshot_jobs(self) -> int:
         """How many jobs the final snapshot lists."""
-        return self._count(_STATED_JOBS, FINAL_SNAPSHOT)
+        return self._count(STATED_JOBS, FINAL_SNAPSHOT)
 
     @property
     def has_preconditions(self) -> bool:
         """Whether any job was enqueued with something to wait for."""
-        return self._count(_PRECONDITIONS) > 0
+        return self._count(PRECONDITIONS) > 0
 
     @property
     def has_holders(self) -> bool:
         """Whether any sample found a holder of the horizon."""
-        return self._count(_SUBJECTS["holder:"]) > 0
+        return self._count(SUBJECTS["holder:"]) > 0
 
     @property
     def has_stuck_clients(self) -> bool:
         """Whether any sample found a session that waits for its client."""
-        return self._count(_SUBJECTS["client_write:"]) > 0
+        return self._count(SUBJECTS["client_write:"]) > 0
 
     @property
     def has_statements(self) -> bool:
         """Whether any sample has what a server counted of a statement."""
-        return self._count(_SUBJECTS["statement:"]) > 0
+        return self._count(SUBJECTS["statement:"]) > 0
 
     @property
     def has_overdue_vacuums(self) -> bool:
         """Whether any sample found a table that waits for a vacuum."""
-        return self._count(_OVERDUE) > 0
+        return self._count(OVERDUE) > 0
 
     def count_events(self, *events: Event) -> int:
         """Return how many events are one of ``events``."""
@@ -110,12 +110,44 @@ class Records:
         return sum(file.counts.get(name, 0) for file in self.files if layout is None or file.kind == layout.kind)
 
 
-def read_records(spark: SparkSession, folder: str) -> Records:
-    """Read and check every line once, and keep the result in memory; what does not fit is kept on disk.
+def read_records(spark: SparkSession, folder: str, scratch: Path | None = None) -> Records:
+    """Read and check every line once. A missing file counts as an empty one.
 
-    ``folder``: as `stallbench.pipeline.paths.name_folder` gives it. A missing file counts as an empty one.
+    ``folder``: as `stallbench.pipeline.paths.name_folder` gives it. ``scratch``: for copies of files on this machine, which are needed until the
+    tables are made; without it, Spark reads all files as text and keeps what it has read.
     """
-    found = {layout: read_lines_of(spark, f"{folder}/{layout.kind}") for layout in _COLUMNS}
+    run_folder = find_local_folder(folder) if scratch else None
+    copies = copy_whole_files(run_folder, [CONTENTS[layout] for layout in _COLUMNS], scratch) if run_folder and scratch else {}
+    parsed, files = _read_text(spark, folder, copies)
+    copied = {layout: _read_copies(spark, layout, found.folder) for layout, found in copies.items() if found.folder}
+
+    def records_of(layout: Layout) -> DataFrame:
+        parts = [copied[layout]] if layout in copied else []
+        if layout in parsed:
+            parts.append(parsed[layout].filter("whole").drop("file", "start_bytes", "file_bytes", "line_bytes", "whole"))
+        return reduce(DataFrame.unionByName, parts) if parts else make_rows(spark, [], _COLUMNS[layout])
+
+    def jobs_of(layout: Layout) -> DataFrame:
+        return records_of(layout).filter("job_id IS NOT NULL").select("job_id", "held")
+
+    files += [file for found in copies.values() for file in found.files]
+    return Records(
+        events=records_of(EVENTS),
+        samples=records_of(SAMPLES),
+        final_snapshot=jobs_of(FINAL_SNAPSHOT) if _is_whole_snapshot(files) else None,
+        left_over=jobs_of(LEFT_OVER) if LEFT_OVER in parsed or LEFT_OVER in copied else None,
+        files=tuple(sorted(files, key=lambda file: file.name)),
+    )
+
+
+def _read_text(
+    spark: SparkSession, folder: str, copies: Mapping[Layout, Copies]
+) -> tuple[dict[Layout, DataFrame], list[RecordFile]]:
+    """Let Spark parse the files of which there are no copies."""
+    found = {
+        layout: read_lines_of(spark, f"{folder}/{layout.kind}", [path.name for path in copies[layout].left] if copies else None)
+        for layout in _COLUMNS
+    }
     lines = {layout: read for layout, read in found.items() if read is not None}
     parsed = {layout: _parse(read, layout) for layout, read in lines.items()}
     files = survey({layout: (read, _counts(layout)) for layout, read in parsed.items()})
@@ -124,22 +156,18 @@ def read_records(spark: SparkSession, folder: str) -> Records:
         if unfinished:
             parsed[layout].unpersist()
             parsed[layout] = _parse(without_last_lines(read, unfinished), layout)
+    return parsed, files
 
-    def records_of(layout: Layout) -> DataFrame:
-        if layout not in parsed:
-            return make_rows(spark, [], _COLUMNS[layout])
-        return parsed[layout].filter("whole").drop("file", "start_bytes", "file_bytes", "line_bytes", "whole")
 
-    def jobs_of(layout: Layout) -> DataFrame:
-        return records_of(layout).filter("job_id IS NOT NULL").select("job_id", "held")
+def _read_copies(spark: SparkSession, layout: Layout, folder: Path) -> DataFrame:
+    if layout is not SAMPLES:
+        return spark.read.schema(_COLUMNS[layout]).parquet(escape_glob(f"{folder}"))
+    text = spark.read.schema(_COLUMNS[layout].removesuffix(", number double")).parquet(escape_glob(f"{folder}"))
+    return _with_numbers(text).persist(StorageLevel.MEMORY_AND_DISK)
 
-    return Records(
-        events=records_of(EVENTS),
-        samples=records_of(SAMPLES),
-        final_snapshot=jobs_of(FINAL_SNAPSHOT) if _is_whole_snapshot(files) else None,
-        left_over=jobs_of(LEFT_OVER) if LEFT_OVER in parsed else None,
-        files=tuple(files),
-    )
+
+def _with_numbers(samples: DataFrame) -> DataFrame:
+    return samples.withColumn("number", F.nanvl(F.col("value").try_cast("double"), F.lit(None)))
 
 
 def make_torn(records: Records) -> list[dict[str, object]]:
@@ -155,15 +183,13 @@ def _parse(lines: DataFrame, layout: Layout) -> DataFrame:
     if layout is EVENTS:
         parsed = parse_lines(lines, layout, _are_given("t_ns", "mono_ns", "process") & _is_event(F.col("event")))
     elif layout is SAMPLES:
-        parsed = parse_lines(lines, layout, _are_given("t_ns", "source", "subject", "metric")).withColumn(
-            "number", F.nanvl(F.col("value").try_cast("double"), F.lit(None))
-        )
+        parsed = _with_numbers(parse_lines(lines, layout, _are_given("t_ns", "source", "subject", "metric")))
     else:
         job_id, count = F.col("key").try_cast("long"), F.col("word").try_cast("long")
         is_job = job_id.isNotNull() & F.col("word").isin(["queued", "claimed"])
         is_end = (F.col("key") == "end") & count.isNotNull()
         parsed = parse_lines(lines, layout, is_job | is_end).select(
-            "*", F.when(is_job, job_id).alias("job_id"), F.col("word").alias("held"), F.when(is_end, count).alias(_STATED_JOBS)
+            "*", F.when(is_job, job_id).alias("job_id"), F.col("word").alias("held"), F.when(is_end, count).alias(STATED_JOBS)
         )
     return parsed.persist(StorageLevel.MEMORY_AND_DISK)
 
@@ -173,11 +199,11 @@ def _counts(layout: Layout) -> Mapping[str, Column]:
     if layout is EVENTS:
         counts = {str(event): F.expr(f"count_if(whole AND event = '{event}')") for event in Event}
         waits = F.col("whole") & (F.col("event") == Event.ENQUEUED) & F.col("detail").isNotNull()
-        return counts | {_PRECONDITIONS: F.count_if(waits)}
+        return counts | {PRECONDITIONS: F.count_if(waits)}
     if layout is SAMPLES:
-        of_subjects = {name: F.count_if(F.col("subject").startswith(start)) for start, name in _SUBJECTS.items()}
-        return of_subjects | {_OVERDUE: F.count_if((F.col("metric") == "vacuum_overdue_s") & (F.col("number") > 0))}
-    return {_STATED_JOBS: F.max(_STATED_JOBS)}
+        of_subjects = {name: F.count_if(F.col("subject").startswith(start)) for start, name in SUBJECTS.items()}
+        return of_subjects | {OVERDUE: F.count_if((F.col("metric") == "vacuum_overdue_s") & (F.col("number") > 0))}
+    return {STATED_JOBS: F.max(STATED_JOBS)}
 
 
 def _are_given(*columns: str) -> Column:
@@ -195,7 +221,7 @@ def _is_event(name: Column) -> Column:
 def _is_whole_snapshot(files: Sequence[RecordFile]) -> bool:
     """Whether there is a final snapshot that has as many jobs as its last line says."""
     return any(
-        file.torn_lines == 0 and file.counts.get(_STATED_JOBS) == file.lines - 1
+        file.torn_lines == 0 and file.counts.get(STATED_JOBS) == file.lines - 1
         for file in files
         if file.kind == FINAL_SNAPSHOT.kind
     )

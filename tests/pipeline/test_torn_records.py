@@ -1,4 +1,4 @@
-"""Torn and garbled lines: counted, left out, and never the end of a report."""
+"""Torn and garbled lines: counted, left out, and never the end of a report. Each test reads once with copies of whole files, once without."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ def run(tmp_path: Path) -> SyntheticRun:
     return SyntheticRun(tmp_path / "run").live(1, at_s=0.5)
 
 
-@pytest.fixture
-def read(spark: SparkSession) -> Read:
+@pytest.fixture(params=["copied", "as text"])
+def read(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Read:
     def read_written(run: SyntheticRun) -> Records:
-        return read_records(spark, name_folder(run.folder))
+        scratch = tmp_path / "copies" if request.param == "copied" else None
+        return read_records(spark, name_folder(run.folder), scratch)
 
     return read_written
 

@@ -1,0 +1,41 @@
+"""The columns of each kind of record file, and what is counted of its lines while they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stallbench.records.events import EVENT_COLUMNS, EVENT_NUMBERS
+from stallbench.records.samples import SAMPLE_COLUMNS
+
+LONGEST_LINE_BYTES = 16_384
+"""All records are much shorter. A longer line is torn; it is not split, because it may have thousands of columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """What a kind of record file has on each line."""
+
+    kind: str
+    """Name of the kind: of its folder, or of the one file."""
+    columns: tuple[str, ...]
+    """All columns, in order."""
+    numbers: tuple[str, ...]
+    """Columns that are a whole number or empty."""
+    kept: tuple[str, ...]
+    """Columns that the pipeline needs; the others are only checked."""
+
+
+EVENTS = Layout(
+    kind="events",
+    columns=EVENT_COLUMNS,
+    numbers=EVENT_NUMBERS,
+    kept=("t_ns", "process", "event", "job_id", "intended_ns", "duration_ns", "detail"),
+)
+SAMPLES = Layout(kind="samples", columns=SAMPLE_COLUMNS, numbers=("t_ns",), kept=SAMPLE_COLUMNS)
+FINAL_SNAPSHOT = Layout(kind="final_snapshot.csv", columns=("key", "word"), numbers=(), kept=("key", "word"))
+LEFT_OVER = Layout(kind="left_over.csv", columns=FINAL_SNAPSHOT.columns, numbers=(), kept=FINAL_SNAPSHOT.kept)
+
+STATED_JOBS = "stated_jobs"
+PRECONDITIONS = "preconditions"
+SUBJECTS = {"holder:": "samples of holders", "client_write:": "samples of stuck clients", "statement:": "samples of statements"}
+OVERDUE = "samples of overdue vacuums"
