@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.read import Records
+from stallbench.pipeline.read import Records, is_event
 from stallbench.records.events import Event
 from stallbench.run.record import RunRecord
 
@@ -53,7 +53,6 @@ def make_jobs(records: Records, record: RunRecord) -> DataFrame:
     )
     ended = F.col("completions") + F.col("failures")
     state = _state(snapshot_taken=records.final_snapshot is not None, rescues_jobs=record.queue.rescues_jobs)
-    names = {name: F.xxhash64(F.lit(name)) for name in records.process_names}
     return of_jobs.select(
         "*",
         F.greatest("claims", ended).alias("executions"),
@@ -63,20 +62,20 @@ def make_jobs(records: Records, record: RunRecord) -> DataFrame:
         ((F.col("completions") > 0) & F.coalesce(F.col("is_queued") | F.col("is_claimed"), F.lit(False))).alias(
             "held_after_completion"
         ),
-        _find_name(F.col("last_process_id"), names).alias("last_process"),
+        _find_name(F.col("last_process_id"), records.process_ids).alias("last_process"),
     )
 
 
 def _gather(records: Records, record: RunRecord) -> DataFrame:
     """Return what is known about the jobs: ``job_id``, the columns of an event, and ``held``, the state in a snapshot."""
-    died = F.col("process").isin(sorted(record.dead_processes)) if record.dead_processes else F.lit(False)
-    events = records.events.filter(F.col("job_id").isNotNull() & (F.col("event") != Event.LOST_RACE)).select(
+    died = [process_id for name, process_id in records.process_ids.items() if name in record.dead_processes]
+    events = records.events.filter(F.col("job_id").isNotNull() & ~is_event(Event.LOST_RACE)).select(
         "job_id",
         "t_ns",
         (F.col("t_ns") - F.coalesce("duration_ns", F.lit(0))).alias("began_ns"),
-        "event",
-        F.xxhash64("process").alias("process_id"),
-        died.alias("process_died"),
+        "event_id",
+        "process_id",
+        (F.col("process_id").isin(died) if died else F.lit(False)).alias("process_died"),
         "intended_ns",
         F.lit(None).cast("string").alias("held"),
     )
@@ -88,15 +87,15 @@ def _gather(records: Records, record: RunRecord) -> DataFrame:
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
 
 
-def _find_name(process_id: Column, names: Mapping[str, Column]) -> Column:
-    """Return the name of a process by its hash."""
-    if not names:
+def _find_name(process_id: Column, ids: Mapping[str, Column]) -> Column:
+    """Return the name of a process by its id."""
+    if not ids:
         return F.lit(None).cast("string")
-    return F.create_map(*(part for name, hashed in names.items() for part in (hashed, F.lit(name))))[process_id]
+    return F.create_map(*(part for name, known in ids.items() for part in (known.cast("long"), F.lit(name))))[process_id]
 
 
 def _when(event: Event, column: str) -> Column:
-    return F.when(F.col("event") == event, F.col(column))
+    return F.when(is_event(event), F.col(column))
 
 
 def _state(*, snapshot_taken: bool, rescues_jobs: bool) -> Column:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stallbench.records.events import EVENT_COLUMNS, EVENT_NUMBERS
+from stallbench.records.events import EVENT_COLUMNS, EVENT_NUMBERS, Event
 from stallbench.records.samples import SAMPLE_COLUMNS
 
 LONGEST_LINE_BYTES = 16_384
@@ -39,3 +39,6 @@ STATED_JOBS = "stated_jobs"
 PRECONDITIONS = "preconditions"
 SUBJECTS = {"holder:": "samples of holders", "client_write:": "samples of stuck clients", "statement:": "samples of statements"}
 OVERDUE = "samples of overdue vacuums"
+
+EVENT_IDS = {str(event): number for number, event in enumerate(Event)}
+"""What stands for each event in the column ``event_id``."""

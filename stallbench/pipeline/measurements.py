@@ -19,7 +19,7 @@ from stallbench.measure import FromEvents, FromSamples
 from stallbench.measures import MEASURES
 from stallbench.pipeline.duplicates import re_executions
 from stallbench.pipeline.frames import constant
-from stallbench.pipeline.read import Records
+from stallbench.pipeline.read import Records, is_event
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.records.events import ERROR_PATTERN, Event
 
@@ -92,7 +92,7 @@ def _measure_each_event(records: Records) -> DataFrame:
                     of_event.setdefault(event, []).append(value)
     found = F.lit(None)
     for event, measured in of_event.items():
-        found = F.when(F.col("event") == event, F.array(*measured)).otherwise(found)
+        found = F.when(is_event(event), F.array(*measured)).otherwise(found)
     if not of_event:
         return _of_measure("completed", records.events.filter(F.lit(False)), F.col("t_ns"), None)
     return records.events.select("t_ns", F.inline(found)).withColumn("weight", F.lit(1))

@@ -11,9 +11,10 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.contents import CONTENTS
+from stallbench.pipeline.contents import list_contents
 from stallbench.pipeline.frames import make_rows
 from stallbench.pipeline.layouts import (
+    EVENT_IDS,
     EVENTS,
     FINAL_SNAPSHOT,
     LEFT_OVER,
@@ -30,11 +31,17 @@ from stallbench.pipeline.whole_files import Copies, copy_whole_files
 from stallbench.records.events import Event
 
 _COLUMNS = {
-    EVENTS: "t_ns long, process string, event string, job_id long, intended_ns long, duration_ns long, detail string",
+    EVENTS: "t_ns long, process string, event string, job_id long, intended_ns long, duration_ns long, detail string,"
+    "process_id long, event_id int",
     SAMPLES: "t_ns long, source string, subject string, metric string, value string, number double",
     FINAL_SNAPSHOT: "job_id long, held string",
     LEFT_OVER: "job_id long, held string",
 }
+
+
+_FREQUENT = (Event.CLAIMED, Event.WORKED, Event.COMPLETED, Event.ENQUEUED)
+_BY_FREQUENCY = (*_FREQUENT, *(event for event in Event if event not in _FREQUENT))
+"""In the order in which a name is compared with them, which is faster than a look-up in a set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +49,9 @@ class Records:
     """Everything that a run has recorded."""
 
     events: DataFrame
-    """``t_ns, process, event, job_id, intended_ns, duration_ns, detail``; meanings in `stallbench.records.events`."""
+    """``t_ns, process, event, job_id, intended_ns, duration_ns, detail``; meanings in `stallbench.records.events`.
+
+    ``process_id`` and ``event_id`` stand for the names, in queries that compare each of them: see `process_ids`, `is_event`."""
     samples: DataFrame
     """``t_ns, source, subject, metric, value`` as text, and ``number``: the value if it is one."""
     final_snapshot: DataFrame | None
@@ -51,6 +60,8 @@ class Records:
     """The same, as it was before the run; none if the queue was new."""
     files: tuple[RecordFile, ...]
     """The files that have lines, by name."""
+    process_ids: Mapping[str, Column]
+    """The ``process_id`` of each process that has an event log."""
 
     @property
     def event_count(self) -> int:
@@ -66,11 +77,6 @@ class Records:
     def last_ns(self) -> int | None:
         """Time of the last record."""
         return max((file.last_ns for file in self.files if file.last_ns is not None), default=None)
-
-    @property
-    def process_names(self) -> list[str]:
-        """The processes that have an event log, which is named after them."""
-        return [file.name.removeprefix(f"{EVENTS.kind}/").removesuffix(".csv") for file in self.files if file.kind == EVENTS.kind]
 
     @property
     def snapshot_jobs(self) -> int:
@@ -117,14 +123,21 @@ def read_records(spark: SparkSession, folder: str, scratch: Path | None = None) 
     tables are made; without it, Spark reads all files as text and keeps what it has read.
     """
     run_folder = find_local_folder(folder) if scratch else None
-    copies = copy_whole_files(run_folder, [CONTENTS[layout] for layout in _COLUMNS], scratch) if run_folder and scratch else {}
+    numbers: dict[str, int] = {}
+    copies: Mapping[Layout, Copies] = {}
+    if run_folder and scratch:
+        logs = sorted((run_folder / EVENTS.kind).glob("*.csv"))
+        numbers = {log.stem: number for number, log in enumerate(logs)}
+        copies = copy_whole_files(run_folder, list_contents(numbers), scratch)
     parsed, files = _read_text(spark, folder, copies)
     copied = {layout: _read_copies(spark, layout, found.folder) for layout, found in copies.items() if found.folder}
+    process_ids, id_in_text = _identify_processes(files, numbers)
 
     def records_of(layout: Layout) -> DataFrame:
         parts = [copied[layout]] if layout in copied else []
         if layout in parsed:
-            parts.append(parsed[layout].filter("whole").drop("file", "start_bytes", "file_bytes", "line_bytes", "whole"))
+            whole = parsed[layout].filter("whole").drop("file", "start_bytes", "file_bytes", "line_bytes", "whole")
+            parts.append(whole.withColumn("process_id", id_in_text) if layout is EVENTS else whole)
         return reduce(DataFrame.unionByName, parts) if parts else make_rows(spark, [], _COLUMNS[layout])
 
     def jobs_of(layout: Layout) -> DataFrame:
@@ -137,7 +150,25 @@ def read_records(spark: SparkSession, folder: str, scratch: Path | None = None) 
         final_snapshot=jobs_of(FINAL_SNAPSHOT) if _is_whole_snapshot(files) else None,
         left_over=jobs_of(LEFT_OVER) if LEFT_OVER in parsed or LEFT_OVER in copied else None,
         files=tuple(sorted(files, key=lambda file: file.name)),
+        process_ids=process_ids,
     )
+
+
+def is_event(event: Event) -> Column:
+    """Whether an event is ``event``, by its number."""
+    return F.col("event_id") == EVENT_IDS[event]
+
+
+def _identify_processes(text: Sequence[RecordFile], numbers: Mapping[str, int]) -> tuple[dict[str, Column], Column]:
+    """Return the id of each process, and how the id of an event that Spark has read as text follows from its process.
+
+    ``numbers``: the ids that the copies have. Then only few files are read as text. If all are, an id is a hash: looking a name up in a long list takes longer.
+    """
+    logs = [file.name.removeprefix(f"{EVENTS.kind}/").removesuffix(".csv") for file in text if file.kind == EVENTS.kind]
+    if not numbers:
+        return {name: F.xxhash64(F.lit(name)) for name in logs}, F.xxhash64("process")
+    cases = [F.when(F.col("process") == name, numbers[name]) for name in logs]
+    return {name: F.lit(number) for name, number in numbers.items()}, F.coalesce(*cases, F.lit(None)).cast("long")
 
 
 def _read_text(
@@ -181,7 +212,9 @@ def make_torn(records: Records) -> list[dict[str, object]]:
 def _parse(lines: DataFrame, layout: Layout) -> DataFrame:
     """Parse the lines of a kind, give each the columns that follow from its text, and keep them."""
     if layout is EVENTS:
-        parsed = parse_lines(lines, layout, _are_given("t_ns", "mono_ns", "process") & _is_event(F.col("event")))
+        parsed = parse_lines(lines, layout, _are_given("t_ns", "mono_ns", "process") & _is_event(F.col("event"))).withColumn(
+            "event_id", _number_event()
+        )
     elif layout is SAMPLES:
         parsed = _with_numbers(parse_lines(lines, layout, _are_given("t_ns", "source", "subject", "metric")))
     else:
@@ -212,10 +245,13 @@ def _are_given(*columns: str) -> Column:
 
 
 def _is_event(name: Column) -> Column:
-    """Whether ``name`` is an event; the most frequent ones are compared first, which is faster than a look-up in a set."""
-    frequent = (Event.CLAIMED, Event.WORKED, Event.COMPLETED, Event.ENQUEUED)
-    others = [event for event in Event if event not in frequent]
-    return reduce(Column.__or__, (name == event for event in (*frequent, *others)))
+    """Whether ``name`` is an event."""
+    return reduce(Column.__or__, (name == event for event in _BY_FREQUENCY))
+
+
+def _number_event() -> Column:
+    """The number of the event whose name is in the column ``event``."""
+    return F.coalesce(*(F.when(F.col("event") == event, EVENT_IDS[event]) for event in _BY_FREQUENCY))
 
 
 def _is_whole_snapshot(files: Sequence[RecordFile]) -> bool:
