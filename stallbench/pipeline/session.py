@@ -29,7 +29,7 @@ from stallbench.storage.address import address_errors, is_address, open_address
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _EXIT_S = 120.0
-_SMALL_RUN_BYTES = 96 * 1024**2
+_SMALL_RUN_BYTES = 600 * 1024**2
 _MEMORY_FOR_LARGE_RUNS = "2g"
 _EVENTS_PER_PARTITION = 500_000
 _SMALL_PARTITION = 50_000
@@ -66,7 +66,7 @@ _AT_START_ON_ONE_MACHINE = {
     "spark.sql.catalogImplementation": "in-memory",
 }
 _JAVA_FOR_SMALL_RUNS = (
-    # Thousands of methods run a few times each, so quick compilation is better than optimised code. Bulk work would take twice as long.
+    # Most methods run a few times, so quick compilation is better than optimised code: with ten million events, that takes as long as it saves.
     "-XX:TieredStopAtLevel=1",
     # That compiler alone gets 48 MB for its code, which the tables of five runs in one session fill; then nothing is compiled any more.
     "-XX:ReservedCodeCacheSize=240m",
@@ -124,7 +124,7 @@ def open_session(
 
 
 def is_small(run_folder: str | Path) -> bool:
-    """Whether a run has up to about a million events; one whose size is unknown is taken for large."""
+    """Whether a run has up to about eight million events; one whose size is unknown is taken for large."""
     size_bytes = _measure_events(run_folder)
     return size_bytes is not None and size_bytes <= _SMALL_RUN_BYTES
 

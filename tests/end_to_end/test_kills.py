@@ -112,7 +112,7 @@ def test_a_bench_that_ends_during_a_pause_leaves_no_paused_worker(bench: Bench, 
     assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_an_interrupted_run_is_taken_down_and_kept(bench: Bench, signum: signal.Signals) -> None:
     running = bench.start("run", "longtx", *short())
     record = bench.wait_for_phase("baseline")

@@ -45,6 +45,7 @@ def test_workers_deadlock_and_finished_jobs_run_again(bench: Bench) -> None:
     assert_nothing_is_left(bench, bench.record()["bench"]["pid"])
 
 
+@pytest.mark.long  # the queue is tested in tests/integration, its table of rounds in tests/pipeline
 def test_the_optimistic_queue_has_no_deadlock_and_no_second_execution(bench: Bench) -> None:
     bounds = ('metric="errors.count", at_most=0', 'metric="re_executions.count", at_most=0')
     ended = bench.run(

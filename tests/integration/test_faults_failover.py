@@ -45,8 +45,15 @@ def find_lost(run: FaultyRun) -> set[int]:
     return enqueued - worked - left
 
 
-@pytest.mark.parametrize("synchronous", [False, True], ids=["asynchronous", "synchronous"])
-@pytest.mark.parametrize("engine", ON)
+@pytest.mark.parametrize(
+    ("engine", "synchronous"),
+    [
+        pytest.param("postgres", True, id="postgres-synchronous"),
+        pytest.param("mariadb", False, id="mariadb-asynchronous"),
+        pytest.param("postgres", False, id="postgres-asynchronous", marks=pytest.mark.long),
+        pytest.param("mariadb", True, id="mariadb-synchronous", marks=pytest.mark.long),
+    ],
+)
 def test_clients_reach_the_promoted_replica_at_the_primary_s_address(tmp_path: Path, engine: str, synchronous: bool) -> None:
     queue, settings = ON[engine]
     with ExitStack() as stack:

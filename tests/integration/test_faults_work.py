@@ -18,7 +18,8 @@ from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
 
-BOTH = pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+BOTH = pytest.mark.parametrize("engine", ["postgres", pytest.param("mariadb", marks=pytest.mark.long)])
+"""The server takes no part in these faults."""
 
 
 def poison_job(run: FaultyRun) -> str:
