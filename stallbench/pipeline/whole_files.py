@@ -68,7 +68,7 @@ class Copies:
     folder: Path | None = None
     """Where the Parquet files are; none if there is none."""
     left: tuple[Path, ...] = ()
-    """Not copied, because a line may be torn."""
+    """Not copied, because a line may be torn, or because the disk is full."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class _Totals:
 
 
 def copy_whole_files(run_folder: Path, contents: Sequence[Content], scratch: Path) -> dict[Layout, Copies]:
-    """Copy the record files of ``run_folder`` that are whole to ``scratch``. Raises `OSError` if the disk is full."""
+    """Copy the record files of ``run_folder`` that are whole to ``scratch``."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="copies") as pool:
         found = {content.layout: _find_files(run_folder, content.layout) for content in contents}
         copied = {
@@ -105,7 +105,7 @@ def _find_files(run_folder: Path, layout: Layout) -> list[Path]:
 
 
 def _copy(content: Content, folder: Path, path: Path) -> RecordFile | None:
-    """Copy one file; returns none, and leaves no copy, if it is not whole."""
+    """Copy one file; returns none, and leaves no copy, if it is not whole or does not fit on the disk."""
     layout = content.layout
     folder.mkdir(parents=True, exist_ok=True)
     copy = folder / f"{path.stem}.parquet"
@@ -120,7 +120,10 @@ def _copy(content: Content, folder: Path, path: Path) -> RecordFile | None:
                 if writer is None:
                     writer = stack.enter_context(_open_writer(copy, kept.schema))
                 writer.write_table(kept)
-    except NotWholeError:
+    except (
+        NotWholeError,
+        OSError,
+    ):  # if its disk is full, Spark may still have enough memory; if the file cannot be read, Spark says why
         copy.unlink(missing_ok=True)
         return None
     return RecordFile(

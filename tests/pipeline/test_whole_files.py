@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -82,6 +83,15 @@ def test_nothing_is_kept_of_a_file_whose_last_block_is_torn(tmp_path: Path, monk
     monkeypatch.setattr(whole_files, "_BLOCK_BYTES", 100)
     copies = copy_events(tmp_path / "run", GOOD * 100 + b"torn\n")
     assert copies.left
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_file_whose_copy_does_not_fit_on_the_disk_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
+    assert copy_events(tmp_path / "run", GOOD).left
     assert not list(tmp_path.rglob("*.parquet"))
 
 
