@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
-from math import isnan
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -87,8 +86,7 @@ class LibraryRun:
             "completed twice": self.metric("re_completed.count", None) or 0,
         }
         parts = [f"{format_value(count)} {what}" for what, count in counts.items() if count] or ["nothing lost or repeated"]
-        recoveries = self.tables["recoveries"]
-        if len(recoveries):
-            to_rate_s = recoveries["to_rate_s"].max(skipna=False)
-            parts.append("not back at its rate" if isnan(to_rate_s) else f"at its rate after {to_rate_s:.1f} s")
+        if len(self.tables["recoveries"]):
+            to_rate_s = self.metric("recovery_s.to_rate", None)
+            parts.append("not back at its rate" if to_rate_s is None else f"at its rate after {to_rate_s:.1f} s")
         return ", ".join(parts)

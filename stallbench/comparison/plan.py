@@ -11,6 +11,7 @@ from stallbench.comparison.subject import Subject, choose_subjects
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.libraries import PREFIX, find_libraries, find_library
 from stallbench.libraries.installation import require_installable
+from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.file import find_scenario, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.scenario.validation.issue import show_value
@@ -107,7 +108,7 @@ class Plan:
     def scenario_of(self, run: PlannedRun) -> Scenario:
         """Return the scenario of ``run``, with its seed among the changes, so that the run can be repeated alone."""
         scenario = self.chosen[run.variant]
-        return scenario.model_copy(update={"seed": run.seed, "changes": (*scenario.changes, f"seed={run.seed}")})
+        return with_seed(scenario, run.seed).model_copy(update={"changes": (*scenario.changes, f"seed={run.seed}")})
 
 
 def make_plan(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.record import Evidence
 
@@ -29,6 +30,7 @@ class Burst(Fault[BurstOptions]):
     source = "campaigns, imports, a nightly job that enqueues one for each user; load beyond what workers can do"
     adds_load = True
     targets = ("producer",)
+    combination = Combination(place="load", on="producers", options={"at_once": 500}, needs=frozenset({"server"}))
     options_type = BurstOptions
 
     def inject(self) -> Evidence:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from stallbench.engines import ENGINES, Engine
 from stallbench.engines.error_kinds import ErrorKind
+from stallbench.faults.combination import Combination
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.record import Evidence
 from stallbench.queues import Queue
@@ -67,6 +68,8 @@ class Fault(ABC, Generic[OptionsT]):
     """A key of ``database`` that it requires, and a description of the values allowed."""
     explains_errors: ClassVar[frozenset[ErrorKind]] = frozenset()
     """The kinds of errors that it may cause in clients. A run fails on errors of any other kind, even while the fault is active."""
+    combination: ClassVar[Combination | None] = None
+    """How combined faults (`chaos` of a phase) use it. None: they do not, as it needs a special server, or changes it for good."""
     options_type: ClassVar[type[FaultOptions]] = FaultOptions
 
     def __init__(self, name: str, on: str, options: OptionsT, context: InjectionContext) -> None:

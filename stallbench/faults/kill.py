@@ -7,6 +7,7 @@ import time
 from pydantic import Field
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.record import Evidence
 from stallbench.processes.process import Process
@@ -40,6 +41,7 @@ class Kill(Fault[KillOptions]):
     summary = "kills a worker, a producer or the scheduler (SIGKILL), a named one or one drawn at random, once or repeatedly"
     source = "OOM killers, spot instances, orchestrators after their grace period; the Aerospike article"
     targets = ("worker", "producer", "scheduler")
+    combination = Combination(place="clients", on="workers", options={"every": "2s"}, needs=frozenset({"server"}))
     options_type = KillOptions
 
     @property

@@ -11,12 +11,15 @@ from pydantic import Field
 
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import ErrorKind
+from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
 
 _SOURCE = "Toxiproxy's README, of its toxics"
 _OVER_A_NETWORK = frozenset(ENGINES) - {"sqlite"}
+_DEGRADES = Combination(place="network")
+_CUTS = Combination(place="network", takes="server")
 
 
 class ToxicOptions(FaultOptions):
@@ -37,6 +40,7 @@ class Toxic(Fault[ToxicOptionsT]):
 
     targets = ("server", "link")
     engines = _OVER_A_NETWORK
+    combination: ClassVar[Combination | None] = _DEGRADES
     toxic: ClassVar[str]
     """Toxiproxy's name of the toxic."""
     source = _SOURCE
@@ -145,6 +149,7 @@ class Timeout(Toxic[TimeoutOptions]):
     """A network partition: packets are dropped without notice."""
 
     kind = toxic = "timeout"
+    combination = _CUTS
     summary = "no data gets through and no error is reported: a partition, as a firewall makes it"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     options_type = TimeoutOptions
@@ -164,6 +169,7 @@ class ResetPeer(Toxic[ResetPeerOptions]):
     """Connections are reset."""
 
     kind = toxic = "reset_peer"
+    combination = _CUTS
     summary = "every connection is reset (TCP RST), open ones and new ones"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     options_type = ResetPeerOptions
@@ -221,6 +227,7 @@ class Down(Fault[FaultOptions]):
     """The network path is closed."""
 
     kind = "down"
+    combination = _CUTS
     summary = "connections are closed and new ones refused: the port refuses connections; the server keeps running"
     source = _SOURCE
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})

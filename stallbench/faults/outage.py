@@ -11,6 +11,7 @@ from pydantic import Field
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
+from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions, FaultTarget
 from stallbench.injection.record import Evidence
 from stallbench.processes.process import Process
@@ -25,6 +26,7 @@ _RETURN_S = 120.0
 _POLL_S = 0.05
 OVER_A_NETWORK = frozenset(ENGINES) - {"sqlite"}
 """Engines that have a server."""
+_ENDS_SERVER = Combination(place="server", takes="server", ends_early=True)
 
 
 class OutageOptions(FaultOptions):
@@ -131,6 +133,7 @@ class Crash(Outage):
     """The server is killed while it works."""
 
     kind = "crash"
+    combination = _ENDS_SERVER
     summary = "the server is killed with all its processes (SIGKILL), and started again on its data after a while"
     source = "out-of-memory killers, kernel panics, power failures; Que's session locks, which exist only in the server's memory"
 
@@ -151,6 +154,7 @@ class Restart(Outage):
     """A planned restart: a setting that needs one, a minor upgrade."""
 
     kind = "restart"
+    combination = _ENDS_SERVER
     summary = "the server is stopped cleanly, which ends all sessions, and started again"
     source = "minor upgrades and settings that need a restart; PostgreSQL's fast shutdown"
     options_type = RestartOptions

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
+from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.record import Evidence
 from stallbench.processes.process import Process
@@ -31,6 +32,7 @@ class Pause(Fault[PauseOptions]):
     source = "long garbage collections, frozen containers, live migration; Kleppmann, 'How to do distributed locking' (2016)"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.LOCK_TIMEOUT})
     targets = ("worker", "producer")
+    combination = Combination(place="clients", on="workers", takes="workers")
     options_type = PauseOptions
 
     def inject(self) -> Evidence:

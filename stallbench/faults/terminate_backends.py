@@ -11,6 +11,7 @@ from pydantic import Field
 from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
+from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
@@ -44,6 +45,7 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
     source = "administrators and watchdogs that end sessions, fail-overs of managed databases, idle timeouts"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     targets = ("server",)
+    combination = Combination(place="clients", needs=frozenset({"server"}))
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = TerminateBackendsOptions
 

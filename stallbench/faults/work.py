@@ -6,17 +6,20 @@ Each of them is a job fault, which every worker reads before its next job; see `
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import TypeVar
 
 from pydantic import Field
 
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.announced_kills import AnnouncedKills
+from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.job_faults import JobFault, end_job_fault, start_job_fault
 from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
 
+_NEEDS_WORKERS = Combination(place="jobs", on="workers", needs=frozenset({"server", "workers"}))
 WorkOptionsT = TypeVar("WorkOptionsT", bound=FaultOptions)
 
 
@@ -100,6 +103,7 @@ class FailingJobs(WorkFault[FailingJobsOptions]):
     """A dependency of the jobs, such as a payment provider, is down: each execution takes its time, fails, and the job is released."""
 
     kind = "failing_jobs"
+    combination = replace(_NEEDS_WORKERS, options={"share": 0.3})
     summary = "executions fail, all or a share of them; the queue offers the jobs again according to its own policy"
     source = "'Timeouts, retries and backoff with jitter', Amazon Builders' Library; outages of third parties"
     explains_errors = frozenset({ErrorKind.VALUE_OUT_OF_RANGE})
@@ -121,6 +125,7 @@ class LongJobs(WorkFault[LongJobsOptions]):
     """A job that takes longer than its reservation is offered to another worker while the first still executes it."""
 
     kind = "long_jobs"
+    combination = replace(_NEEDS_WORKERS, options={"takes": "500ms", "share": 0.05})
     summary = "executions take longer than they should, all or a share of them"
     source = "Laravel's documentation of queues: retry_after and timeout; visibility timeouts of Amazon SQS"
     options_type = LongJobsOptions

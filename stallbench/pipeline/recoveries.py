@@ -1,7 +1,11 @@
 """How the queue recovered after each fault, measured in the same way for all faults.
 
 A job is *open* from its due time until its first completion. So the backlog includes the jobs that producers could not enqueue during an
-outage. Lost jobs would be open forever; they are left out, and counted separately.
+outage. Lost jobs, and those whose worker died before it recorded their completion, would be open forever; they are left out. Lost jobs are
+counted separately.
+
+While another fault is active, or once another one has begun or ended, nobody can say which of them the queue recovers from. So a fault has a
+recovery of its own only if the queue recovered before another fault began or ended.
 """
 
 from __future__ import annotations
@@ -22,7 +26,10 @@ OF_BASELINE = 0.9
 _SECONDS_OF_RATE = 3
 _HELD_BEFORE_S = 5
 """A job that a fault loses may have been enqueued, or claimed, so long before it."""
-_FAULTS = "fault string, phase string, start_ns long, end_ns long, until_ns long, end_s double, has_baseline boolean"
+_FAULTS = (
+    "fault string, phase string, start_ns long, end_ns long, until_ns long, end_s double, has_baseline boolean, "
+    "next_change string, next_change_s double"
+)
 TO = ("to_first_completion", "to_rate", "to_empty_backlog")
 
 
@@ -36,6 +43,9 @@ class EndedFault:
     end_ns: int
     until_ns: int
     """When the next one began, or the run's records ended: until then, errors and lost jobs are attributed to this one."""
+    next_change: str | None = None
+    """The next begin or end of another fault after this one's end, like ``down-2 began``; none if there was none."""
+    next_change_ns: int | None = None
 
 
 def list_ended_faults(record: RunRecord, axis: TimeAxis) -> list[EndedFault]:
@@ -47,10 +57,32 @@ def list_ended_faults(record: RunRecord, axis: TimeAxis) -> list[EndedFault]:
         if fault.end_ns is not None:
             end_ns = fault.verified_gone_ns or fault.end_ns
             until_ns = min((other for other in starts_ns if other > end_ns), default=axis.last_ns + 1)
+            next_ns, change = min(
+                ((t_ns, change) for t_ns, change in _list_changes(record, fault.name) if t_ns > end_ns), default=(None, None)
+            )
             ended.append(
-                EndedFault(name=fault.name, phase=fault.phase or "", start_ns=start_ns, end_ns=end_ns, until_ns=until_ns)
+                EndedFault(
+                    name=fault.name,
+                    phase=fault.phase or "",
+                    start_ns=start_ns,
+                    end_ns=end_ns,
+                    until_ns=until_ns,
+                    next_change=change,
+                    next_change_ns=next_ns,
+                )
             )
     return ended
+
+
+def _list_changes(record: RunRecord, name: str) -> list[tuple[int, str]]:
+    """Return when each fault other than ``name`` began and ended, with the words for it."""
+    return [
+        (t_ns, f"{fault.name} {change}")
+        for fault in record.faults
+        if fault.name != name
+        for t_ns, change in ((fault.start_ns, "began"), (fault.verified_gone_ns or fault.end_ns, "ended"))
+        if t_ns is not None
+    ]
 
 
 def make_recoveries(
@@ -68,8 +100,10 @@ def make_recoveries(
     ``to_first_completion_s``: from the fault's end to the next first completion of a job. ``to_rate_s``: to the first of three seconds
     that together reach `OF_BASELINE` of the first measured phase's completions; ``to_empty_backlog_s``: to the end of the first second
     after which no more jobs are open than at most in that phase. These two are counted in whole seconds, are null if that was not
-    reached, and if the fault is in that phase itself. ``lost``, ``re_completed`` (jobs that were completed a second time),
-    ``re_executed`` (executions of jobs that had been executed before), ``errors``: until the next fault began.
+    reached, and if the fault is in that phase itself. A time that was reached after ``next_change_s``, when another fault began or ended
+    (``next_change``), is null, because the other fault may have delayed or caused it; ``since_end_*_s`` has it all the same. ``lost``,
+    ``re_completed`` (jobs that were completed a second time), ``re_executed`` (executions of jobs that had been executed before),
+    ``errors``: until the next fault began.
 
     ``second_completions`` and ``re_executions`` are none if the run has none. Each source is read once, and gives a few rows for each fault:
     the plan does not grow with the number of faults.
@@ -100,20 +134,23 @@ def make_recoveries(
             counted = counted.withColumn(name, F.lit(0).cast("long"))
     together = recovered.unionByName(counted, allowMissingColumns=True)
     columns: dict[str, bool | float | int | str] = {"lost": 0, "re_completed": 0, "re_executed": 0, "errors": 0}
-    figures = known.select("fault", "phase", "end_s").join(
-        together.groupBy("fault").agg(*(F.max(name).alias(name) for name in (*(f"{to}_s" for to in TO), *columns))),
+    figures = known.select("fault", "phase", "end_s", "next_change", "next_change_s").join(
+        together.groupBy("fault").agg(*(F.max(name).alias(name) for name in (*(f"since_end_{to}_s" for to in TO), *columns))),
         "fault",
         "left",
     )
-    return figures.fillna(columns)
+    seen_s = dict.fromkeys(TO, 0) | {"to_rate": _SECONDS_OF_RATE}
+    own = {f"{to}_s": _if_before_next_change(F.col(f"since_end_{to}_s"), seen_s[to]) for to in TO}
+    return figures.fillna(columns).withColumns(own)
 
 
 def make_recovery_metrics(recoveries: DataFrame) -> DataFrame:
     """Return the metrics of ``recovery_s`` as rows of ``phases``: of the faults of each phase, and of all, the slowest.
 
-    If one of them never reached it, there is no value.
+    If one of them never reached it, there is no value. A recovery that lasted until after another fault's begin or end counts in full: so an
+    expectation on it is never met because faults overlap.
     """
-    slowest = [F.when(F.count(f"{name}_s") == F.count("*"), F.max(f"{name}_s")).alias(name) for name in TO]
+    slowest = [F.when(F.count(f"since_end_{name}_s") == F.count("*"), F.max(f"since_end_{name}_s")).alias(name) for name in TO]
     of_each = recoveries.withColumn("interval", F.explode(F.array("phase", F.lit(WHOLE_RUN))))
     figures = of_each.groupBy("interval").agg(*slowest, F.count("*").alias("count"))
     return as_phase_rows(figures, "recovery_s", TO, F.col("interval")).filter("value IS NOT NULL")
@@ -127,7 +164,7 @@ def _find_baseline(record: RunRecord, axis: TimeAxis) -> Interval | None:
 def _make_seconds(windows: DataFrame, jobs: DataFrame, axis: TimeAxis) -> DataFrame:
     """Return ``t_s, completed, errors, open`` of each second."""
     changes = (
-        jobs.filter("state <> 'lost'")
+        jobs.filter("state NOT IN ('lost', 'completed_unrecorded')")
         .select(
             F.explode(
                 F.array(
@@ -170,11 +207,13 @@ def _describe(fault: EndedFault, axis: TimeAxis, baseline: Interval | None) -> d
         "until_ns": fault.until_ns,
         "end_s": (fault.end_ns - axis.start_ns) / NS_PER_S,
         "has_baseline": baseline is not None and fault.start_ns >= baseline.end_ns,
+        "next_change": fault.next_change,
+        "next_change_s": None if fault.next_change_ns is None else (fault.next_change_ns - axis.start_ns) / NS_PER_S,
     }
 
 
 def _of_jobs(jobs: DataFrame, faults: DataFrame) -> DataFrame:
-    """Return ``fault, to_first_completion_s, lost``."""
+    """Return ``fault, since_end_to_first_completion_s, lost``."""
     last_move_ns = F.coalesce("first_claimed_ns", "enqueued_ns")
     may_be_lost_from_ns = F.col("start_ns") - _HELD_BEFORE_S * NS_PER_S
     is_lost = (
@@ -187,7 +226,7 @@ def _of_jobs(jobs: DataFrame, faults: DataFrame) -> DataFrame:
         .groupBy("fault")
         .agg(
             (F.min(F.when(is_completed, F.col("first_completed_ns") - F.col("end_ns"))) / NS_PER_S).alias(
-                "to_first_completion_s"
+                "since_end_to_first_completion_s"
             ),
             F.count_if(is_lost).alias("lost"),
         )
@@ -204,10 +243,16 @@ def _of_seconds(axis: TimeAxis) -> list[Column]:
     at_rate_s = F.min(F.when(is_after & (F.col("rate") >= OF_BASELINE * F.col("usual_rate")), F.col("t_s") - F.col("end_s")))
     empty_s = F.min(F.when(is_after & (F.col("open") <= F.col("usual_open")), F.col("t_s") + 1 - F.col("end_s")))
     return [
-        _not_before_0(at_rate_s).alias("to_rate_s"),
-        _not_before_0(empty_s).alias("to_empty_backlog_s"),
+        _not_before_0(at_rate_s).alias("since_end_to_rate_s"),
+        _not_before_0(empty_s).alias("since_end_to_empty_backlog_s"),
         F.sum(F.when(_is_of_fault(axis), F.col("errors")).otherwise(0)).alias("errors"),
     ]
+
+
+def _if_before_next_change(since_end_s: Column, seen_s: int) -> Column:
+    """Leave out what was reached later than another fault began or ended. ``seen_s``: for how long it must last to be seen."""
+    seen_at_s = F.col("end_s") + since_end_s + seen_s
+    return F.when(F.col("next_change_s").isNull() | (seen_at_s <= F.col("next_change_s")), since_end_s)
 
 
 def _not_before_0(seconds: Column) -> Column:

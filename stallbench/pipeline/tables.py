@@ -59,7 +59,7 @@ TABLES = {
     ),
     "recoveries": (
         "fault string, phase string, end_s double, to_first_completion_s double, to_rate_s double, to_empty_backlog_s double, "
-        "lost long, re_completed long, re_executed long, errors long"
+        "next_change string, next_change_s double, lost long, re_completed long, re_executed long, errors long"
     ),
     "errors": "phase string, process string, event string, kind string, operation string, count long",
     "torn": "file string, lines long, torn_lines long, last_line_torn boolean",

@@ -40,7 +40,7 @@ def open_template(name: str, *, autoescape: bool) -> jinja2.Template:
         trim_blocks=True,
     )
     environment.filters["figure"] = lambda value: "no data" if value is None else format_value(value)
-    environment.filters["came"] = lambda value: "not in this run" if value is None else format_value(value)
+    environment.filters["came"] = lambda value, missing: missing if value is None else format_value(value)
     environment.filters["clock"] = _format_clock
     return environment.get_template(name)
 

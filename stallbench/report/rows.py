@@ -11,6 +11,7 @@ from stallbench.engines import ENGINES
 from stallbench.measure import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.verdicts import RunTables
+from stallbench.verdicts.attribution import describe_missing_recovery
 
 _PHASE_METRICS = (
     ("completed.rate", "completed, jobs/s"),
@@ -125,7 +126,10 @@ def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
 
 
 def list_recoveries(run: RunTables) -> list[dict[str, Any]]:
-    """Return a row for each fault that is over: the table ``recoveries``, with the fault's target, start and evidence."""
+    """Return a row for each fault that is over: the table ``recoveries``, with the fault's target, start and evidence.
+
+    ``missing``: the words for a recovery time that it does not have.
+    """
     faults = {fault.name: fault for fault in run.record.faults}
     if not faults:
         return []
@@ -137,6 +141,7 @@ def list_recoveries(run: RunTables) -> list[dict[str, Any]]:
             "on": faults[row["fault"]].on,
             "from_s": begins_s[row["fault"]],
             "evidence": json.dumps(faults[row["fault"]].evidence),
+            "missing": describe_missing_recovery({str(column): value for column, value in row.items()}),
         }
         for row in rows
     ]

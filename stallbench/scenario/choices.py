@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from stallbench.scenario.duration import Duration
-from stallbench.scenario.section import Name
+from stallbench.scenario.section import Name, issue
+from stallbench.scenario.validation.issue import show_value
 
 
 class Choice(BaseModel):
@@ -51,6 +52,22 @@ class FaultChoice(Choice):
     for_s: Duration | None = Field(
         default=None, alias="for", gt=0, le=86_400, description="how long it lasts; default: to the end of the phase"
     )
+
+
+class ChaosKind(Choice):
+    """A kind of fault for combined faults: a table like that of a fault, without its times, or only its name."""
+
+    kind: str = Field(examples=["latency"])
+    on: Name | None = Field(default=None, description="as of a fault; default: where the kind usually acts")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_name(cls, content: object) -> object:
+        if isinstance(content, str):
+            return {"kind": content}
+        if not isinstance(content, dict | ChaosKind):
+            raise issue(f' is {show_value(content)}; expected a kind, like "latency", or a table, like {{ kind = "latency" }}')
+        return content
 
 
 class MaintenanceChoice(Choice):

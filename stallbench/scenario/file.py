@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from stallbench import PROJECT
+from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.overlay import Overlay, parse_changes
 from stallbench.scenario.section import Name
@@ -60,7 +61,8 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
     if issues:
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
     origin = {"name": path.stem, "file": shown, "variant": variant, "changes": tuple(overrides)}
-    return Scenario.model_validate({**resolved, **origin})
+    read = Scenario.model_validate({**resolved, **origin})
+    return with_seed(read, read.seed)
 
 
 def read_variants(path: Path) -> dict[str, str]:

@@ -7,6 +7,7 @@ The rules, which docs/add-a-scenario.md gives to users:
 - ``also_expect`` adds to ``expect``, which by itself replaces all expectations.
 - A ``queue`` with a ``kind`` replaces the whole table: options of one queue never leak into another.
 - A phase's ``duration`` replaces its ``jobs``, which could make the phase longer.
+- A phase's ``faults`` replace its ``chaos``, and the reverse.
 - A ``rate`` replaces a ``capacity_share``, and the reverse.
 """
 
@@ -23,6 +24,7 @@ from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, find_
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 _OTHER_LOAD = {"rate": "capacity_share", "capacity_share": "rate"}
+_OTHER_FAULTS = {"faults": "chaos", "chaos": "faults"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +156,11 @@ def _change_phases(resolved: dict[str, Any], key: str, changes: Any) -> list[Val
             problem = f" is {show_value(change)}; expected keys of a phase, like phases.{name}.duration"
             issues.append(ValidationIssue(path, problem))
         else:
-            by_name[name].update(change)
+            by_name[name].update(_merge(by_name[name], change))
             if "duration" in change and "jobs" not in change:
                 by_name[name].pop("jobs", None)
+            for displaced in {_OTHER_FAULTS[key] for key in _OTHER_FAULTS.keys() & change.keys()} - change.keys():
+                by_name[name].pop(displaced, None)
     return issues
 
 

@@ -8,7 +8,7 @@ from typing import Literal, Self, TypeVar
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from stallbench.measures import WHOLE_RUN
-from stallbench.scenario.choices import FaultChoice, LongrunnerChoice
+from stallbench.scenario.choices import ChaosKind, FaultChoice, LongrunnerChoice
 from stallbench.scenario.duration import ON_RECORD, Duration
 from stallbench.scenario.section import Name, Section, issue
 
@@ -126,6 +126,16 @@ class Collectors(Section):
     interval_s: Duration = Field(default=1.0, alias="interval", ge=0.1, le=60, description="time between two samples")
 
 
+class Chaos(Section):
+    """Combined faults: in each interval of the phase two of the kinds at once, then a pause in which recovery is measured."""
+
+    kinds: tuple[ChaosKind, ...] = Field(default=(), strict=False, description="at least two")
+    every_s: Duration = Field(
+        default=30.0, alias="every", ge=10, le=3600, description="from the begin of two faults to that of the next two"
+    )
+    seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of the schedule, together with that of the scenario")
+
+
 class Phase(Section):
     """A named part of the run."""
 
@@ -146,6 +156,9 @@ class Phase(Section):
     measured: bool = Field(default=True, description="false for warm-up: its figures are left out")
     longrunners: tuple[LongrunnerChoice, ...] = Field(default=(), strict=False)
     faults: tuple[FaultChoice, ...] = Field(default=(), strict=False)
+    chaos: Chaos | None = Field(
+        default=None, description="combined faults; once the scenario is read, `faults` has their schedule"
+    )
 
     def at_rate(self, rate: float) -> Self:
         """Return the phase at a measured ``rate``, in jobs per second: long enough for its `jobs`, if it asks for any."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from stallbench.errors import BadInputError
 from stallbench.faults import find_faults
 from stallbench.queues import find_queue
+from stallbench.scenario.chaos import list_possible_faults
 from stallbench.scenario.duration import format_duration, parse_duration_s
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
@@ -33,10 +35,10 @@ def require_fit_for_soak(scenario: Scenario) -> None:
 def _find_issues(scenario: Scenario) -> Iterator[str]:
     kinds = find_faults()
     for index, phase in enumerate(scenario.phases):
-        for position, choice in enumerate(phase.faults):
+        for path, choice in list_possible_faults(phase):
             if kinds[choice.kind].ends_server:
                 yield (
-                    f"phases[{index}].faults[{position}]: {choice.kind} ends a server, but a soak measures servers that keep running; "
+                    f"phases[{index}].{path}: {choice.kind} ends a server, but a soak measures servers that keep running; "
                     f"leave it out, like --set phases.{phase.name}.faults=[], or repeat single runs: stallbench compare {scenario.name}"
                 )
     if scenario.producers.kind != "open_loop":
@@ -58,6 +60,13 @@ def read_scenario_again(recorded: Scenario) -> Scenario:
             f"{recorded.file}: {', '.join(changed)} changed since the soak began; restore the file, or begin another soak"
         )
     return scenario
+
+
+def format_cycle_command(scenario: Scenario) -> str:
+    """Return the command that carries out one cycle, whose seed ``scenario`` has, as a run of its own."""
+    variant = f" --variant {scenario.variant}" if scenario.variant else ""
+    changes = [*scenario.changes, f"seed={scenario.seed}"]
+    return f"stallbench run {_name(scenario)}{variant}" + "".join(f" --set {shlex.quote(change)}" for change in changes)
 
 
 def format_command(recorded: Scenario, for_s: float, keep: int) -> str:

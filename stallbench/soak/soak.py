@@ -20,6 +20,7 @@ from stallbench.run.ending import ending_recorded
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import describe_bench
 from stallbench.run.recorder import RunRecorder
+from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.duration import format_duration
 from stallbench.scenario.model import Scenario
 from stallbench.soak.cycle import Cycle, carry_over_snapshot
@@ -35,6 +36,7 @@ from stallbench.soak.disk import (
 )
 from stallbench.soak.figures import read_figures
 from stallbench.soak.folder import SoakFolder, create_soak_folder
+from stallbench.soak.plan import format_cycle_command
 from stallbench.soak.record import CycleRecord, SoakRecord
 from stallbench.soak.screen import SoakView
 from stallbench.verdicts import RunTables
@@ -158,9 +160,13 @@ class Soak:
         self._remove_old_records()
 
     def _open_cycle(self, folder: RunFolder, processes: Supervisor, scratch: Path, number: int) -> Cycle:
-        scenario = self._scenario.model_copy(update={"seed": self._scenario.seed + number - 1})
+        scenario = with_seed(self._scenario, self._scenario.seed + number - 1)
         recorder = RunRecorder(folder.record, scenario)
         recorder.note(f"Cycle {number} of the soak {self.folder.path.name}; what its processes printed is in the soak's logs.")
+        if any(phase.chaos for phase in scenario.phases):
+            sentence = f"The combined faults of cycle {number} have the seed {scenario.seed}; repeat them: {format_cycle_command(scenario)}"
+            recorder.note(sentence)
+            self._view.say(sentence)
         return Cycle(scenario, self.folder.current, recorder, processes, scratch, self._view, self._external, self._cycle)
 
     def _judge(self, folder: RunFolder, entry: CycleRecord) -> CycleRecord:

@@ -53,16 +53,22 @@ def recover(
     faults: list[InjectionRecord],
     *,
     lost: int | None = None,
+    unrecorded: tuple[int, ...] = (),
     again: tuple[float, ...] = (),
     comes_back: bool = True,
 ) -> list[Mapping[str, Any]]:
-    """Return the rows of a run with these faults. ``lost``: the job that is. ``again``: when jobs were completed a second time."""
+    """Return the rows of a run with these faults.
+
+    ``lost``: the job that is. ``unrecorded``: those whose worker died before it recorded their completion. ``again``: when jobs were completed
+    a second time.
+    """
     jobs: list[Any] = []
     for number in range(LAST_S * RATE):
         wanted_s = number / RATE
         done_s = completed_at(wanted_s)
-        is_done = done_s < LAST_S and number != lost and (comes_back or done_s < FAULT_S[0])
+        is_done = done_s < LAST_S and number != lost and number not in unrecorded and (comes_back or done_s < FAULT_S[0])
         state = "lost" if number == lost else "completed" if is_done else "queued"
+        state = "completed_unrecorded" if number in unrecorded else state
         jobs.append((number, at(wanted_s), at(wanted_s), at(wanted_s), at(done_s) if is_done else None, state))
     done = [(row[4] - START_NS) // S for row in jobs if row[4] is not None]
     windows: list[Any] = [(t_s, done.count(t_s), 1 if t_s == FAULT_S[0] else 0) for t_s in range(LAST_S)]
@@ -82,7 +88,10 @@ def recover(
         re_executions=spark.createDataFrame([(at(t_s - 0.5),) for t_s in again], "claimed_ns long"),
     )
     metrics = make_recovery_metrics(recoveries)
-    return [*(row.asDict() for row in recoveries.orderBy("end_s").collect()), *(row.asDict() for row in metrics.collect())]
+    return [
+        *(row.asDict() for row in recoveries.orderBy("end_s", "fault").collect()),
+        *(row.asDict() for row in metrics.collect()),
+    ]
 
 
 def test_recovery_counts_from_the_end_of_the_fault(spark: SparkSession) -> None:
@@ -115,6 +124,11 @@ def test_a_lost_job_does_not_keep_the_backlog_open(spark: SparkSession) -> None:
     assert row["to_empty_backlog_s"] == pytest.approx(5, abs=1)
 
 
+def test_jobs_whose_completion_was_not_recorded_do_not_keep_the_backlog_open(spark: SparkSession) -> None:
+    row, *_ = recover(spark, [fault("down-1", *FAULT_S)], unrecorded=(41, 42, 43, 44, 45, 46))
+    assert row["to_empty_backlog_s"] == pytest.approx(5, abs=1)
+
+
 def test_a_fault_in_the_baseline_has_nothing_to_be_measured_against(spark: SparkSession) -> None:
     row, *_ = recover(spark, [fault("kill-1", 5, 5)])
     assert row["to_first_completion_s"] is not None
@@ -123,3 +137,33 @@ def test_a_fault_in_the_baseline_has_nothing_to_be_measured_against(spark: Spark
 
 def test_a_fault_whose_end_was_not_recorded_is_left_out(spark: SparkSession) -> None:
     assert recover(spark, [fault("down-1", 10, None)]) == []
+
+
+def test_a_recovery_is_not_that_of_a_fault_during_which_another_one_was_still_active(spark: SparkSession) -> None:
+    pause, down, *metrics = recover(spark, [fault("pause-1", 9.5, 12), fault("down-1", *FAULT_S)])
+    assert pause["to_first_completion_s"] is pause["to_rate_s"] is pause["to_empty_backlog_s"] is None
+    assert (pause["next_change"], pause["next_change_s"]) == ("down-1 ended", 15)
+    assert down["next_change"] is None
+    assert down["to_first_completion_s"] == pytest.approx(0.25)
+    values = {metric["statistic"]: metric["value"] for metric in metrics if metric["phase"] == "outage"}
+    assert values["to_first_completion"] == pytest.approx(3.25), "an expectation must not be met because faults overlap"
+
+
+def test_a_fault_that_the_queue_recovered_from_while_another_was_active_has_its_own_recovery(spark: SparkSession) -> None:
+    down, latency, *_ = recover(spark, [fault("latency-1", 9, 25), fault("down-1", *FAULT_S)])
+    assert down["to_first_completion_s"] == pytest.approx(0.25)
+    assert down["to_empty_backlog_s"] == pytest.approx(5, abs=1)
+    assert (down["next_change"], latency["next_change"]) == ("latency-1 ended", None)
+
+
+def test_what_is_reached_only_after_the_next_fault_began_is_not_a_recovery_from_the_one_before(spark: SparkSession) -> None:
+    down, *_ = recover(spark, [fault("down-1", *FAULT_S), fault("kill-1", 17, 17)])
+    assert down["to_first_completion_s"] == pytest.approx(0.25)
+    assert down["to_rate_s"] is None, "it takes three seconds to see the rate"
+    assert down["to_empty_backlog_s"] is None
+    assert (down["next_change"], down["next_change_s"]) == ("kill-1 began", 17)
+
+
+def test_of_two_faults_that_end_at_the_same_moment_both_have_the_recovery(spark: SparkSession) -> None:
+    first, second, *_ = recover(spark, [fault("down-1", *FAULT_S), fault("pause-1", 11, FAULT_S[1])])
+    assert first["to_first_completion_s"] == second["to_first_completion_s"] == pytest.approx(0.25)

@@ -163,6 +163,8 @@ EMPTY = {
         "to_first_completion_s",
         "to_rate_s",
         "to_empty_backlog_s",
+        "next_change",
+        "next_change_s",
         "lost",
         "re_completed",
         "re_executed",

@@ -59,6 +59,7 @@ faults
 injection
 verdicts
 comparison.subject
+scenario.chaos
 scenario.validation
 scenario.overlay
 scenario.file

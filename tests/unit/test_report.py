@@ -92,19 +92,20 @@ def test_the_summary_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
     assert "| | baseline | longtx | recovered |" in summary
 
 
-def test_a_fault_is_shown_with_the_recovery_after_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "missing"), [((None, None), "not in this run"), (("kill-1 began", 19.0), "not before kill-1 began")]
+)
+def test_a_fault_is_shown_with_the_recovery_after_it(tmp_path: Path, change: tuple[object, ...], missing: str) -> None:
     faults = pd.DataFrame([["timeout-1", "fault", "timeout", "primary", "longtx", 10.0, 15.0]], columns=EMPTY["injections"])
-    recoveries = pd.DataFrame([["timeout-1", "longtx", 15.0, 0.25, 2.0, None, 0, 3, 4, 7]], columns=EMPTY["recoveries"])
+    recoveries = pd.DataFrame([["timeout-1", "longtx", 15.0, 0.25, 2.0, None, *change, 0, 3, 4, 7]], columns=EMPTY["recoveries"])
     run = make_run(tmp_path, make_record(injections=[make_fault("longtx")]), injections=faults, recoveries=recoveries)
     verdict = judge(run)
     assert (
         "timeout-1 was active on primary from 10 s to 15 s. Recovery, counted from its end: the next completion after 0.2 s, "
-        "the baseline's rate after 2.0 s, the empty backlog not in this run. From its start to the next fault: 3 re-completed jobs, 4 re-executions, 7 errors."
+        f"the baseline's rate after 2.0 s, the empty backlog {missing}. From its start to the next fault: 3 re-completed jobs, 4 re-executions, 7 errors."
     ) in verdict.attribution.sentence
     make_report(run, verdict)
-    assert (
-        "| timeout-1 | primary | 10 | 15 | 0.25 | 2 | not in this run | 0 | 3 | 4 | 7 |" in (tmp_path / "summary.md").read_text()
-    )
+    assert f"| timeout-1 | primary | 10 | 15 | 0.25 | 2 | {missing} | 0 | 3 | 4 | 7 |" in (tmp_path / "summary.md").read_text()
     assert "Faults and recovery" in (tmp_path / "report.html").read_text()
 
 

@@ -9,6 +9,7 @@ from stallbench.external.addresses import ExternalServers
 from stallbench.faults import find_faults
 from stallbench.maintenance import find_maintenance_kinds
 from stallbench.queues import find_queue
+from stallbench.scenario.chaos import list_possible_faults
 from stallbench.scenario.model import Scenario
 
 
@@ -36,9 +37,9 @@ def _find_issues(scenario: Scenario, servers: ExternalServers) -> Iterator[str]:
         yield f"queue.kind: {scenario.queue.kind} also needs a {second} server, which the bench starts only beside its own servers; leave out --dsn"
     kinds = find_faults()
     for index, phase in enumerate(scenario.phases):
-        for number, choice in enumerate(phase.faults):
+        for within, choice in list_possible_faults(phase):
             allowed = kinds[choice.kind].on_external
-            path = f"phases[{index}].faults[{number}]"
+            path = f"phases[{index}].{within}"
             if allowed == "never":
                 yield f"{path}: {choice.kind} affects a whole server, which the bench does only to servers that it starts; leave out --dsn"
             elif allowed == "if allowed" and not servers.may_change_servers:

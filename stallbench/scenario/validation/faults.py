@@ -20,7 +20,7 @@ def find_fault_issues(content: Content) -> Iterator[ValidationIssue]:
     """Find the issues of all faults; without valid servers, workers and producers it is not clear what a fault can reach."""
     if not (content.database and content.workers and content.producers):
         return
-    engine, targets = content.database.engine, _list_targets(content)
+    engine, targets = content.database.engine, list_targets(content)
     kinds = {name: kind for name, kind in find_faults().items() if engine in kind.engines}
     for index, phase in enumerate(content.items("phases")):
         for path, choice in find_choices(phase, "faults", FaultChoice, under=("phases", index)):
@@ -29,22 +29,32 @@ def find_fault_issues(content: Content) -> Iterator[ValidationIssue]:
                 yield make_kind_issue(path, choice.kind, kinds, why=why)
                 continue
             kind = kinds[choice.kind]
-            keys = choice.list_keys()
-            of_options = find_key_and_value_issues(
-                kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys
-            )
-            yield from of_options
-            of_target = list(_find_target_issues(path, choice, kind, targets))
-            yield from of_target
-            if not of_options and not of_target:
-                yield from _find_place_issues(path, choice, kind, content)
+            yield from find_choice_issues(path, choice, kind, targets, content, keys=choice.list_keys())
             yield from _find_timing_issues(path, choice, phase)
             if kind.needs_of_database and not content.table("database").get(kind.needs_of_database[0]):
                 key, allowed = kind.needs_of_database
                 yield ValidationIssue(("database", key), f" is missing, but {choice.kind} needs it; expected {allowed}")
 
 
-def _list_targets(content: Content) -> dict[FaultTarget, list[str]]:
+def find_choice_issues(
+    path: KeyPath,
+    choice: FaultChoice,
+    kind: type[Fault[Any]],
+    targets: Mapping[FaultTarget, Sequence[str]],
+    content: Content,
+    *,
+    keys: Sequence[str],
+) -> Iterator[ValidationIssue]:
+    """Find the issues of a choice's options and target. ``keys``: those that are allowed beside the options."""
+    of_options = find_key_and_value_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys)
+    yield from of_options
+    of_target = list(_find_target_issues(path, choice, kind, targets))
+    yield from of_target
+    if not of_options and not of_target:
+        yield from _find_place_issues(path, choice, kind, content)
+
+
+def list_targets(content: Content) -> dict[FaultTarget, list[str]]:
     """Return what a fault can reach in this scenario, by the type of target."""
     replicas = content.database.replicas if content.database else 0
     workers = content.workers.count if content.workers else 0

@@ -10,6 +10,7 @@ from typing import Any
 
 from stallbench.scenario.model import ScenarioContent
 from stallbench.scenario.toml import find_unusable_values
+from stallbench.scenario.validation.chaos import find_chaos_issues
 from stallbench.scenario.validation.comparison import find_comparison_issues
 from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.database import find_database_issues
@@ -45,5 +46,6 @@ def find_issues(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
         *find_comparison_issues(given),
         *([] if unusable else find_longrunner_issues(given)),
         *find_fault_issues(given),
+        *find_chaos_issues(given),
         *find_maintenance_issues(given),
     ]

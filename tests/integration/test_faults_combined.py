@@ -1,0 +1,58 @@
+"""Every two kinds of faults that can be combined, on real servers: both become active, are verified, end, and leave a queue that works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+
+import pytest
+
+from stallbench.faults import find_faults
+from stallbench.scenario.chaos import combination_of, make_fault
+from stallbench.scenario.choices import ChaosKind
+from stallbench.scenario.sections import Phase
+from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = pytest.mark.integration
+
+COMBINED = [name for name, kind in find_faults().items() if kind.combination]
+PAIRS = [
+    (first, second)
+    for first, second in permutations(COMBINED, 2)
+    if combination_of(first).fits(combination_of(second)) and not combination_of(first).ends_early
+]
+"""In the order in which the two faults begin."""
+OF_EACH_PLACE = [("timeout", "pause"), ("latency", "crash"), ("failing_jobs", "kill"), ("burst", "terminate_backends")]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
+    """One run for all tests of this file; each test ends its faults."""
+    with faulty_run(tmp_path_factory.mktemp("combined"), workers=4) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    "pair", [pytest.param(pair, marks=() if pair in OF_EACH_PLACE else pytest.mark.long, id="+".join(pair)) for pair in PAIRS]
+)
+def test_two_faults_are_active_together_and_the_queue_works_afterwards(run: FaultyRun, pair: tuple[str, str]) -> None:
+    run.wait_until_jobs_complete(5)
+    faults = [make_fault(ChaosKind(kind=kind), after_s=0.4 * number, for_s=1.2) for number, kind in enumerate(pair)]
+    phase = Phase.model_validate({"name": "only", "duration": "1h"}).model_copy(update={"faults": tuple(faults)})
+    run.injections.prepare_phase(phase, planned_start_s=0)
+    run.injections.begin_phase("only")
+    first, second = run.faults()[-2:]
+    names = {first.name, second.name}
+    run.wait_until(
+        lambda: all(record.verified_gone_ns for record in run.faults() if record.name in names),
+        f"the end of {' and '.join(names)}",
+    )
+    first, second = run.faults()[-2:]
+    assert (first.kind, second.kind) == pair
+    assert (first.active_to_end, second.active_to_end) == (True, True), f"{first.why_ended} {second.why_ended}"
+    assert first.end_ns is not None
+    assert second.verified_ns is not None
+    assert second.verified_ns < first.end_ns, "they overlap"
+    assert run.cluster.toxiproxy.toxics("primary") == {}
+    assert run.cluster.toxiproxy.is_enabled("primary")
+    run.wait_until_jobs_complete(20)
