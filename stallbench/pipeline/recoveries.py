@@ -1,8 +1,8 @@
 """How the queue recovered after each fault, measured in the same way for all faults.
 
 A job is *open* from its due time until its first completion. So the backlog includes the jobs that producers could not enqueue during an
-outage. Lost jobs, and those whose worker died before it recorded their completion, would be open forever; they are left out. Lost jobs are
-counted separately.
+outage. Lost jobs would be open forever, and so would those whose completion was requested but not recorded (the worker died, or the call ended
+with an error): both are left out. Lost jobs are counted separately.
 
 While another fault is active, or once another one has begun or ended, nobody can say which of them the queue recovers from. So a fault has a
 recovery of its own only if the queue recovered before another fault began or ended.

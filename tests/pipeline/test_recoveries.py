@@ -59,7 +59,7 @@ def recover(
 ) -> list[Mapping[str, Any]]:
     """Return the rows of a run with these faults.
 
-    ``lost``: the job that is. ``unrecorded``: those whose worker died before it recorded their completion. ``again``: when jobs were completed
+    ``lost``: the job that is. ``unrecorded``: those whose completion was requested and not recorded. ``again``: when jobs were completed
     a second time.
     """
     jobs: list[Any] = []
