@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import typer
 
+from stallbench.commands.baseline import baseline
 from stallbench.commands.clean import clean
 from stallbench.commands.compare import compare
 from stallbench.commands.conform import conform
@@ -46,6 +47,7 @@ app.command()(soak)
 app.command()(torture)
 app.command()(conform)
 app.command()(report)
+app.command()(baseline)
 app.command()(upload)
 app.command()(forecast)
 app.command()(observe)

@@ -10,6 +10,9 @@ from stallbench.records.events import Event
 QUOTIENTS = ("share", "mean", "per_call")
 """Statistics of a measure that is ``divided_by`` another: its count divided by the other's count."""
 
+WITHOUT_DIRECTION = ("r2",)
+"""Statistics of which neither a higher nor a lower value is preferred, whatever the measure."""
+
 Better = Literal["higher", "lower"]
 
 
@@ -69,6 +72,8 @@ class Measure:
     meaning: str
     better: Better = "lower"
     """Which of two values a user prefers, all else being equal."""
+    has_direction: bool = True
+    """Whether a change in one direction is worse by itself. If not, a metric of this measure is not compared with a baseline file."""
     chart: str | None = None
     """Title of the report's chart that draws it by the second: one of `CHARTS`, or a new one after them."""
     prometheus_name: str = ""

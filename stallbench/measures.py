@@ -5,7 +5,7 @@ An expectation names a *metric*: ``<measure>.<statistic>``. To add a measure, ad
 
 from __future__ import annotations
 
-from stallbench.measure import Chart, FromEvents, FromSamples, FromTable, Measure
+from stallbench.measure import WITHOUT_DIRECTION, Chart, FromEvents, FromSamples, FromTable, Measure
 from stallbench.records.events import Event
 
 WHOLE_RUN = "run"
@@ -71,7 +71,8 @@ MEASURES: dict[str, Measure] = {
         Measure("failed", "jobs", FromEvents((Event.FAILED,)), COUNT, "failed", "executions that failed", prometheus_name="jobs_failed"),
         Measure("expired", "jobs", FromEvents((Event.EXPIRED,)), COUNT, "expired", "claims that expired before their job was completed",
                 prometheus_name="jobs_expired"),
-        Measure("empty", "calls", FromEvents((Event.EMPTY,)), COUNT, "empty claims", "claims that found nothing", prometheus_name="claims_empty"),
+        Measure("empty", "calls", FromEvents((Event.EMPTY,)), COUNT, "empty claims", "claims that found nothing", has_direction=False,
+                prometheus_name="claims_empty"),
         Measure("lost_race", "calls", FromEvents((Event.LOST_RACE,)), COUNT, "lost races", "claims in which the queue found that another worker was faster",
                 prometheus_name="claims_lost_race", in_report=("count",)),
         Measure("errors", "calls", FromEvents((Event.ERROR,)), COUNT, "errors", "calls of any operation that ended with an error", prometheus_name="errors"),
@@ -83,7 +84,7 @@ MEASURES: dict[str, Measure] = {
         Measure("re_executions", "executions", FromTable("duplicates", by_time=True), COUNT, "re-executions",
                 "executions of jobs that had been executed before", chart="Re-executions", in_report=("count",)),
         Measure("re_executed_after_ms", "ms", FromTable("duplicates", by_time=True), DISTRIBUTION, "time to re-execution",
-                "from the claim of one execution of a job to the claim of the next"),
+                "from the claim of one execution of a job to the claim of the next", has_direction=False),
         Measure("re_completed", "jobs", FromTable("duplicates", by_time=True), ("count",), "re-completed jobs",
                 "jobs that were completed a second time in the phase"),
         Measure("deadlocks_in_claim", "calls", FromEvents(_RAISED, deadlock_in="claim"), COUNT, "deadlocks, claim rolled back",
@@ -134,7 +135,7 @@ MEASURES: dict[str, Measure] = {
         Measure("replica_history_list_length", "transactions", FromSamples("server"), SERIES_PER_JOB, "history list length, replica",
                 "the same, on the replica where it is longest", prometheus_name="history_list_length", in_report=("max",)),
         Measure("live_tuples", "tuples", FromSamples("table", combine="sum"), SERIES, "live tuples",
-                "live tuples of the queue's tables", prometheus_name="live_tuples"),
+                "live tuples of the queue's tables", has_direction=False, prometheus_name="live_tuples"),
         Measure("table_bytes", "bytes", FromSamples("table", combine="sum"), SERIES, "table size",
                 "size of the queue's tables without indexes", prometheus_name="table_bytes"),
         Measure("toast_bytes", "bytes", FromSamples("table", combine="sum"), SERIES_PER_JOB, "TOAST size",
@@ -151,7 +152,7 @@ MEASURES: dict[str, Measure] = {
         Measure("blocked_backends", "sessions", FromSamples("server", combine="sum"), SERIES, "blocked sessions",
                 "sessions that wait for another session's lock", prometheus_name="blocked_backends"),
         Measure("connections", "sessions", FromSamples("session", "sessions", combine="sum"), SERIES, "connections",
-                "connections of clients to all servers, collectors' left out", prometheus_name="connections"),
+                "connections of clients to all servers, collectors' left out", has_direction=False, prometheus_name="connections"),
         Measure("deadlocks", "deadlocks", FromSamples("server", combine="sum", is_counter=True), ("count",), "deadlocks",
                 "deadlocks that the server broke", prometheus_name="deadlocks", by_second=("count",), in_report=("count",)),
         Measure("row_lock_wait_ms", "ms", FromSamples("server", combine="sum", is_counter=True), COUNT, "row lock waits",
@@ -178,7 +179,7 @@ MEASURES: dict[str, Measure] = {
         Measure("slot_wal_bytes", "bytes", FromSamples("slot"), SERIES, "WAL kept for a slot",
                 "WAL that is kept for the replication slot that is furthest behind", prometheus_name="slot_wal_bytes"),
         Measure("updates", "tuples", FromSamples("table", combine="sum", is_counter=True), COUNT, "updates",
-                "rows of the queue's tables that were updated (PostgreSQL)", prometheus_name="table_updates"),
+                "rows of the queue's tables that were updated (PostgreSQL)", has_direction=False, prometheus_name="table_updates"),
         Measure("hot_updates", "tuples", FromSamples("table", combine="sum", is_counter=True), (*COUNT, "share"), "HOT updates",
                 "updates that touched no index; `share` of all updates, 0 to 1", better="higher",
                 prometheus_name="table_hot_updates", divided_by="updates"),
@@ -196,7 +197,7 @@ MEASURES: dict[str, Measure] = {
                 "sessions that have waited for a second or more for their client to read (ClientWrite)",
                 prometheus_name="stuck_clients"),
         Measure("autovacuum_workers_busy", "workers", FromSamples("server"), SERIES, "autovacuum workers, busy",
-                "autovacuum workers that are running", prometheus_name="autovacuum_workers_busy"),
+                "autovacuum workers that are running", has_direction=False, prometheus_name="autovacuum_workers_busy"),
         Measure("autovacuum_workers_free", "workers", FromSamples("server"), SERIES, "autovacuum workers, free",
                 "autovacuum workers that the server could still start", better="higher",
                 prometheus_name="autovacuum_workers_free"),
@@ -218,6 +219,12 @@ def split_metric(metric: str) -> tuple[str, str]:
     """Return the measure's name and the statistic of ``metric``."""
     measure, _, statistic = metric.partition(".")
     return measure, statistic
+
+
+def has_direction(metric: str) -> bool:
+    """Whether a change of ``metric`` in one direction is worse by itself."""
+    measure, statistic = split_metric(metric)
+    return MEASURES[measure].has_direction and statistic not in WITHOUT_DIRECTION
 
 
 def measure_of(metric: str) -> Measure | None:

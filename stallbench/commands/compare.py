@@ -10,10 +10,13 @@ import typer
 
 from stallbench.commands.endings import conclude_comparison_and_exit, require_clone
 from stallbench.commands.options import (
+    AgainstOption,
     RoundsOption,
     RunsOption,
     SeedOption,
     SetOption,
+    ToleranceOption,
+    find_against,
 )
 from stallbench.errors import (
     EXIT_PASS,
@@ -22,7 +25,8 @@ from stallbench.errors import (
 from stallbench.run.folder import RUNS
 
 if TYPE_CHECKING:
-    from stallbench.comparison.plan import Load
+    from stallbench.comparison.plan import Load, Plan
+    from stallbench.regression.baseline_file import Baseline
 
 
 def compare(
@@ -63,20 +67,23 @@ def compare(
         bool,
         typer.Option("--table", help="Run nothing. Rewrite the tables in docs/mitigations.md from the comparisons on disk."),
     ] = False,
+    against: AgainstOption = None,
+    tolerance: ToleranceOption = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Compare variants of a scenario: which is better, by how much, and is the difference significant?
 
     The runs of the variants are interleaved.
 
-    Exit codes: 0 every run passed, 1 a run failed or its verdict is unknown, 2 bad input, 3 a run could not be carried out, 130 interrupted
-    (the runs completed so far are compared).
+    Exit codes: 0 every run passed, 1 a run failed or its verdict is unknown, or there is a regression (--against), 2 bad input,
+    3 a run could not be carried out, 130 interrupted (the runs completed so far are compared).
 
     For example:
 
         stallbench compare longtx
         stallbench compare longtx --variants control,skip_locked --repeat 5
         stallbench compare longtx --libraries all --load own
+        stallbench compare longtx --variants control,skip_locked --repeat 5 --against baseline.json
         stallbench compare --table
     """
     if table:
@@ -85,7 +92,9 @@ def compare(
         raise BadInputError("compare needs a SCENARIO, like longtx; only --table works without one")
     from stallbench.comparison.comparison import carry_out_runs
     from stallbench.comparison.plan import make_plan
+    from stallbench.regression.against import write_against
 
+    compared = find_against(against, tolerance, runs)
     plan = make_plan(
         scenario,
         variants=variants,
@@ -95,7 +104,21 @@ def compare(
         seed=seed,
         overrides=set_ or [],
     )
-    conclude_comparison_and_exit(carry_out_runs(plan, runs, say=print).path)
+    if compared:
+        plan = _make_comparable(plan, compared.baseline)
+    folder = carry_out_runs(plan, runs, say=print).path
+    if compared:
+        write_against(folder, compared)
+    conclude_comparison_and_exit(folder)
+
+
+def _make_comparable(plan: Plan, baseline: Baseline) -> Plan:
+    """Return the plan with the load of the baseline; raises `BadInputError` if its runs could not be compared with it."""
+    from stallbench.regression.comparability import require_comparable
+
+    plan = plan.with_load_of(baseline)
+    require_comparable(baseline, plan.chosen)
+    return plan
 
 
 def _read_load(text: str) -> Load:

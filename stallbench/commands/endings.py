@@ -71,14 +71,14 @@ def move_run(folder: Path, runs: UPath) -> bool:
 
 
 def conclude_comparison_and_exit(path: Path) -> NoReturn:
-    """Make the report of a comparison, print its ranking, and exit with its code."""
+    """Make the report of a comparison, print its ranking, and exit with its code, or with that of a failed verdict against its baseline."""
     from stallbench.comparison.conclusion import conclude_comparison
     from stallbench.comparison.record import ComparisonFolder
     from stallbench.comparison.screen import print_comparison
 
     record, results = conclude_comparison(ComparisonFolder(path))
     print_comparison(record, results, shorten(path / "report.html"))
-    sys.exit(record.exit_code)
+    sys.exit(EXIT_FAIL if record.exit_code == EXIT_PASS and results.outcome in ("fail", "unknown") else record.exit_code)
 
 
 def conclude_soak_and_exit(path: Path) -> NoReturn:

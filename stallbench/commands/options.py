@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stallbench.errors import BadInputError
 from stallbench.storage.address import is_address
+
+if TYPE_CHECKING:
+    from stallbench.regression.against import Against
+    from stallbench.regression.baseline_file import Baseline
 
 ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path.")]
 VariantOption = Annotated[
@@ -17,6 +22,23 @@ VariantOption = Annotated[
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one value of the scenario, by its key path. Can be repeated."),
+]
+AgainstOption = Annotated[
+    str | None,
+    typer.Option(
+        "--against",
+        metavar="BASELINE",
+        help="Compare with earlier runs, and fail on a regression: a file of `stallbench baseline`, or the folder or name of a run or comparison.",
+    ),
+]
+ToleranceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tolerance",
+        metavar="[METRIC=]PERCENT",
+        help="With --against: how much worse a metric may be, like 20%, latency_ms.p95=50%, or deadlocks.count=5 in its unit. "
+        "Can be repeated. Default: 20%.",
+    ),
 ]
 RoundsOption = Annotated[
     int,
@@ -108,3 +130,27 @@ SparkConfOption = Annotated[
         help="A setting for Spark, as for `spark-submit --conf`. Can be repeated. No secrets: process lists would show them.",
     ),
 ]
+
+
+def find_against(against: str | None, tolerance: Sequence[str] | None, runs: Path) -> Against | None:
+    """Return what the options ``--against`` and ``--tolerance`` name; none if nothing. Raises `BadInputError`."""
+    if against is None:
+        if tolerance:
+            raise BadInputError("--tolerance is only for a comparison with a baseline: add --against BASELINE")
+        return None
+    from stallbench.regression.against import Against
+    from stallbench.regression.tolerance import read_tolerance
+
+    read_tolerance(tolerance or [])
+    return Against(baseline=_find_baseline(against, runs), options=tuple(tolerance or []))
+
+
+def _find_baseline(name: str, runs: Path) -> Baseline:
+    """Return the content of a baseline file; what else it may be needs pandas, whose import takes long."""
+    if Path(name).is_file():
+        from stallbench.regression.baseline_file import read_baseline_file
+
+        return read_baseline_file(Path(name))
+    from stallbench.regression.collection import find_baseline
+
+    return find_baseline(name, runs)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stallbench.commands.endings import conclude_and_exit, conclude_comparison_and_exit, conclude_soak_and_exit
-from stallbench.commands.options import MasterOption, RunsOption, SparkConfOption
+from stallbench.commands.options import (
+    AgainstOption,
+    MasterOption,
+    RunsOption,
+    SparkConfOption,
+    ToleranceOption,
+    find_against,
+)
+from stallbench.errors import BadInputError
 from stallbench.pipeline.spark_options import LOCAL, read_spark_options
 from stallbench.run.folder import RUNS, find_comparison_folder, find_run_at, find_run_folder, find_soak_folder
-from stallbench.storage.address import is_address
+from stallbench.storage.address import AnyPath, is_address
+
+if TYPE_CHECKING:
+    from stallbench.regression.against import Against
 
 
 def report(
@@ -23,6 +34,8 @@ def report(
     ],
     master: MasterOption = LOCAL,
     spark_conf: SparkConfOption = None,
+    against: AgainstOption = None,
+    tolerance: ToleranceOption = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Make the report of a run, a comparison or a soak again, from its folder.
@@ -35,14 +48,31 @@ def report(
         stallbench report latest
         stallbench report reports/runs/20261120T101500Z-longtx
         stallbench report s3a://bucket/runs/20261120T101500Z-longtx --master spark://spark.test:7077
+        stallbench report latest --against baseline.json
         stallbench report latest --master spark://spark.test:7077 --spark-conf spark.executor.memory=4g
     """
     spark = read_spark_options(master, spark_conf or [])
+    compared = find_against(against, tolerance, runs)
     if is_address(run):
-        conclude_and_exit(find_run_at(run), spark)
+        at = find_run_at(run)
+        _note(at, compared)
+        conclude_and_exit(at, spark)
     if (soaked := find_soak_folder(run, runs)) is not None:
+        if compared:
+            raise BadInputError("--against is for runs and comparisons; the cycles of a soak are compared with each other")
         conclude_soak_and_exit(soaked)
     comparison = find_comparison_folder(run, runs)
     if comparison is not None:
+        _note(comparison, compared)
         conclude_comparison_and_exit(comparison)
-    conclude_and_exit(find_run_folder(run, runs).path, spark)
+    path = find_run_folder(run, runs).path
+    _note(path, compared)
+    conclude_and_exit(path, spark)
+
+
+def _note(folder: AnyPath, compared: Against | None) -> None:
+    """Write into the folder of a run or a comparison what it is compared with; without ``--against``, that stays as it is."""
+    if compared:
+        from stallbench.regression.against import write_against
+
+        write_against(folder, compared)

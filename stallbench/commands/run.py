@@ -5,20 +5,23 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stallbench.commands.endings import conclude_and_exit, shorten
 from stallbench.commands.options import (
+    AgainstOption,
     AllowServerChangesOption,
     DatabaseOption,
     DsnOption,
     RunsOrAddressOption,
     ScenarioArgument,
     SetOption,
+    ToleranceOption,
     ToxiproxyOption,
     VariantOption,
+    find_against,
 )
 from stallbench.errors import (
     EXIT_INTERRUPTED,
@@ -26,6 +29,10 @@ from stallbench.errors import (
 )
 from stallbench.run.folder import RUNS, RunFolder
 from stallbench.storage.address import is_address
+
+if TYPE_CHECKING:
+    from stallbench.regression.baseline_file import Baseline
+    from stallbench.scenario.model import Scenario
 
 
 def run(
@@ -69,6 +76,8 @@ def run(
             help="Write an annotation to this Grafana for each phase, longrunner and fault. The token is read from STALLBENCH_GRAFANA_TOKEN.",
         ),
     ] = None,
+    against: AgainstOption = None,
+    tolerance: ToleranceOption = None,
     runs: RunsOrAddressOption = str(RUNS),
 ) -> None:
     """Run a scenario and judge it, on servers that the bench starts or on external servers (--dsn).
@@ -81,12 +90,14 @@ def run(
         stallbench run longtx
         stallbench run longtx --variant skip_locked
         stallbench run longtx --set workers.count=4 --set phases.longtx.duration=30s
+        stallbench run longtx --against baseline.json --tolerance 30%
         stallbench run longtx --watch
         stallbench run longtx --runs s3://bucket/runs
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
     from stallbench.external.addresses import read_external_servers
     from stallbench.observers import read_observer_options
+    from stallbench.regression.against import write_against
     from stallbench.run.capacity import with_measured_load
     from stallbench.run.opening import open_run
     from stallbench.run.view import RunView
@@ -111,6 +122,9 @@ def run(
     observer_options = read_observer_options(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
     store = open_for_upload(runs) if is_address(runs) else None
     own_runs = RUNS if store else Path(runs)
+    compared = find_against(against, tolerance, own_runs)
+    if compared:
+        chosen = _make_comparable(chosen, compared.baseline)
     folder: RunFolder | None = None
     with RunView() as view:
         view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
@@ -120,6 +134,8 @@ def run(
             view.say(f"{at_most}{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
             with open_run(chosen, own_runs, view, external_servers, observer_options) as started:
                 folder = started.folder
+                if compared:
+                    write_against(folder.path, compared)
                 view.say(f"the records are in {shorten(folder.path)}")
                 started.carry_out()
                 if keep_servers:
@@ -133,6 +149,17 @@ def run(
             f"{'the external servers keep running' if external_servers else 'the servers are stopped'}; making the tables, verdict and report"
         )
     conclude_and_exit(folder.path, move_to=store)
+
+
+def _make_comparable(scenario: Scenario, baseline: Baseline) -> Scenario:
+    """Return the scenario with the load of the baseline; raises `BadInputError` if the run could not be compared with it."""
+    from stallbench.regression.comparability import require_comparable, with_load_of
+    from stallbench.scenario.model import CONTROL
+
+    variant = scenario.variant or CONTROL
+    scenario = with_load_of(baseline, variant, scenario)
+    require_comparable(baseline, {variant: scenario})
+    return scenario
 
 
 def _keep_servers(lines: list[str]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stallbench.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
+from stallbench.comparison.regressions import find_regressions, write_regressions
 from stallbench.comparison.report import make_pages
 from stallbench.comparison.results import Results, find_results
 from stallbench.comparison.saturation import find_time_to_saturation_s
@@ -28,10 +29,11 @@ def conclude_comparison(folder: ComparisonFolder) -> tuple[ComparisonRecord, Res
     for run in record.runs:
         if run.status == "completed" and run.folder is not None:
             record = record.with_run(_read_run(folder.runs / run.folder, run, record))
-    results = find_results(record)
+    results = find_results(record, find_regressions(folder, record))
     record = record.model_copy(update={"results": results.as_json()})
     folder.write(record)
     make_pages(folder, record, results)
+    write_regressions(folder, record, results.regressions)
     return record, results
 
 
@@ -53,12 +55,7 @@ def _read_value(run: RunTables, subject: Subject) -> float | None:
         return _read_time_to_saturation_s(run, subject.phase)
     if subject.metric in _OF_THE_RUN:
         return _OF_THE_RUN[subject.metric](run)
-    measure, _, statistic = subject.metric.partition(".")
-    value = run.metric(measure, statistic, subject.phase)
-    if subject.relative_to is None or value is None:
-        return value
-    base = run.metric(measure, statistic, subject.relative_to)
-    return value / base if base else None
+    return run.metric_or_ratio(subject.metric, subject.phase, subject.relative_to)
 
 
 def _read_time_to_saturation_s(run: RunTables, phase: str) -> float | None:

@@ -11,6 +11,8 @@ from stallbench.comparison.subject import Subject, choose_subjects
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.libraries import PREFIX, find_libraries, find_library
 from stallbench.libraries.installation import require_installable
+from stallbench.regression.baseline_file import Baseline
+from stallbench.regression.comparability import with_load_of
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.file import find_scenario, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
@@ -104,6 +106,21 @@ class Plan:
         rated = {name: one.with_capacity(own.get(name, smallest)) for name, one in self.chosen.items()}
         loads = {rated[name].changes[len(one.changes) :] for name, one in self.chosen.items()}
         return replace(self, chosen=rated, capacities=capacities, measured=next(iter(loads)) if len(loads) == 1 else ())
+
+    def with_load_of(self, baseline: Baseline) -> Plan:
+        """Return the plan with the rate of ``baseline`` for a load that is a share of the workers' capacity, which is then not measured.
+
+        All variants get the rate of the first one that the baseline has, unless each has the share of its own capacity.
+        """
+        if self.load == "own":
+            return replace(self, chosen={name: with_load_of(baseline, name, one) for name, one in self.chosen.items()})
+        known = next((name for name in self.chosen if name in baseline.variants), self.reference)
+        rated = with_load_of(baseline, known, self.chosen[known])
+        share = self.chosen[known].producers.capacity_share
+        if rated is self.chosen[known] or not share:
+            return self
+        given = self.with_capacities({known: rated.producers.rate / share})
+        return replace(given, capacities={})
 
     def scenario_of(self, run: PlannedRun) -> Scenario:
         """Return the scenario of ``run``, with its seed among the changes, so that the run can be repeated alone."""

@@ -54,6 +54,8 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         ],
         "notes": list(find_notes(record, results)),
         "recommendation": results.recommendation,
+        "regressions": results.regressions,
+        "outcome": results.outcome,
         "kind": "version" if record.versions else "variant",
         "upgrades": list(_upgrade_rows(results)),
         "has_assessments": results.has_assessments,

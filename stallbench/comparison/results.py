@@ -10,10 +10,12 @@ from stallbench.comparison.assessment import Assessment, assess_variants
 from stallbench.comparison.ranking import Agreement, compare_with_published
 from stallbench.comparison.recommendation import recommend
 from stallbench.comparison.record import ComparisonRecord
+from stallbench.comparison.regressions import describe_outcome
 from stallbench.comparison.standings import Compared, compare
 from stallbench.comparison.statistics import ByRound
 from stallbench.comparison.upgrades import Upgrade, describe_upgrades, find_upgrades
 from stallbench.scenario.model import CONTROL
+from stallbench.verdicts.check import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,13 @@ class Results:
     unsafe: Mapping[str, str]
     """By variant of which a run lost jobs or re-executed them without a reason: what was found in the first such run."""
     recommendation: str
+    regressions: tuple[Finding, ...] = ()
+    """Against the baseline that the comparison is compared with; empty without one."""
+
+    @property
+    def outcome(self) -> str:
+        """``pass``, ``fail`` or ``unknown`` against the baseline; empty without one."""
+        return describe_outcome(self.regressions)
 
     @property
     def ranked(self) -> Compared:
@@ -66,11 +75,12 @@ class Results:
             "upgrades": [asdict(upgrade) | {"answer": upgrade.answer} for upgrade in self.upgrades],
             "unsafe": dict(self.unsafe),
             "recommendation": self.recommendation,
+            "regressions": [finding.as_json() for finding in self.regressions],
         }
 
 
-def find_results(record: ComparisonRecord) -> Results:
-    """Return what the completed runs show."""
+def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()) -> Results:
+    """Return what the completed runs show. ``regressions``: against a baseline, if there is one."""
     values = {
         subject: by_variant
         for subject in record.subjects
@@ -95,6 +105,7 @@ def find_results(record: ComparisonRecord) -> Results:
         recommendation=describe_upgrades(ranked, upgrades, unsafe)
         if record.versions
         else recommend(compared, assessments, unsafe),
+        regressions=regressions,
     )
 
 

@@ -36,6 +36,8 @@ _COLOURS = {
     "makes it worse": "red",
 }
 
+_OF_RESULT = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright_black"}
+
 
 def print_comparison(record: ComparisonRecord, results: Results, report: str, console: Console | None = None) -> None:
     """Print the ranking, the published figures, all medians, the notes, the recommendation and the path of the ``report``."""
@@ -57,6 +59,10 @@ def print_comparison(record: ComparisonRecord, results: Results, report: str, co
         console.print(f"[dim]{escape(adjustment)}[/]")
     for note in find_notes(record, results):
         console.print(f"[yellow]{escape(note)}[/]")
+    for finding in results.regressions:
+        console.print(f"  [{_OF_RESULT[finding.result]}]{finding.result:<8}[/] {escape(finding.reason)}")
+    if results.outcome:
+        console.print(f"[bold {_OF_RESULT[results.outcome]}]{results.outcome.upper()}[/]  against the baseline")
     console.print(f"\n[bold]{escape(results.recommendation)}[/]")
     console.print(f"report: {report}", soft_wrap=True)
 

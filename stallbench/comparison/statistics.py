@@ -15,7 +15,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -25,6 +25,8 @@ FEWEST_ROUNDS = 3
 _RESAMPLES = 9999
 
 Key = TypeVar("Key", bound=Hashable)
+
+Values = np.ndarray[Any, np.dtype[np.float64]]
 
 ByRound = Mapping[int, float]
 """A value for each round in which there is one."""
@@ -86,6 +88,21 @@ def find_difference(values: ByRound, reference: ByRound, *, seed: int) -> Differ
     """
     differences = [values[round_] - reference[round_] for round_ in sorted(values.keys() & reference.keys())]
     return find_mean(differences, seed=seed) if differences else None
+
+
+def find_unpaired_difference(values: Sequence[float], reference: Sequence[float], *, seed: int) -> Difference:
+    """Return the mean of ``values`` minus that of ``reference``; of runs at different times, which are no pairs. Both have one value or more.
+
+    There is no confidence interval if ``reference`` has fewer values than `FEWEST_ROUNDS`: then it is not known how much they vary. If
+    ``values`` has fewer, its variance is taken to be that of both together (Student's t), and there is no bootstrap, which would see no variation
+    in one value. Otherwise the variances may differ (Welch's t), and the interval is the wider of that and of the bootstrap's.
+    """
+    mean = statistics.fmean(values) - statistics.fmean(reference)
+    rounds = min(len(values), len(reference))
+    if len(reference) < FEWEST_ROUNDS:
+        return Difference(rounds=rounds, mean=mean, low=None, high=None, p=None, adjusted_p=None)
+    low, high, p = _test_unpaired(values, reference, mean, seed)
+    return Difference(rounds=rounds, mean=mean, low=low, high=high, p=p, adjusted_p=p)
 
 
 def find_mean(differences: Sequence[float], *, seed: int) -> Difference:
@@ -153,3 +170,43 @@ def _test(differences: Sequence[float], seed: int) -> tuple[float, float, float]
     p_of_student = 2 * float(stats.t.sf(abs(mean) / error, len(sample) - 1))
     p_of_bootstrap = 2 * min(float((means <= 0).mean()), float((means >= 0).mean()))
     return low, high, min(1.0, max(p_of_student, p_of_bootstrap))
+
+
+def _test_unpaired(values: Sequence[float], reference: Sequence[float], mean: float, seed: int) -> tuple[float, float, float]:
+    """Return the bounds of the confidence interval of the difference of two means, and the p-value of a difference of zero."""
+    one, other = np.asarray(values, dtype=float), np.asarray(reference, dtype=float)
+    is_welch = len(one) >= FEWEST_ROUNDS
+    error, freedom = _find_error_of_welch(one, other) if is_welch else _find_error_of_student(one, other)
+    if error == 0:  # all values of each side are equal: neither method can say more than that
+        return mean, mean, 1.0 if mean == 0 else 0.0
+    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
+    p = 2 * float(stats.t.sf(abs(mean) / error, freedom))
+    if not is_welch:
+        return mean - half, mean + half, p
+    bootstrap = stats.bootstrap(
+        (one, other),
+        lambda a, b, axis: a.mean(axis=axis) - b.mean(axis=axis),
+        confidence_level=LEVEL,
+        n_resamples=_RESAMPLES,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    )
+    interval, means = bootstrap.confidence_interval, bootstrap.bootstrap_distribution
+    p_of_bootstrap = 2 * min(float((means <= 0).mean()), float((means >= 0).mean()))
+    return min(mean - half, float(interval.low)), max(mean + half, float(interval.high)), min(1.0, max(p, p_of_bootstrap))
+
+
+def _find_error_of_welch(one: Values, other: Values) -> tuple[float, float]:
+    """Return the standard error of the difference of two means, and its degrees of freedom; the variances may differ."""
+    parts = [float(each.var(ddof=1)) / len(each) for each in (one, other)]
+    total = sum(parts)
+    if total == 0:
+        return 0.0, 1.0
+    return total**0.5, total**2 / sum(part**2 / (len(each) - 1) for part, each in zip(parts, (one, other), strict=True))
+
+
+def _find_error_of_student(one: Values, other: Values) -> tuple[float, float]:
+    """Return the same for two samples of the same variance, one of which may have a single value."""
+    freedom = len(one) + len(other) - 2
+    squares = sum(float(((each - each.mean()) ** 2).sum()) for each in (one, other))
+    return (squares / freedom * (1 / len(one) + 1 / len(other))) ** 0.5, float(freedom)

@@ -12,7 +12,7 @@ def describe_measures() -> str:
     """Return the table of docs/measures.md."""
     return "| measure | unit | meaning | statistics | better | source |\n|---|---|---|---|---|---|\n" + "".join(
         f"| `{measure.name}` | {measure.unit} | {measure.meaning} | {' '.join(f'`{each}`' for each in measure.statistics)} "
-        f"| {measure.better} | {_describe_source(measure)} |\n"
+        f"| {measure.better if measure.has_direction else 'neither'} | {_describe_source(measure)} |\n"
         for measure in MEASURES.values()
     )
 

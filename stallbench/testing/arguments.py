@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ def describe_changes(
 ) -> list[str]:
     """Return the options ``--set KEY=VALUE``; raises `BadInputError` for an argument that does not exist."""
     if unknown:
-        allowed = "scenario, queue, variant, phases, set and expect"
+        allowed = "scenario, queue, variant, phases, set, expect, against and tolerance"
         raise BadInputError(f"the fixture stallbench has no argument {', '.join(sorted(unknown))}; expected {allowed}")
     changes: dict[str, object] = {}
     if queue is not None:
@@ -36,6 +37,17 @@ def describe_changes(
     if expect is not None:
         changes["expect"] = expect
     return [part for key, value in changes.items() for part in ("--set", f"{key}={write_toml(value)}")]
+
+
+def describe_against(against: object, tolerance: object, root: Path) -> list[str]:
+    """Return the options ``--against`` and ``--tolerance``; a path that is below ``root`` and not below the working directory becomes absolute."""
+    tolerances = [] if tolerance is None else [tolerance] if isinstance(tolerance, str) else tolerance
+    if not isinstance(tolerances, Sequence) or not all(isinstance(each, str) for each in tolerances):
+        raise BadInputError(f'tolerance is {tolerance!r}; expected a text like "30%", or a list of texts')
+    if against is not None and not isinstance(against, str | os.PathLike):
+        raise BadInputError(f"against is {against!r}; expected the path of a baseline file")
+    file = [] if against is None else ["--against", _find(os.fspath(against), root)]
+    return [*file, *(part for each in tolerances for part in ("--tolerance", each))]
 
 
 def write_toml(value: object) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_PASS, BadInputError, NotCarriedOutError
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.processes.parent_death import die_with_parent
-from stallbench.testing.arguments import describe_changes, find_queue_file, find_scenario_file, name_folder
+from stallbench.testing.arguments import describe_against, describe_changes, find_queue_file, find_scenario_file, name_folder
 from stallbench.testing.outcome import Conformance, RunOutcome, read_conformance, read_outcome
 from stallbench.waiting import wait_until
 
@@ -88,7 +88,8 @@ class Bench:
 
         ``queue``: a kind, ``path/to/file.py:ClassName`` or ``library:NAME``. ``variant``: a variant of the scenario. ``phases``: the duration of
         phases by their names, like ``{"longtx": "20s"}``, or a dictionary of their keys. ``set``: other changes, by key path, like
-        ``{"workers.count": 8}``. ``expect``: the expectations, which replace those of the scenario.
+        ``{"workers.count": 8}``. ``expect``: the expectations, which replace those of the scenario. ``against``: a baseline file.
+        ``tolerance``: how much worse a metric may be, like ``"30%"``, or a list of what ``--tolerance`` takes.
 
         The marker ``stallbench`` gives defaults for all of them; those of ``phases`` and ``set`` are merged. Raises `BadInputError` for what
         `stallbench run` refuses, `NotCarriedOutError` if the run could not be carried out; an expectation that does not hold raises nothing.
@@ -103,7 +104,8 @@ class Bench:
         variant = merged.pop("variant", None)
         if merged.get("queue"):
             merged["queue"] = find_queue_file(merged["queue"], self._session.root)
-        options = [*(["--variant", variant] if variant else []), *describe_changes(**merged)]
+        against = describe_against(merged.pop("against", None), merged.pop("tolerance", None), self._session.root)
+        options = [*(["--variant", variant] if variant else []), *describe_changes(**merged), *against]
         folder = self._make_folder()
         command = ["run", find_scenario_file(os.fspath(chosen), self._session.root), *options, "--runs", str(folder)]
         self._carry_out(command, folder)

@@ -34,6 +34,7 @@ class Severity(IntEnum):
     """The run did not complete: less severe findings may be a consequence of that."""
     PROPERTY = 4
     EXPECTATION = 5
+    REGRESSION = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,15 @@ class RunTables:
         """Return a metric's value in ``phase`` (the whole run if none), or none if there are no data for it."""
         rows = self._rows_of_metric(measure, statistic, phase)
         return float(rows["value"].iloc[0]) if len(rows) else None
+
+    def metric_or_ratio(self, metric: str, phase: str | None, relative_to: str | None) -> float | None:
+        """Return the value of ``metric``, like ``claim_ms.p95``, or its ratio to that in ``relative_to``; none if it cannot be computed."""
+        measure, _, statistic = metric.partition(".")
+        value = self.metric(measure, statistic, phase)
+        if relative_to is None or value is None:
+            return value
+        base = self.metric(measure, statistic, relative_to)
+        return value / base if base else None
 
     def count_behind(self, measure: str, statistic: str, phase: str | None) -> int:
         """Return how many events or samples are behind a metric's value; 0 if there is none."""

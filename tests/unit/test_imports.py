@@ -57,8 +57,9 @@ injection.context
 run.phase_end
 faults
 injection
+comparison.subject comparison.statistics
+regression
 verdicts
-comparison.subject
 scenario.chaos
 scenario.validation
 scenario.overlay
@@ -68,9 +69,10 @@ run.conclusion run.view run.ending
 run.run
 run.opening
 run.capacity
-comparison.statistics comparison.saturation
+comparison.saturation
 forecast
 comparison
+regression.collection
 soak torture limit
 observe conformance
 testing

@@ -17,7 +17,14 @@ from junitparser import JUnitXml
 
 from stallbench import PROJECT
 from stallbench.errors import BadInputError
-from stallbench.testing.arguments import describe_changes, find_queue_file, find_scenario_file, name_folder, write_toml
+from stallbench.testing.arguments import (
+    describe_against,
+    describe_changes,
+    find_queue_file,
+    find_scenario_file,
+    name_folder,
+    write_toml,
+)
 
 STAND_IN = """
 import json, shutil, sys
@@ -158,7 +165,7 @@ def test_unknown_argument(stallbench):
     assert "BadInputError: there is no variant no_such" in ended.stdout
     assert "NotCarriedOutError: every worker has ended" in ended.stdout
     assert "BadInputError: run: which scenario?" in ended.stdout
-    assert "has no argument queues; expected scenario, queue, variant, phases, set and expect" in ended.stdout
+    assert "has no argument queues; expected scenario, queue, variant, phases, set, expect, against and tolerance" in ended.stdout
 
 
 def test_tests_with_the_fixture_can_be_left_out(project: Path) -> None:
@@ -192,6 +199,35 @@ def test_values_are_written_as_toml() -> None:
     ]
     with pytest.raises(BadInputError, match="is a NoneType; expected a text, number, boolean, list or dictionary"):
         write_toml({"a": None})
+
+
+def test_a_baseline_and_tolerances_become_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "baseline.json").touch()
+    given = describe_against("baseline.json", "30%", tmp_path / "root")
+    assert given == ["--against", f"{tmp_path}/root/baseline.json", "--tolerance", "30%"]
+    several = describe_against(Path("other.json"), ["30%", "depth.last=5"], tmp_path / "root")
+    assert several == ["--against", "other.json", "--tolerance", "30%", "--tolerance", "depth.last=5"]
+    assert describe_against(None, None, tmp_path) == []
+    with pytest.raises(BadInputError, match=r'tolerance is 0\.3; expected a text like "30%"'):
+        describe_against("baseline.json", 0.3, tmp_path)
+    with pytest.raises(BadInputError, match="against is 3; expected the path of a baseline file"):
+        describe_against(3, None, tmp_path)
+
+
+def test_a_run_of_a_test_is_compared_with_a_baseline(project: Path) -> None:
+    ended = run_pytest(
+        project,
+        """
+def test_queue(stallbench):
+    assert stallbench.run("longtx", against="baseline.json", tolerance=["30%", "depth.last=5"]).passed
+""",
+        "--stallbench-reports=kept",
+    )
+    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+    (arguments,) = (json.loads(path.read_text()) for path in (project / "kept").glob("*/arguments.json"))
+    assert arguments[2:8] == ["--against", "baseline.json", "--tolerance", "30%", "--tolerance", "depth.last=5"]
 
 
 def test_paths_count_from_the_working_directory_and_then_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,51 @@
+"""`stallbench baseline`: writes the figures of runs to a file, for --against."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stallbench.commands.options import RunsOption
+from stallbench.run.folder import RUNS
+from stallbench.storage.atomic_file import replace_file
+
+
+def baseline(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Runs and comparisons, each by its folder or its name; `latest` is the newest run. Or baseline files, whose runs are kept.",
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it. Default: standard output.")
+    ] = None,
+    runs: RunsOption = RUNS,
+) -> None:
+    """Write a baseline: the figures of runs of one scenario, for `stallbench run --against FILE`.
+
+    It is a small JSON file to be committed. With three runs or more, a later run fails only if it is significantly worse.
+
+    For example:
+
+        stallbench baseline latest --output baseline.json
+        stallbench baseline reports/runs/20261121T031258Z-compare-longtx --output baseline.json
+        stallbench baseline baseline.json latest --output baseline.json
+    """
+    from stallbench.regression.baseline_file import write_baseline
+    from stallbench.regression.collection import collect_baseline
+
+    made = collect_baseline(sources, runs)
+    text = write_baseline(made)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    replace_file(output, text)
+    counts = ", ".join(
+        f"{len(variant.runs)} run{'s' if len(variant.runs) != 1 else ''} of {name}" for name, variant in made.variants.items()
+    )
+    print(f"{output}: {counts}")

@@ -1,0 +1,120 @@
+"""Is a variant of a comparison worse than in the baseline that the comparison is compared with (``--against``)?
+
+The runs of a comparison are judged together, not one by one: all rounds of a variant against all runs of it in the baseline.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from junitparser import TestSuite
+
+from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
+from stallbench.regression.against import read_against
+from stallbench.regression.baseline_file import Baseline
+from stallbench.regression.change import Question, ask, choose_compared, find_changes
+from stallbench.regression.comparability import (
+    describe_minor_differences,
+    describe_other_cpus,
+    find_machine,
+    find_obstacle,
+)
+from stallbench.report.junit import make_case, write_suites
+from stallbench.run.record import RunRecord, read_record
+from stallbench.verdicts.check import Finding, Result, Severity
+
+CHECK = "regression"
+
+
+def find_regressions(folder: ComparisonFolder, record: ComparisonRecord) -> tuple[Finding, ...]:
+    """Return a finding for each variant and metric; empty if the comparison is not compared with a baseline."""
+    against = read_against(folder.path)
+    if against is None:
+        return ()
+    findings: list[Finding] = []
+    questions: list[Question] = []
+    for variant in record.names:
+        of_variant = _ask_about(folder.runs, record, against.baseline, variant)
+        if isinstance(of_variant, Finding):
+            findings.append(of_variant)
+            continue
+        questions += of_variant[0]
+        findings += of_variant[1]
+    changes = find_changes(questions, against.tolerance, seed=record.seed)
+    return (
+        *(
+            Finding(
+                check=CHECK,
+                subject=f"{change.title} against the baseline",
+                result=change.result,
+                reason=change.reason,
+                severity=Severity.REGRESSION,
+                expected=change.expected,
+                found=change.found,
+            )
+            for change in changes
+        ),
+        *findings,
+    )
+
+
+def _ask_about(
+    runs: Path, record: ComparisonRecord, baseline: Baseline, variant: str
+) -> tuple[list[Question], list[Finding]] | Finding:
+    """Return a question for each metric, and what else is to be said; or a finding, if no metric can be compared."""
+    if variant not in baseline.variants and record.scenario.name == baseline.scenario:
+        return _about(variant, "info", "the baseline has no runs of it")
+    completed = [run for run in record.runs if run.variant == variant and run.status == "completed"]
+    run_records = [found for run in completed if (found := _read(runs, run.folder)) is not None]
+    if not completed or len(run_records) < len(completed):
+        missing = "no run was completed" if not completed else "the folders of runs are gone"
+        return _about(variant, "unknown", f"{missing}; what they can be compared with is not known")
+    for each in run_records:
+        if obstacle := find_obstacle(baseline, variant, each):
+            return _about(variant, "unknown", f"cannot be compared with the baseline: {obstacle}")
+    other_cpus = describe_other_cpus(find_machine(run_records[0]), baseline.machine)
+    questions = [
+        ask(
+            subject,
+            [value for run in completed if (value := run.values.get(subject.key)) is not None],
+            baseline.variants[variant],
+            other_cpus=other_cpus,
+            variant=variant,
+        )
+        for subject in choose_compared(record.subjects)
+    ]
+    differences = describe_minor_differences(baseline, variant, run_records[0])
+    return questions, [_about(variant, "info", f"compared with the baseline although {differences}")] if differences else []
+
+
+def _read(runs: Path, folder: str | None) -> RunRecord | None:
+    path = runs / (folder or "") / "run.json"
+    return read_record(path) if folder and path.is_file() else None
+
+
+def _about(variant: str, result: Result, reason: str) -> Finding:
+    return Finding(
+        check=CHECK,
+        subject=f"{variant} against the baseline",
+        result=result,
+        reason=f"{variant}: {reason}",
+        severity=Severity.REGRESSION,
+    )
+
+
+def describe_outcome(regressions: tuple[Finding, ...]) -> str:
+    """Return ``fail`` if a finding fails, else ``unknown`` if one is unknown or none could be decided, else ``pass``; empty without findings."""
+    results = {finding.result for finding in regressions}
+    if not results:
+        return ""
+    return next((result for result in ("fail", "unknown", "pass") if result in results), "unknown")
+
+
+def write_regressions(folder: ComparisonFolder, record: ComparisonRecord, regressions: tuple[Finding, ...]) -> None:
+    """Write ``junit.xml`` with a case for each finding; nothing if there is none."""
+    if not regressions:
+        return
+    suite = TestSuite(f"stallbench.{record.scenario.name}")
+    for finding in regressions:
+        suite.add_testcase(make_case(finding.subject, f"{record.id}.{CHECK}", finding.result, finding.reason))
+    write_suites(folder.path / "junit.xml", [suite])

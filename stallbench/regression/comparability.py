@@ -1,0 +1,152 @@
+"""Which runs may be compared with a baseline: what must be the same, and which differences make only some figures incomparable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+from stallbench.errors import BadInputError
+from stallbench.libraries import PREFIX
+from stallbench.regression.baseline_file import Baseline, BaselineMachine, BaselineVariant
+from stallbench.run.record import RunRecord
+from stallbench.scenario.model import CONTROL, Scenario
+
+_SECTIONS = {"database", "queue", "producers", "workers", "external_processes", "collectors", "maintenance", "phases"}
+"""The sections of a scenario that decide what is measured. Its seed and its expectations may differ."""
+_OF_THE_MACHINE = {"database.port"}
+_SHOWN = 3
+
+Conditions = Mapping[str, str | float | bool | None]
+
+
+def find_conditions(scenario: Scenario) -> dict[str, str | float | bool | None]:
+    """Return load, phases, queue and servers of a scenario, by key path, without what has its default."""
+    content = scenario.model_dump(mode="json", exclude_defaults=True, include=_SECTIONS)
+    flat = dict(_flatten("", content))
+    flat["phases"] = ", ".join(phase.name for phase in scenario.phases)
+    flat["queue.kind"] = shorten_kind(scenario.queue.kind)
+    return {key: value for key, value in sorted(flat.items()) if key not in _OF_THE_MACHINE}
+
+
+def shorten_kind(kind: str) -> str:
+    """Return the kind of a queue without the folder of its file: the same file may lie elsewhere on another machine."""
+    if kind.startswith(PREFIX):
+        return PREFIX + PurePath(kind.removeprefix(PREFIX)).name
+    file, colon, class_name = kind.rpartition(":")
+    return f"{PurePath(file).name}{colon}{class_name}" if colon else kind
+
+
+def _flatten(path: str, content: Any) -> Iterator[tuple[str, str | float | bool | None]]:
+    if isinstance(content, Mapping):
+        for key, value in content.items():
+            yield from _flatten(f"{path}.{key}" if path else str(key), value)
+    elif isinstance(content, list | tuple):
+        for index, value in enumerate(content):
+            named = isinstance(value, Mapping) and "name" in value
+            content_of = {key: each for key, each in value.items() if key != "name"} if named else value
+            yield from _flatten(f"{path}.{value['name'] if named else index}", content_of)
+    else:
+        yield path, content
+
+
+def describe_differences(now: Conditions, then: Conditions) -> str:
+    """Return which conditions differ from those of the baseline; empty if none does."""
+    differing = [key for key in sorted(now.keys() | then.keys()) if now.get(key) != then.get(key)]
+    shown = [f"{key} is {_show(now, key)}, in the baseline {_show(then, key)}" for key in differing[:_SHOWN]]
+    further = f"; and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
+    return "; ".join(shown) + further
+
+
+def _show(conditions: Conditions, key: str) -> str:
+    if key not in conditions:
+        return "the default"
+    value = conditions[key]
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def require_comparable(baseline: Baseline, scenarios: Mapping[str, Scenario]) -> None:
+    """Raise `BadInputError` if none of ``scenarios``, by variant, or one with other conditions, can be compared with the baseline.
+
+    A variant that the baseline does not have is allowed if it has another one.
+    """
+    name = next(iter(scenarios.values())).name
+    if name != baseline.scenario:
+        raise BadInputError(f"--against: the baseline is of the scenario {baseline.scenario}, and this is {name}")
+    if not scenarios.keys() & baseline.variants.keys():
+        raise BadInputError(
+            f"--against: the baseline is of {', '.join(sorted(baseline.variants))}, and this is {', '.join(scenarios)}; "
+            f"{CONTROL} is the scenario without a variant"
+        )
+    for variant, scenario in scenarios.items():
+        known = baseline.variants.get(variant)
+        if known and (differences := describe_differences(find_conditions(scenario), known.conditions)):
+            raise BadInputError(
+                f"--against: {variant} cannot be compared with the baseline: {differences}; "
+                "run it as the baseline was run, or write a new one: stallbench baseline RUN --output FILE"
+            )
+
+
+def with_load_of(baseline: Baseline, variant: str, scenario: Scenario) -> Scenario:
+    """Return ``scenario`` with the rate of the baseline if its own is a share of the workers' capacity; otherwise as it is.
+
+    A rate that was measured again would never be exactly the same, and figures at different loads are not comparable.
+    """
+    known = baseline.variants.get(variant)
+    rate = known.conditions.get("producers.rate") if known and baseline.scenario == scenario.name else None
+    if not scenario.producers.capacity_share or not isinstance(rate, int | float):
+        return scenario
+    return scenario.with_capacity(rate / scenario.producers.capacity_share)
+
+
+def find_obstacle(baseline: Baseline, variant: str, record: RunRecord) -> str:
+    """Return why no figure of a run can be compared with those of the baseline; empty if they can."""
+    if record.scenario.name != baseline.scenario:
+        return f"the baseline is of the scenario {baseline.scenario}"
+    known = baseline.variants.get(variant)
+    if known is None:
+        return f"the baseline has no runs of {variant}, but of {', '.join(sorted(baseline.variants))}"
+    if differences := describe_differences(find_conditions(record.scenario), known.conditions):
+        return differences
+    return _find_server_obstacle(known, record)
+
+
+def _find_server_obstacle(known: BaselineVariant, record: RunRecord) -> str:
+    engine, version = find_primary(record)
+    if not version:
+        return "the version of the server is not known"
+    if engine != known.engine or find_major(engine, version) != find_major(known.engine, known.server_version):
+        return f"the server is {engine} {version}, in the baseline {known.engine} {known.server_version}"
+    return ""
+
+
+def find_primary(record: RunRecord) -> tuple[str, str]:
+    """Return engine and version of a run's primary; empty texts if it had none."""
+    return next(((server.engine, server.version) for server in record.servers if server.role == "primary"), ("", ""))
+
+
+def find_major(engine: str, version: str) -> str:
+    """Return the part of a version that names the series of releases: 18 of PostgreSQL 18.1, 10.11 of MariaDB 10.11.6."""
+    return ".".join(version.split(".")[: 1 if engine == "postgres" else 2])
+
+
+def find_machine(record: RunRecord) -> BaselineMachine:
+    """Return what a baseline says of the machine of a run."""
+    host = record.host
+    return BaselineMachine(cpus=host.cpus, cpu_models=(host.cpu_model,), systems=(host.os,))
+
+
+def describe_other_cpus(now: BaselineMachine, then: BaselineMachine) -> str:
+    """Return that the machines have different numbers of CPUs, so that only ratios are comparable; empty if they have the same."""
+    return f"this machine has {now.cpus} CPUs, that of the baseline {then.cpus}" if now.cpus != then.cpus else ""
+
+
+def describe_minor_differences(baseline: Baseline, variant: str, record: RunRecord) -> str:
+    """Return what differs without making figures incomparable: the model of the CPU, the operating system, the server's minor version."""
+    _, version = find_primary(record)
+    facts = (
+        ("the CPU", record.host.cpu_model, baseline.machine.cpu_models),
+        ("the operating system", record.host.os, baseline.machine.systems),
+        ("the server's version", version, (baseline.variants[variant].server_version,)),
+    )
+    return "; ".join(f"{what} is {here}, in the baseline {', '.join(there)}" for what, here, there in facts if here not in there)

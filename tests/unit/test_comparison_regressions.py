@@ -1,0 +1,178 @@
+"""A comparison against a baseline: all rounds of a variant are judged together, and the outcome decides the exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from stallbench.commands.endings import conclude_comparison_and_exit
+from stallbench.comparison.conclusion import conclude_comparison
+from stallbench.comparison.record import ComparisonFolder
+from stallbench.comparison.results import Results
+from stallbench.comparison.screen import print_comparison
+from stallbench.comparison.statistics import find_unpaired_difference
+from stallbench.comparison.subject import Subject
+from stallbench.errors import EXIT_FAIL, EXIT_PASS
+from stallbench.regression.against import Against, write_against
+from stallbench.regression.change import Question, find_changes
+from stallbench.regression.collection import collect_baseline
+from stallbench.regression.tolerance import read_tolerance
+from tests.unit.made_up_baseline import LATENCY, RATE, RATIO, make_comparison
+
+STEADY = (10.0, 10.2, 9.8, 10.1, 9.9)
+NOISY = (4.0, 16.0, 8.0, 13.0, 9.0)
+Latencies = Mapping[str, Sequence[float]]
+
+
+def compare_against(runs: Path, now: Latencies, then: Latencies) -> ComparisonFolder:
+    (runs / "then").mkdir()
+    baseline = collect_baseline([str(make_comparison(runs / "then", then).path)], runs / "then")
+    (runs / "now").mkdir()
+    folder = make_comparison(runs / "now", now)
+    write_against(folder.path, Against(baseline=baseline))
+    return folder
+
+
+def results_of(results: Results) -> dict[str, str]:
+    return {finding.subject.removesuffix(" against the baseline"): finding.result for finding in results.regressions}
+
+
+def exit_code_of(folder: ComparisonFolder) -> int | str | None:
+    with pytest.raises(SystemExit) as ended:
+        conclude_comparison_and_exit(folder.path)
+    return ended.value.code
+
+
+def test_without_a_baseline_there_is_nothing(tmp_path: Path) -> None:
+    folder = make_comparison(tmp_path, {"control": STEADY, "skip_locked": STEADY})
+    _, results = conclude_comparison(folder)
+    assert (results.regressions, results.outcome) == ((), "")
+    assert not (folder.path / "junit.xml").exists()
+    assert exit_code_of(folder) == EXIT_PASS
+
+
+def test_each_variant_is_compared_with_its_own_runs(tmp_path: Path) -> None:
+    worse = [14 + value / 100 for value in STEADY]
+    folder = compare_against(tmp_path, {"control": STEADY, "skip_locked": worse}, {"control": STEADY, "skip_locked": STEADY})
+    _, results = conclude_comparison(folder)
+    assert results_of(results) == {
+        f"{name}: {key}": "fail" if (name, key) == ("skip_locked", LATENCY) else "pass"
+        for name in ("control", "skip_locked")
+        for key in (LATENCY, RATIO, RATE)
+    }
+    assert results.outcome == "fail"
+    assert exit_code_of(folder) == EXIT_FAIL
+
+
+def test_noise_and_improvement_pass(tmp_path: Path) -> None:
+    better = [value / 3 for value in STEADY]
+    slightly_worse = [value * 1.3 for value in NOISY]
+    folder = compare_against(
+        tmp_path, {"control": slightly_worse, "skip_locked": better}, {"control": NOISY, "skip_locked": STEADY}
+    )
+    _, results = conclude_comparison(folder)
+    assert set(results_of(results).values()) == {"pass"}
+    found = {finding.subject: finding.found for finding in results.regressions}
+    assert "worse by 30.0%; not significant" in found[f"control: {LATENCY} against the baseline"]
+    assert "better by 66.7%; significant" in found[f"skip_locked: {LATENCY} against the baseline"]
+    assert exit_code_of(folder) == EXIT_PASS
+
+
+def test_a_variant_that_the_baseline_does_not_have_is_info(tmp_path: Path) -> None:
+    folder = compare_against(tmp_path, {"control": STEADY, "skip_locked": STEADY}, {"control": STEADY, "no_recheck": STEADY})
+    _, results = conclude_comparison(folder)
+    assert results_of(results)["skip_locked"] == "info"
+    assert results.outcome == "pass"
+
+
+def test_if_the_records_of_runs_are_gone_it_is_unknown(tmp_path: Path) -> None:
+    both = {"control": STEADY, "skip_locked": STEADY}
+    folder = compare_against(tmp_path, both, both)
+    record, _ = conclude_comparison(folder)
+    gone = next(run.folder for run in record.runs if run.variant == "control")
+    shutil.rmtree(folder.runs / (gone or "missing"))
+    _, results = conclude_comparison(folder)
+    assert results_of(results)["control"] == "unknown"
+    assert results.outcome == "unknown"
+    assert exit_code_of(folder) == EXIT_FAIL
+
+
+def test_the_pages_the_junit_file_and_the_terminal_have_it(tmp_path: Path) -> None:
+    worse = [value * 2 for value in STEADY]
+    folder = compare_against(tmp_path, {"control": worse, "skip_locked": STEADY}, {"control": STEADY, "skip_locked": STEADY})
+    record, results = conclude_comparison(folder)
+    console = Console(file=io.StringIO(), width=300)
+    print_comparison(record, results, "report.html", console)
+    assert isinstance(console.file, io.StringIO)
+    for text in (
+        (folder.path / "report.html").read_text(),
+        (folder.path / "summary.md").read_text(),
+        console.file.getvalue(),
+    ):
+        assert "worse by 100.0%; significant" in text
+    assert "FAIL  against the baseline" in console.file.getvalue()
+    cases = {case.get("name"): case for case in ET.parse(folder.path / "junit.xml").iter("testcase")}
+    assert len(cases) == 6
+    assert [name for name, case in cases.items() if case.find("failure") is not None] == [
+        f"control: {LATENCY} against the baseline"
+    ]
+    kept = json.loads((folder.path / "comparison.json").read_text())["results"]["regressions"]
+    assert [finding["result"] for finding in kept].count("fail") == 1
+
+
+def test_significance_is_adjusted_for_how_many_metrics_are_compared() -> None:
+    """Alone, this difference is significant; among ten metrics of which the others do not differ, it is not."""
+    tolerance = read_tolerance(["0%"])
+    subject = Subject(metric="depth.last", phase="longtx", role="expectation")
+    clear = Question(subject=subject, now=[10.6, 11.3, 11.0], then=[10.0, 10.5, 10.1])
+    alike = Question(subject=subject, now=[10.0, 10.5, 10.2], then=[10.0, 10.5, 10.1])
+    assert [change.result for change in find_changes([clear], tolerance, seed=1)] == ["fail"]
+    assert {change.result for change in find_changes([clear, *[alike] * 9], tolerance, seed=1)} == {"pass"}
+    ranked = replace(clear, subject=subject.model_copy(update={"role": "ranked"}))
+    of_families = find_changes([ranked, *[alike] * 9], tolerance, seed=1)
+    assert of_families[0].result == "fail", "the ranked metric is a family of its own"
+
+
+@pytest.mark.parametrize(
+    ("values", "reference", "significant"),
+    [
+        ([12.0], [10.0], None),
+        ([12.0], [10.0, 10.1], None),
+        ([12.0], [10.0, 10.1, 9.9], True),
+        ([10.2], [10.0, 10.1, 9.9], False),
+        ([12.0, 12.1], [10.0, 10.1, 9.9], True),
+        ([12.0, 12.1, 11.9], [10.0, 10.1, 9.9], True),
+        ([12.0, 8.0, 10.5], [10.0, 10.1, 9.9], False),
+        ([1.0], [0.0, 0.0, 0.0], True),
+        ([0.0], [0.0, 0.0, 0.0], False),
+        ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0], False),
+        ([5.0, 5.0, 5.0], [0.0, 0.0, 0.0], True),
+    ],
+)
+def test_a_test_needs_several_runs_in_the_baseline(values: list[float], reference: list[float], significant: bool | None) -> None:
+    assert find_unpaired_difference(values, reference, seed=1).is_significant is significant
+
+
+def test_the_confidence_interval_agrees_with_published_methods() -> None:
+    from scipy import stats
+
+    values, reference = [12.0, 13.5, 12.7, 14.0], [10.0, 10.9, 9.7]
+    welch = stats.ttest_ind(values, reference, equal_var=False)
+    found = find_unpaired_difference(values, reference, seed=1)
+    interval = welch.confidence_interval(0.95)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= interval.low + 1e-9
+    assert found.high >= interval.high - 1e-9
+    assert found.p is not None
+    assert found.p >= welch.pvalue - 1e-12
+    student = stats.ttest_ind([12.0], reference, equal_var=True)
+    assert find_unpaired_difference([12.0], reference, seed=1).p == pytest.approx(student.pvalue)
