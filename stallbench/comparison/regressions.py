@@ -81,7 +81,7 @@ def _ask_about(
             other_cpus=other_cpus,
             variant=variant,
         )
-        for subject in choose_compared(record.subjects)
+        for subject in choose_compared(record.subjects, run_records[0].scenario)
     ]
     differences = describe_minor_differences(baseline, variant, run_records[0])
     return questions, [_about(variant, "info", f"compared with the baseline although {differences}")] if differences else []

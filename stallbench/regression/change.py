@@ -16,6 +16,7 @@ from stallbench.comparison.subject import Subject
 from stallbench.measures import has_direction
 from stallbench.regression.baseline_file import BaselineVariant
 from stallbench.regression.tolerance import Allowance, Tolerance
+from stallbench.scenario.model import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +50,22 @@ class Change:
     found: str = ""
 
 
-def choose_compared(subjects: Sequence[Subject]) -> list[Subject]:
-    """Return what is compared with a baseline: what variants are ranked by, and the metrics of expectations that have a direction."""
+def choose_compared(subjects: Sequence[Subject], scenario: Scenario) -> list[Subject]:
+    """Return what is compared with a baseline: what variants are ranked by, and the metrics of expectations that have a direction.
+
+    ``subjects``: of the run, or of its comparison, which also has those of the other variants' expectations: they are left out, because a
+    variant may lack what another one is expected to have. ``scenario``: of the run, with its variant.
+    """
+    own = {(each.metric, each.phase, each.relative_to) for each in scenario.expect}
     return [
         subject
         for subject in subjects
-        if subject.role == "ranked" or (subject.role == "expectation" and has_direction(subject.metric))
+        if subject.role == "ranked"
+        or (
+            subject.role == "expectation"
+            and has_direction(subject.metric)
+            and (subject.metric, subject.phase, subject.relative_to) in own
+        )
     ]
 
 

@@ -84,7 +84,7 @@ def _read_run(path: Path, *, variant: str | None = None, subjects: Sequence[Subj
         engine, version = find_primary(record)
         if not version:
             raise BadInputError(f"{path}: the run cannot be a baseline: the version of its server is not known")
-        compared = choose_compared(subjects or choose_subjects([record.scenario]))
+        compared = choose_compared(subjects or choose_subjects([record.scenario]), record.scenario)
         values = {each: tables.metric_or_ratio(each.metric, each.phase, each.relative_to) for each in compared}
     except (NoTableError, FileNotFoundError) as error:
         raise BadInputError(f"{path}: the run cannot be a baseline: {error}; stallbench report makes its tables") from None

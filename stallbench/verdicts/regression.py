@@ -43,7 +43,7 @@ class Regression(Check):
             return [self.unknown(_SUBJECT, f"the run cannot be compared with the baseline: {obstacle}")]
         other_cpus = describe_other_cpus(find_machine(record), baseline.machine)
         questions = []
-        for subject in choose_compared(choose_subjects([record.scenario])):
+        for subject in choose_compared(choose_subjects([record.scenario]), record.scenario):
             value = run.metric_or_ratio(subject.metric, subject.phase, subject.relative_to)
             values = [] if value is None else [value]
             questions.append(ask(subject, values, baseline.variants[variant], other_cpus=other_cpus))

@@ -19,13 +19,14 @@ from stallbench.comparison.record import ComparisonFolder
 from stallbench.comparison.results import Results
 from stallbench.comparison.screen import print_comparison
 from stallbench.comparison.statistics import find_unpaired_difference
-from stallbench.comparison.subject import Subject
+from stallbench.comparison.subject import Subject, choose_subjects
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.regression.against import Against, write_against
-from stallbench.regression.change import Question, find_changes
+from stallbench.regression.change import Question, choose_compared, find_changes
 from stallbench.regression.collection import collect_baseline
 from stallbench.regression.tolerance import read_tolerance
-from tests.unit.made_up_baseline import LATENCY, RATE, RATIO, make_comparison
+from stallbench.scenario.file import read_scenario
+from tests.unit.made_up_baseline import EXPECT, LATENCY, RATE, RATIO, make_comparison
 
 STEADY = (10.0, 10.2, 9.8, 10.1, 9.9)
 NOISY = (4.0, 16.0, 8.0, 13.0, 9.0)
@@ -91,6 +92,16 @@ def test_a_variant_that_the_baseline_does_not_have_is_info(tmp_path: Path) -> No
     _, results = conclude_comparison(folder)
     assert results_of(results)["skip_locked"] == "info"
     assert results.outcome == "pass"
+
+
+def test_a_metric_that_only_another_variant_is_expected_to_have_is_not_missing() -> None:
+    control = read_scenario("longtx", overrides=["producers.rate=100", EXPECT])
+    other = read_scenario(
+        "longtx", overrides=["producers.rate=100", 'expect=[{metric="history_list_length.max", phase="longtx", at_most=9}]']
+    )
+    subjects = choose_subjects([control, other])
+    assert [subject.key for subject in choose_compared(subjects, control)] == [LATENCY, RATIO, RATE]
+    assert [subject.key for subject in choose_compared(subjects, other)] == [LATENCY, "history_list_length.max in longtx"]
 
 
 def test_if_the_records_of_runs_are_gone_it_is_unknown(tmp_path: Path) -> None:
