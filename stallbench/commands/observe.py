@@ -63,6 +63,15 @@ def observe(
             "--expose", metavar="ADDRESS:PORT", help="Serve Prometheus metrics here; Grafana's dashboard Server shows them."
         ),
     ] = None,
+    record_profile: Annotated[
+        Path | None,
+        typer.Option(
+            "--record-profile",
+            metavar="FILE",
+            help="With --for: write the queue's load as a scenario, without names and payloads, that `stallbench run FILE` repeats on the "
+            "bench's own servers. PostgreSQL.",
+        ),
+    ] = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Find out why a queue is slow, on a live server: who holds the horizon, what is blocked, dead rows, slow claims, stuck jobs.
@@ -71,7 +80,7 @@ def observe(
     first readings uses less than a hundredth of a core. Without --once it updates the report until Ctrl-C.
 
     Exit codes: 0 the server was read, whatever was found, and every expectation holds; 1 an expectation fails or is unknown; 2 bad input; 3 the
-    server could not be read; 130 a recording was interrupted.
+    server could not be read, or what a profile needs could not be seen; 130 a recording was interrupted.
 
     For example:
 
@@ -80,6 +89,7 @@ def observe(
         stallbench observe --dsn postgresql://reader@db.test/app --dsn replica1=postgresql://reader@db2.test/app --table public.my_jobs
         stallbench observe --dsn postgresql://reader@db.test/app --for 10m --report
         stallbench observe --dsn postgresql://reader@db.test/app --for 1m --expect queue.toml
+        stallbench observe --dsn postgresql://reader@db.test/app --for 10m --record-profile profile.toml
     """
     from stallbench.observe.command import observe_continuously, observe_once
     from stallbench.observe.options import read_options
@@ -94,6 +104,7 @@ def observe(
         report=report,
         expect=expect,
         expose=expose,
+        profile=record_profile,
         runs=runs,
     )
     if once:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from stallbench.errors import NotCarriedOutError
+from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.exposition import serve
 from stallbench.exposition.intervals import Interval
 from stallbench.exposition.targets import Targets
@@ -18,6 +18,7 @@ from stallbench.observe.innodb.observer import make_innodb_observer
 from stallbench.observe.innodb.queues import InnoDBQueuesSubject
 from stallbench.observe.observer import Observation, Observer, ServerGoneError, pause_after
 from stallbench.observe.options import ObserveOptions
+from stallbench.observe.postgres.load import LoadSubject
 from stallbench.observe.postgres.observer import make_postgres_observer
 from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.recording import QUEUE_KIND, Recording
@@ -36,8 +37,10 @@ class _Ongoing:
         self.options = options
         is_postgres = options.servers.primary.engine == "postgres"
         self.queues = QueuesSubject(options.tables) if is_postgres else InnoDBQueuesSubject(options.tables)
+        self.load = LoadSubject(self.queues) if options.profile else None
+        """Records the load of the queue; PostgreSQL's, as the options ensure."""
         self.observer: Observer = (
-            make_postgres_observer(options.servers, self.queues, options.log)
+            make_postgres_observer(options.servers, self.queues, options.log, self.load)
             if is_postgres
             else make_innodb_observer(options.servers, self.queues)
         )
@@ -50,6 +53,12 @@ class _Ongoing:
             user = f"{endpoint.user}@" if endpoint.user else ""
             address = f"{user}{endpoint.host or 'local socket'}:{endpoint.port}/{endpoint.database}"
             raise NotCarriedOutError(f"{address} cannot be read: {self.first.gone}")
+        if self.load is not None:
+            try:
+                self.load.require_queue()
+            except BadInputError:
+                self.observer.close()
+                raise
 
     def look(self, *, reads_everything: bool = False) -> Observation:
         """Look, and record what the collectors measure."""
@@ -111,13 +120,20 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
             if screen.is_redrawn:
                 screen.show(ongoing.first, "rates follow with the second look")
             ongoing.continue_until(screen, until_s)
-            return record.folder.path if record else None
+            if ongoing.load is not None:
+                ongoing.look(reads_everything=True)
     except KeyboardInterrupt:
-        if options.report:
+        if options.profile:
+            print(f"interrupted: no profile was written to {options.profile}", file=sys.stderr)
+        if options.report or options.profile:
             raise
         return None
     finally:
         ongoing.observer.close()
+    if ongoing.load is not None and options.profile is not None:
+        ongoing.load.write(options.profile, every_s=options.every_s)
+        print(f"the load was recorded; to repeat it: stallbench run {options.profile} --variant longtx")
+    return record.folder.path if record else None
 
 
 @contextmanager

@@ -49,6 +49,19 @@ class OnInnoDB(_Part):
     running: Running | None = None
 
 
+class Recorded(_Part):
+    """What ``--record-profile`` can see of its jobs on PostgreSQL, besides `Ready` and `Running`. Expressions have the alias ``job``, too."""
+
+    queue: dict[str, str] = Field(description="the bench's own queue that claims and completes like it, with its options")
+    payload: str = Field(default="", description="column with a job's arguments, of which only the size is read")
+    kind: str = Field(default="", description="column by which jobs differ; only the shares of its values are read")
+    newest: str = Field(default="", description="indexed column that increases; completed jobs stay in the table beside others")
+    started: str = Field(default="", description="expression: when the last execution began")
+    finished: str = Field(default="", description="expression: when it was completed; null before")
+    locks_jobs: bool = Field(default=False, description="whether a running job is a ready one with an advisory lock")
+    has_session_per_worker: bool = Field(default=False, description="whether each job that is executed has a session of its own")
+
+
 class KnownQueue(_Part):
     """One library."""
 
@@ -63,6 +76,7 @@ class KnownQueue(_Part):
     note: str = Field(default="", description="what the counts include")
     ready: Ready
     running: Running | None = None
+    recorded: Recorded | None = Field(default=None, description="none if its load cannot be recorded")
     innodb: OnInnoDB | None = Field(default=None, description="on MariaDB and MySQL, if the library has them")
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ from stallbench.errors import BadInputError
 from stallbench.exposition.exposure import Exposure
 from stallbench.observe.address import ObservedServers, read_addresses
 from stallbench.observe.expectations import read_expectations
+from stallbench.observe.profile.estimate import FEWEST_READINGS
 from stallbench.scenario.duration import parse_duration_s
 from stallbench.scenario.expectation import Expectation
+from stallbench.scenario.file import is_scenario_name
 
 _SHORTEST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -34,6 +37,8 @@ class ObserveOptions:
     """Whether to record the observation and make the report of a run."""
     expect: tuple[Expectation, ...]
     exposure: Exposure | None
+    profile: Path | None
+    """Where to write the load of the queue as a scenario."""
     runs: Path
 
 
@@ -48,14 +53,15 @@ def read_options(
     report: bool,
     expect: Path | None,
     expose: str | None,
+    profile: Path | None,
     runs: Path,
 ) -> ObserveOptions:
     """Return the options; raises `BadInputError` that names the option, what was found and what is expected."""
     every_s = _read_time("--every", every, _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S)
     for_s = None if for_ is None else _read_time("--for", for_, every_s, _LONGEST_S)
-    for is_given, option in ((report, "--report"), (expect is not None, "--expect")):
+    for is_given, option in ((report, "--report"), (expect is not None, "--expect"), (profile is not None, "--record-profile")):
         if is_given and for_s is None:
-            raise BadInputError(f"{option} needs --for: it judges what was recorded over a time, like --for 10m")
+            raise BadInputError(f"{option} needs --for: it is made of what was recorded over a time, like --for 10m")
         if is_given and once:
             raise BadInputError(f"{option} cannot be combined with --once, which records nothing")
     if once and (for_s is not None or expose):
@@ -66,8 +72,11 @@ def read_options(
         raise BadInputError(
             f"--log {log}: there is no such file on this machine; leave the option out if the server is on another one"
         )
+    servers = read_addresses(dsn)
+    if profile is not None and for_s is not None:
+        _require_profile(profile, servers.primary.engine, for_s=for_s, every_s=every_s)
     return ObserveOptions(
-        servers=read_addresses(dsn),
+        servers=servers,
         every_s=every_s,
         tables=tuple(tables),
         log=log,
@@ -76,8 +85,25 @@ def read_options(
         report=report or expect is not None,
         expect=read_expectations(expect) if expect else (),
         exposure=_read_exposure(expose) if expose else None,
+        profile=profile,
         runs=runs,
     )
+
+
+def _require_profile(path: Path, engine: str, *, for_s: float, every_s: float) -> None:
+    """Raise `BadInputError` if the load cannot be recorded there, before anything is observed."""
+    option = f"--record-profile {path}"
+    if engine != "postgres":
+        raise BadInputError(f"{option}: the load is read from PostgreSQL's counters; on {engine} it cannot be recorded")
+    if path.suffix != ".toml" or not is_scenario_name(path.stem):
+        raise BadInputError(
+            f"{option}: a scenario's file is named with up to 63 small letters, digits, - and _, the first a letter, and .toml"
+        )
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise BadInputError(f"{option}: no file can be written there; expected a path in a folder that exists")
+    if for_s < FEWEST_READINGS * every_s:
+        shortest = f"--for {FEWEST_READINGS * every_s:g}s, or a shorter --every"
+        raise BadInputError(f"{option} needs {FEWEST_READINGS} readings of the server; expected at least {shortest}")
 
 
 def _read_time(option: str, text: str, shortest_s: float, longest_s: float) -> float:

@@ -19,7 +19,7 @@ from stallbench.scenario.validation.issue import ValidationIssue, show_value
 from stallbench.scenario.validation.scenario import find_issues
 from stallbench.scenario.validation.suggestion import did_you_mean
 
-__all__ = ["ScenarioError", "find_scenario", "find_scenarios", "read_scenario", "read_variants"]
+__all__ = ["ScenarioError", "find_scenario", "find_scenarios", "is_scenario_name", "read_scenario", "read_variants"]
 
 SCENARIOS = PROJECT / "scenarios"
 _NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
@@ -114,7 +114,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _find_name_issues(path: Path) -> list[str]:
-    if _is_name(path.stem):
+    if is_scenario_name(path.stem):
         return []
     return [f"the file is named {show_value(path.stem)}; expected {_NAME}, and .toml"]
 
@@ -124,14 +124,15 @@ def _find_variants_issues(variants: object) -> list[str]:
         return [f"variants is {show_value(variants)}; expected tables, like [variants.skip_locked]"]
     return [
         f"variants.{show_value(name)}: expected {_NAME}"
-        if not _is_name(name)
+        if not is_scenario_name(name)
         else f"variants.{name} is {show_value(overlay)}; expected a table, like [variants.{name}]"
         for name, overlay in variants.items()
-        if not _is_name(name) or not isinstance(overlay, dict)
+        if not is_scenario_name(name) or not isinstance(overlay, dict)
     ] + find_overlay_issues(variants)
 
 
-def _is_name(text: str) -> bool:
+def is_scenario_name(text: str) -> bool:
+    """Whether a scenario or a variant may have this name."""
     try:
         _NAMES.validate_python(text)
     except ValidationError:

@@ -148,6 +148,8 @@ def test_in_a_file_changes_follow_the_first_report_until_it_is_stopped(server: E
         (["--dsn", NOBODY_LISTENS, "--once", "--for", "1m"], 2, "--once cannot be combined with --for"),
         (["--dsn", NOBODY_LISTENS, "--for", "1m", "--expect", "no.toml"], 2, "--expect no.toml: there is no such file"),
         (["--dsn", NOBODY_LISTENS, "--expose", "127.0.0.1"], 2, "expected ADDRESS:PORT, like 127.0.0.1:9187"),
+        (["--dsn", NOBODY_LISTENS, "--record-profile", "profile.toml"], 2, "--record-profile needs --for"),
+        (["--dsn", NOBODY_LISTENS, "--for", "1m", "--record-profile", "profile.json"], 2, "a scenario's file is named"),
         (["--dsn", NOBODY_LISTENS, "--once"], 3, "reader@127.0.0.1:9/app cannot be read"),
         (["--dsn", NOBODY_LISTENS], 3, "reader@127.0.0.1:9/app cannot be read"),
     ],

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.observer import Observation, Observer
+from stallbench.observe.postgres.load import LoadSubject
 from stallbench.observe.postgres.observer import make_postgres_observer
 from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.subject import Finding, Section
@@ -15,9 +16,15 @@ from stallbench.records.endpoint import Endpoint
 
 @contextmanager
 def observer_of(
-    endpoint: Endpoint, replicas: Mapping[str, Endpoint] | None = None, tables: tuple[str, ...] = ()
+    endpoint: Endpoint,
+    replicas: Mapping[str, Endpoint] | None = None,
+    tables: tuple[str, ...] = (),
+    *,
+    records_load: bool = False,
 ) -> Iterator[Observer]:
-    observer = make_postgres_observer(ObservedServers(primary=endpoint, replicas=replicas or {}), QueuesSubject(tables), None)
+    queues = QueuesSubject(tables)
+    servers = ObservedServers(primary=endpoint, replicas=replicas or {})
+    observer = make_postgres_observer(servers, queues, None, LoadSubject(queues) if records_load else None)
     try:
         yield observer
     finally:

@@ -8,6 +8,7 @@ from stallbench.engines.postgres import connect
 from stallbench.libraries import PREFIX, find_library
 from stallbench.libraries.installation import is_installed
 from stallbench.observe.known_queue import find_known_queues
+from stallbench.observe.postgres.load import sample_jobs
 from stallbench.observe.postgres.queues import MOST_COUNTED, count_jobs
 from stallbench.observe.postgres.recognition import find_queue_tables
 from stallbench.observe.postgres.session import ReadOnlySession
@@ -28,14 +29,15 @@ CREATE INDEX ON river_job (state, scheduled_at);
 """The columns of River's table that it is recognised by; its own installation needs Go."""
 DOCUMENTED = {
     "oban": "CREATE TYPE oban_job_state AS ENUM ('available', 'executing'); CREATE TABLE oban_jobs (id bigserial, state oban_job_state, "
-    "queue text, worker text, args jsonb, attempt int, max_attempts int, inserted_at timestamp, scheduled_at timestamp, attempted_at timestamp)",
+    "queue text, worker text, args jsonb, attempt int, max_attempts int, inserted_at timestamp, scheduled_at timestamp, "
+    "attempted_at timestamp, completed_at timestamp)",
     "good_job": "CREATE TABLE good_jobs (id uuid, queue_name text, serialized_params jsonb, scheduled_at timestamp, performed_at timestamp, "
     "finished_at timestamp, active_job_id uuid, concurrency_key text, created_at timestamp)",
     "solid_queue": "CREATE TABLE solid_queue_ready_executions (id bigint, job_id bigint, queue_name text, priority int, created_at timestamp); "
     "CREATE TABLE solid_queue_claimed_executions (id bigint, job_id bigint, process_id bigint, created_at timestamp); "
     "CREATE TABLE solid_queue_processes (id bigint, last_heartbeat_at timestamp)",
     "que_1": "CREATE TABLE que_jobs (priority smallint, run_at timestamptz, id bigint, job_class text, error_count int, last_error_message text, "
-    "queue text, finished_at timestamptz, expired_at timestamptz)",
+    "queue text, args jsonb, finished_at timestamptz, expired_at timestamptz)",
 }
 """Tables with the columns that each library's documentation names."""
 
@@ -59,6 +61,8 @@ def test_a_library_s_own_tables_are_recognised_and_counted(empty_on: EmptyOn, na
         assert table.known.library == name
         counts = count_jobs(session, table)
         assert (counts.ready, counts.running) == (0, 0)
+        assert table.known.recorded is not None
+        assert sample_jobs(session, table, table.known.recorded, 1) == (None, {}), "the columns for a recorded load exist"
     finally:
         session.close()
         clear_schemas(endpoint)
@@ -80,6 +84,13 @@ def test_a_library_that_is_known_by_its_documentation_is_marked_as_untested(empt
     known = find_known_queues()[name]
     assert queues.rows[0][:2] == (f"{known.title} (public.{known.usual_table})", "0")
     assert f"{known.title}: recognised by its documentation, untested." in queues.sentences
+    session = ReadOnlySession(endpoint)
+    try:
+        (table,) = find_queue_tables(session)
+        assert known.recorded is not None
+        assert sample_jobs(session, table, known.recorded, 1) == (None, {})
+    finally:
+        session.close()
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_it_takes_no_lock_stronger_than_access_share_and_reads_no_table_but_the_
         finally:
             self._connection.execute("ROLLBACK", prepare=False)
 
-    with observer_of(que.direct) as observer:
+    with observer_of(que.direct, records_load=True) as observer:
         observer.look()  # opens the session, which is not to be counted
         monkeypatch.setattr(ReadOnlySession, "execute", execute_and_list_locks)
         observation = observer.look(reads_everything=True)

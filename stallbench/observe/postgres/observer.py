@@ -13,6 +13,7 @@ from stallbench.observe.observer import Observer
 from stallbench.observe.postgres.blocking import BlockingSubject
 from stallbench.observe.postgres.connections import ConnectionsSubject
 from stallbench.observe.postgres.horizon import HorizonSubject
+from stallbench.observe.postgres.load import LoadSubject
 from stallbench.observe.postgres.notifications import NotificationsSubject
 from stallbench.observe.postgres.operations import OperationsSubject
 from stallbench.observe.postgres.queues import QueuesSubject
@@ -33,8 +34,10 @@ _NOT_KNOWN = (
 )
 
 
-def make_postgres_observer(servers: ObservedServers, queues: QueuesSubject, log: Path | None) -> Observer:
-    """Return the observer. ``queues``: finds and counts the queues. ``log``: the server's log."""
+def make_postgres_observer(
+    servers: ObservedServers, queues: QueuesSubject, log: Path | None, load: LoadSubject | None = None
+) -> Observer:
+    """Return the observer. ``queues``: finds and counts the queues. ``log``: the server's log. ``load``: records the load of the queue."""
     endpoints = {PRIMARY: servers.primary, **servers.replicas}
     return Observer(
         lambda name: ReadOnlySession(endpoints[name], name),
@@ -51,6 +54,7 @@ def make_postgres_observer(servers: ObservedServers, queues: QueuesSubject, log:
             ReplicationSubject(),
             ConnectionsSubject(),
             WraparoundSubject(),
+            *([load] if load else []),
         ],
         describe=_describe,
         explain=_explain,

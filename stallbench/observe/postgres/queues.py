@@ -18,7 +18,7 @@ from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 
 MOST_COUNTED = 10_000
 """Ready jobs beyond which a count says "at least"."""
-_MOST_RUNNING = 1_000
+MOST_RUNNING = 1_000
 COUNT_TIMEOUT_MS = 250
 _TRY_AGAIN_S = 60.0
 _SEARCH_AGAIN_S = 300.0
@@ -72,6 +72,11 @@ class QueuesSubject(Subject):
     def counts(self) -> list[JobCounts]:
         """The last counts of each queue."""
         return [self._last[table.oid][1] for table in self.tables if table.oid in self._last]
+
+    def counted_at(self, table: QueueTable, at_s: float) -> JobCounts | None:
+        """Return the counts of a queue by the look that began at ``at_s``; none if that look left them out."""
+        counted_s, counts = self._last.get(table.oid, (None, None))
+        return counts if counted_s == at_s else None
 
     def look(self, look: Look) -> Section:
         """Return a row for each queue, and a finding for each that is behind or has jobs that nobody works on."""
@@ -175,7 +180,7 @@ class QueuesSubject(Subject):
             _at_least(counts.ready, MOST_COUNTED),
             change,
             _oldest(counts),
-            _at_least(counts.running, _MOST_RUNNING) if counts.running is not None else "",
+            _at_least(counts.running, MOST_RUNNING) if counts.running is not None else "",
             format_age(counts.longest_s) if counts.longest_s is not None else "",
             format_count(counts.overdue) if counts.overdue is not None else "",
         )
@@ -207,7 +212,7 @@ def count_jobs(server: Any, table: QueueTable) -> JobCounts:
         "rescue": known.rescue or "NULL::interval",
         "table": f"{table.schema}.{own.table}" if own.table else table.name,
         "where": own.where,
-        "limit": _MOST_RUNNING + 1,
+        "limit": MOST_RUNNING + 1,
     }
     running, longest_s, overdue = ask(_RUNNING.format(**values))
     return JobCounts(
@@ -227,7 +232,7 @@ def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
                 severity=Severity.WARNING,
                 subject=QueuesSubject.name,
                 about=f"{table.name}, running",
-                sentence=f"{table.title}: {format_count(counts.overdue)} of {_at_least(counts.running, _MOST_RUNNING)} running jobs {words}.",
+                sentence=f"{table.title}: {format_count(counts.overdue)} of {_at_least(counts.running, MOST_RUNNING)} running jobs {words}.",
                 because="their workers have probably died, and nobody works on them",
             )
         )

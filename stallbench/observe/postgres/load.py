@@ -1,0 +1,197 @@
+"""Which load does the queue have: jobs enqueued, running jobs, workers, sizes and work times of a sample of jobs?
+
+Reads counters, sizes and times, never an argument, and tells kinds of jobs apart by a salted hash. A sample is bounded and ends after `COUNT_TIMEOUT_MS`.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from stallbench.collectors.statements import plain_statement
+from stallbench.engines import loaded_errors
+from stallbench.errors import BadInputError
+from stallbench.observe.known_queue import Recorded
+from stallbench.observe.postgres.queues import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING, QueuesSubject
+from stallbench.observe.postgres.recognition import QueueTable
+from stallbench.observe.profile.file import write_profile
+from stallbench.observe.profile.reading import Reading, Sampled
+from stallbench.observe.subject import Look, Section, Subject
+
+_MOST_SAMPLED = 500
+_SHARE_OF_SAMPLES = 0.002
+"""Of one core's time on the server."""
+_TRY_AGAIN_S = 60.0
+_OPTION = "--record-profile"
+_INSERTED = "SELECT leaf::bigint, pg_stat_get_tuples_inserted(leaf) FROM unnest(%s::oid[]) AS leaf"
+_LOCKING = """
+SELECT DISTINCT pid FROM pg_locks
+WHERE locktype = 'advisory' AND objsubid = 1 AND mode = 'ExclusiveLock' AND granted
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+_SESSIONS = """
+SELECT pid, extract(epoch FROM backend_start)::float8, CASE WHEN strpos(lower(query), lower(%s)) > 0 THEN query END
+FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> pg_backend_pid()
+"""
+_SAMPLE = """
+SELECT grouping(kind) = 1, kind, count(*), avg(size)::float8, percentile_cont(0.95) WITHIN GROUP (ORDER BY size), max(size)::float8,
+  count(work_s), avg(work_s), percentile_cont(0.5) WITHIN GROUP (ORDER BY work_s), percentile_cont(0.95) WITHIN GROUP (ORDER BY work_s)
+FROM (
+  SELECT {kind} AS kind, {size} AS size, {work_s} AS work_s FROM {table} AS job {which} LIMIT {limit}
+) AS sampled
+GROUP BY GROUPING SETS ((kind), ())
+"""
+
+
+class LoadSubject(Subject):
+    """Keeps a `Reading` of each look at one queue."""
+
+    name = "load"
+    what = "the load of the queue"
+    position = 25
+
+    def __init__(self, queues: QueuesSubject) -> None:
+        """``queues``: finds the queue and counts its jobs; looks earlier."""
+        self._queues = queues
+        self.readings: list[Reading] = []
+        self._claimed: set[tuple[int, float]] = set()
+        self._salt = secrets.randbits(62)
+        self._sample_not_before_s = 0.0
+        self._is_replica = False
+        self._stands_in: dict[str, str] = {}
+        self._version = 0
+
+    def require_queue(self) -> None:
+        """Raise `BadInputError` if there is not exactly one queue whose load can be recorded."""
+        tables = self._queues.tables
+        if len(tables) != 1:
+            titles = ", ".join(table.title for table in tables) or "none"
+            raise BadInputError(f"{_OPTION} records one queue; found {titles}; name one: --table SCHEMA.TABLE")
+        (table,) = tables
+        if table.known is None or table.known.recorded is None:
+            raise BadInputError(
+                f"{_OPTION}: {table.title} is no known library's table, so running jobs cannot be told from others; "
+                "add its description to stallbench/observe/known_queues/"
+            )
+        if not table.is_readable:
+            raise BadInputError(f"{_OPTION}: this user may not read {table.title}; GRANT SELECT ON {table.name}")
+        if self._is_replica:
+            raise BadInputError(f"{_OPTION}: this server is a replica, which does not count enqueued jobs; give the primary")
+
+    def write(self, path: Path, *, every_s: float) -> None:
+        """Write what was read as a scenario; raises `NotCarriedOutError` if something that a scenario needs was not seen."""
+        write_profile(path, self.readings, self._stands_in, version=self._version, every_s=every_s)
+
+    def look(self, look: Look) -> Section:
+        """Add a reading; the section has no title, so the report does not show it."""
+        self._is_replica = bool(look.known.get("is_replica"))
+        if len(self._queues.tables) != 1:
+            return Section(title="")
+        (table,) = self._queues.tables
+        if table.known is None or table.known.recorded is None:
+            return Section(title="")
+        recorded = table.known.recorded
+        self._stands_in, self._version = recorded.queue, look.server.version // 10_000
+        at_s = time.monotonic()
+        inserted = dict(look.server.execute(_INSERTED, (list(table.leaves),)).fetchall())
+        counts = self._queues.counted_at(table, look.at_s)
+        waiting = counts.ready if counts and counts.ready is not None and counts.ready <= MOST_COUNTED else None
+        running = counts.running if counts and counts.running is not None and counts.running <= MOST_RUNNING else None
+        if running is not None and counts is not None:
+            running = max(0, running - (counts.overdue or 0))
+        locking = {pid for (pid,) in look.server.execute(_LOCKING).fetchall()} if recorded.locks_jobs else set()
+        claiming = self._find_claiming_sessions(look, table, locking) if recorded.has_session_per_worker else None
+        if recorded.locks_jobs:
+            running = len(locking & claiming if claiming else locking)
+            waiting = None if waiting is None else max(0, waiting - running)
+        total, by_kind = self._sample(look, table, recorded)
+        self.readings.append(
+            Reading(
+                at_s=at_s,
+                inserted=inserted,
+                waiting=waiting,
+                oldest_s=counts.oldest_s if counts and not recorded.locks_jobs else None,
+                running=running,
+                worker_sessions=len(claiming) if claiming else None,
+                sampled=total,
+                by_kind=by_kind,
+            )
+        )
+        return Section(title="")
+
+    def _find_claiming_sessions(self, look: Look, table: QueueTable, locking: Collection[int]) -> set[int]:
+        """Return the open sessions that have executed a claim at this or an earlier look; none if their statements are hidden.
+
+        ``locking``: the sessions with advisory locks; their last statement on the queue may be another one than the claim.
+        """
+        pattern = table.known.claim_pattern if table.known else None
+        pattern = pattern or re.compile(rf"\b{re.escape(table.plain_name)}\b.* for (no key )?update", re.IGNORECASE)
+        rows = look.server.execute(_SESSIONS, (table.plain_name,)).fetchall()
+        self._claimed |= {
+            (pid, start) for pid, start, query in rows if query and (pid in locking or pattern.search(plain_statement(query)))
+        }
+        self._claimed &= {(pid, start) for pid, start, _ in rows}
+        return {pid for pid, _ in self._claimed}
+
+    def _sample(self, look: Look, table: QueueTable, recorded: Recorded) -> tuple[Sampled | None, dict[int, Sampled]]:
+        """Return the figures of a sample, together and by kind; none if it is not its turn, or the server refuses."""
+        if look.at_s < self._sample_not_before_s:
+            return None, {}
+        spent_s = look.server.spent_s
+        try:
+            found = sample_jobs(look.server, table, recorded, self._salt)
+        except loaded_errors():  # an older or newer version of the library without such a column, or a sample that took too long
+            self._sample_not_before_s = look.at_s + _TRY_AGAIN_S
+            return None, {}
+        self._sample_not_before_s = look.at_s + max(0.0, look.server.spent_s - spent_s) / _SHARE_OF_SAMPLES
+        return found
+
+
+def sample_jobs(server: Any, table: QueueTable, recorded: Recorded, salt: int) -> tuple[Sampled | None, dict[int, Sampled]]:
+    """Return the figures of at most `_MOST_SAMPLED` jobs, together (none if there is no job) and by a hash of their kind.
+
+    Raises psycopg's errors; `psycopg.errors.UndefinedColumn` if this version of the library has no such column.
+    """
+    rows = server.execute(_write_sample(table, recorded, salt), timeout_ms=COUNT_TIMEOUT_MS).fetchall()
+    total = next((_read(row) for row in rows if row[0] and row[2]), None)
+    return total, {row[1]: _read(row) for row in rows if not row[0] and row[1] is not None}
+
+
+def _write_sample(table: QueueTable, recorded: Recorded, salt: int) -> str:
+    known = table.known
+    assert known is not None, "the load of no other table is recorded"
+    if recorded.newest:
+        which = f"ORDER BY {recorded.newest} DESC"
+    else:
+        conditions = [known.ready.where]
+        if known.running and not known.running.table:
+            conditions.append(known.running.where)
+        which = "WHERE " + " OR ".join(f"({condition})" for condition in conditions)
+    has_times = recorded.started and recorded.finished
+    return _SAMPLE.format(
+        kind=f"hashtextextended({recorded.kind}::text, {salt})" if recorded.kind else "NULL::bigint",
+        size=f"pg_column_size({recorded.payload})" if recorded.payload else "NULL::int",
+        work_s=f"extract(epoch FROM ({recorded.finished}) - ({recorded.started}))::float8" if has_times else "NULL::float8",
+        table=table.name,
+        which=which,
+        limit=_MOST_SAMPLED,
+    )
+
+
+def _read(row: tuple[Any, ...]) -> Sampled:
+    _, _, jobs, mean_bytes, p95_bytes, max_bytes, finished, work_s, p50_s, p95_s = row
+    return Sampled(
+        jobs=jobs,
+        payload_bytes=mean_bytes,
+        payload_p95_bytes=p95_bytes,
+        payload_max_bytes=max_bytes,
+        finished=finished,
+        work_s=None if work_s is None else max(0.0, work_s),
+        work_p50_s=p50_s,
+        work_p95_s=p95_s,
+    )

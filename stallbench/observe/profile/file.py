@@ -1,0 +1,39 @@
+"""Makes the file of a recorded load, and validates it as `stallbench run` would before it takes the place of an older one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from stallbench.errors import NotCarriedOutError
+from stallbench.observe.profile.estimate import estimate_load
+from stallbench.observe.profile.reading import Reading
+from stallbench.observe.profile.scenario_text import write_scenario
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.toml import ScenarioError
+from stallbench.storage.atomic_file import replace_file
+
+
+def write_profile(path: Path, readings: Sequence[Reading], queue: Mapping[str, str], *, version: int, every_s: float) -> None:
+    """Write the scenario, atomically. ``queue``: the bench's queue that stands in for the observed one.
+
+    Raises `NotCarriedOutError` with everything that was not seen and that a scenario needs, or if the file cannot be written; then there is no new file.
+    """
+    try:
+        text = write_scenario(estimate_load(readings), queue, version=version, every_s=every_s)
+        _validate(text)
+        replace_file(path, text)
+    except (NotCarriedOutError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise NotCarriedOutError(f"no profile was written to {path}: {why}") from error
+
+
+def _validate(text: str) -> None:
+    with tempfile.TemporaryDirectory(prefix="stallbench-profile-") as folder:
+        file = Path(folder) / "profile.toml"
+        file.write_text(text)
+        try:
+            read_scenario(str(file))  # with all of its variants
+        except ScenarioError as error:
+            raise NotCarriedOutError(f"what was read is no valid scenario: {error}") from error

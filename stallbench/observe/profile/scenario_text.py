@@ -1,0 +1,245 @@
+"""Writes a load as the text of a scenario. Every word of it is in this file or a name of the bench's own queues; the rest is numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+
+from stallbench.observe.profile.estimate import Load
+from stallbench.observe.profile.levels import Span
+from stallbench.scenario.duration import format_duration
+
+_LEAST_PAYLOAD_BYTES, _MOST_PAYLOAD_BYTES = 16, 1_048_576
+_MOST_WORKERS = 256
+_MOST_WORK_S = 3600.0
+_MOST_BACKLOG = 10_000_000
+_LONGEST_S = 86_000
+"""A scenario lasts a day at most, with its warm-up."""
+_RATE_OF_A_PRODUCER = 500.0
+_EXPIRE_AFTER_S = 60
+"""After which `status_column` gives a claimed job to another worker by default."""
+_OTHER_CONNECTIONS = 60
+"""At most, besides those of workers and producers: bursts, collectors, maintenance, the server's reserve."""
+_DEFAULT_CONNECTIONS = 100
+_QUIET = 0.01
+"""Of the mean rate: the lowest level, because the bench's producers have a rate above 0."""
+_NEVER_SEEN = (
+    "Not reproduced, because it was not read: the distribution of work times (each job takes the mean), priorities, jobs that are scheduled for\n"
+    "later, retries and failures, the pause between two claims, settings of the server, its hardware, and other load on it."
+)
+_WARM_UP = ("[[phases]]", 'name = "warmup"', 'duration = "3s"', "measured = false", "")
+_VARIANTS = """\
+[variants.longtx]
+summary = "The recorded load beside one idle transaction."
+phases.load.longrunners = [{ kind = "idle_writer", on = "primary" }]
+
+[variants.longtx_idle_timeout]
+summary = "The same; the server ends a transaction that has been idle for ten seconds."
+database.settings.idle_in_transaction_session_timeout = "10s"
+phases.load.longrunners = [{ kind = "idle_writer", on = "primary", may_be_ended = true }]
+
+[variants.longtx_watchdog]
+summary = "The same; a watchdog ends sessions whose transaction is older than ten seconds."
+maintenance = [{ kind = "watchdog", every = "1s", older_than = "10s" }]
+phases.load.longrunners = [{ kind = "idle_writer", on = "primary", may_be_ended = true }]
+
+[variants.longtx_rotating_tables]
+summary = "The same transaction beside another queue: tables in rotation, which TRUNCATE empties regardless of the horizon."
+queue.kind = "rotating_tables"
+phases.load.longrunners = [{ kind = "idle_writer", on = "primary" }]
+"""
+
+
+def write_scenario(load: Load, queue: Mapping[str, str], *, version: int, every_s: float) -> str:
+    """Return the text. ``queue``: the bench's queue that stands in. ``version``: the major version of the observed PostgreSQL."""
+    levels = _round_levels(load.levels)
+    base = _round(max(min(rate for _, _, rate in levels), _QUIET * load.rate))
+    work_s = min(load.work_s, _MOST_WORK_S)
+    workers = min(load.workers, _MOST_WORKERS)
+    backlog = _find_backlog(load)
+    payload = load.sample.payload_bytes if load.sample else None
+    options: dict[str, str | int] = dict(queue)
+    if options["kind"] == "status_column" and 3 * work_s > _EXPIRE_AFTER_S:
+        options["expire_after"] = math.ceil(3 * work_s)
+    producers = min(64, math.ceil(base / _RATE_OF_A_PRODUCER))
+    connections = workers + producers + _OTHER_CONNECTIONS
+    end_s = levels[-1][0] + levels[-1][1]
+    lines = [
+        'summary = "The load of a live queue, as `stallbench observe --record-profile` recorded it."',
+        "",
+        *_comment(
+            f"Recorded on PostgreSQL {version} in {load.readings} readings, one every {every_s:g} s or less often. It contains no name and no payload.",
+            *_NEVER_SEEN.splitlines(),
+            *(
+                [f"{load.missed_s:.0f} s of the observation are left out: the queue could not be read."]
+                if load.missed_s > 1
+                else []
+            ),
+        ),
+        "",
+        *([f"[database]\nsettings = {{ max_connections = {connections} }}\n"] if connections > _DEFAULT_CONNECTIONS else []),
+        "[queue]",
+        *_comment("A queue of the bench that claims and completes in a similar way; it stands in for the observed one."),
+        *(f"{key} = {json.dumps(value)}" for key, value in options.items()),
+        "",
+        "[producers]",
+        *_comment(*_describe_rate(load)),
+        f"rate = {base:g}",
+        *([f"count = {producers}"] if producers > 1 else []),
+        *_comment(*_describe_backlog(load, backlog)),
+        f"backlog = {backlog}",
+        *_comment(*_describe_payload(load)),
+        *(
+            [f"payload_bytes = {min(max(round(payload), _LEAST_PAYLOAD_BYTES), _MOST_PAYLOAD_BYTES)}"]
+            if payload is not None
+            else []
+        ),
+        *_comment(*_describe_kinds(load)),
+        "",
+        "[workers]",
+        *_comment(*_describe_workers(load)),
+        f"count = {workers}",
+        *_comment(*_describe_work(load)),
+        f'work = "{_format_time(work_s)}"',
+        "",
+        *(_WARM_UP if not backlog else ()),  # which would work a part of the backlog off
+        "[[phases]]",
+        'name = "load"',
+        *_comment(*_describe_levels(levels, base)),
+        f'duration = "{end_s}s"',
+        *_list_bursts(levels, base),
+        "",
+        "[comparison]",
+        'metric = "latency_ms.p95"',
+        'phase = "load"',
+        'better = "lower"',
+        "",
+        _VARIANTS.rstrip("\n"),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _round_levels(levels: Sequence[Span]) -> list[tuple[int, int, float]]:
+    """Return start and length in whole seconds, which sum without an error, and the rate of each level."""
+    ends = [min(round(end_s), _LONGEST_S) for end_s in accumulate(level.length_s for level in levels)]
+    starts = [0, *ends[:-1]]
+    return [(start, end - start, level.rate) for start, end, level in zip(starts, ends, levels, strict=True) if end > start]
+
+
+def _list_bursts(levels: Sequence[tuple[int, int, float]], base: float) -> Iterator[str]:
+    bursts = []
+    for start_s, length_s, rate in levels:
+        if (more := _round(rate - base)) > 0:
+            for_s = f', for = "{length_s}s"' if (start_s, length_s, rate) != levels[-1] else ""
+            bursts.append(f'  {{ kind = "burst", on = "producers", rate = {more:g}, after = "{start_s}s"{for_s} }},')
+    if bursts:
+        yield from ("faults = [", *bursts, "]")
+
+
+def _describe_rate(load: Load) -> list[str]:
+    lines = [
+        f"Jobs per second, from the inserts that the server counted: mean {_show(load.rate)}, and between two readings {_show(load.lowest_rate)} to "
+        f"{_show(load.peak_rate)}.",
+        "Inserts that were rolled back, and jobs that are inserted again for a retry, count too.",
+    ]
+    if load.completed_rate is not None:
+        lines.append(f"{_show(load.completed_rate)} jobs per second were completed: those that came less those that stayed.")
+    return lines
+
+
+def _find_backlog(load: Load) -> int:
+    """Return the jobs before the first phase; none if they are less than a second of load, as in a queue that keeps up."""
+    backlog = load.backlog or 0
+    return min(backlog, _MOST_BACKLOG) if backlog > max(load.rate, 10) else 0
+
+
+def _describe_backlog(load: Load, backlog: int) -> list[str]:
+    if load.backlog is None:
+        return ["How many jobs waited at the beginning was not seen: more than a count's limit, or the count was refused."]
+    lines = [f"{load.backlog} jobs waited at the first reading" + ("." if backlog else ", less than a second of load.")]
+    oldest = f"; the oldest waited for {_format_time(load.oldest_s)}" if load.oldest_s and load.oldest_s > 0 else ""
+    return [*lines, f"At most {load.deepest} waited at a reading{oldest}."]
+
+
+def _describe_payload(load: Load) -> list[str]:
+    sample = load.sample
+    if sample is None or sample.payload_bytes is None:
+        return ["The size of the arguments was not seen: payload_bytes has its default."]
+    lines = [
+        f"Size of the arguments as stored (compressed, if they were): mean of {sample.jobs} sampled rows; 95 % have at most "
+        f"{sample.payload_p95_bytes or 0:.0f} bytes, the largest {sample.payload_max_bytes or 0:.0f}.",
+        "A row can be in several samples. Of a queue that deletes its jobs, those that wait or run longest are sampled most often.",
+    ]
+    if not _LEAST_PAYLOAD_BYTES <= sample.payload_bytes <= _MOST_PAYLOAD_BYTES:
+        lines.append(
+            f"The mean was {sample.payload_bytes:.0f} bytes; the bench has {_LEAST_PAYLOAD_BYTES} to {_MOST_PAYLOAD_BYTES}."
+        )
+    return lines
+
+
+def _describe_kinds(load: Load) -> Iterator[str]:
+    if not load.kinds:
+        yield "The mix of jobs was not seen."
+        return
+    yield "Kinds of jobs among these rows. The bench's jobs are all alike, so the mix is not reproduced:"
+    for number, kind in enumerate(load.kinds, 1):
+        size = f", {kind.payload_bytes:.0f} bytes" if kind.payload_bytes is not None else ""
+        work = f", work {_format_time(kind.work_s)}" if kind.work_s is not None else ""
+        yield f"  kind-{number}: {kind.share:.0%}{size}{work}"
+    if load.more_kinds:
+        yield f"  and {load.more_kinds} more"
+
+
+def _describe_workers(load: Load) -> Iterator[str]:
+    if load.workers_are_sessions:
+        yield "Sessions that have claimed jobs: the most that were open at a reading."
+    else:
+        yield "The most jobs that ran at once at a reading. There are more workers if these were never all busy."
+    if load.workers > _MOST_WORKERS:
+        yield f"There were {load.workers}; the bench has at most {_MOST_WORKERS}."
+    if load.workers < load.rate * load.work_s:
+        yield f"At the mean rate and this work time, {math.ceil(load.rate * load.work_s)} workers would be needed."
+
+
+def _describe_work(load: Load) -> Iterator[str]:
+    sample = load.sample
+    if load.work_is_measured and sample:
+        yield (
+            f"Mean of the work times that {sample.finished} sampled rows have: half took at most {_format_time(sample.work_p50_s)}, 95 % at most "
+            f"{_format_time(sample.work_p95_s)}."
+        )
+    else:
+        yield (
+            f"By Little's law: {_show(load.running or 0)} running jobs at a reading on average, divided by the completed jobs per second. "
+            "It includes the claim's and the completion's time."
+        )
+    if load.work_s > _MOST_WORK_S:
+        yield f"It was {load.work_s:.0f} s; the bench has at most {_MOST_WORK_S:.0f} s."
+
+
+def _describe_levels(levels: Sequence[tuple[int, int, float]], base: float) -> Iterator[str]:
+    if len(levels) == 1:
+        yield "The rate did not change by more than chance explains."
+    else:
+        yield "The rate changed. Each burst adds to producers.rate for a time; shorter peaks are part of their level's mean."
+    if min(rate for _, _, rate in levels) < 0.99 * base:
+        yield f"The bench's producers cannot pause: in the quiet levels they enqueue {base:g} jobs per second."
+
+
+def _comment(*lines: str) -> list[str]:
+    return [f"# {line}" for line in lines]
+
+
+def _round(number: float) -> float:
+    return float(f"{number:.3g}")
+
+
+def _show(number: float) -> str:
+    return f"{_round(number):g}"
+
+
+def _format_time(seconds: float | None) -> str:
+    return "?" if seconds is None else format_duration(_round(max(seconds, 0.0)))
