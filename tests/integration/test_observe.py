@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,11 @@ import pytest
 from pydantic import SecretStr
 
 from stallbench.engines.postgres import connect
+from stallbench.errors import BadInputError
+from stallbench.observe.address import ObservedServers
+from stallbench.observe.postgres.load import LoadSubject
+from stallbench.observe.postgres.observer import make_postgres_observer
+from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.postgres.session import APPLICATION
 from stallbench.observe.subject import Severity
 from stallbench.processes.queue_client import open_queue
@@ -204,6 +209,12 @@ def test_a_replica_is_observed_too_and_says_what_only_the_primary_knows(que: Tes
     wait_for(lambda: has_come_to(replica), "the database on the replica")
     observation = look_at(replica)
     assert ", replica, " in observation.title
+    queues = QueuesSubject()
+    load = LoadSubject(queues)
+    with closing(make_postgres_observer(ObservedServers(primary=replica, replicas={}), queues, None, load)) as observer:
+        observer.look()
+        with pytest.raises(BadInputError, match="this server is a replica, which does not count enqueued jobs"):
+            load.require_queue()
     assert "observe the primary" in cannot_see(observation)
     assert "WAL receiver streaming" in text_of(section_of(observation, "Replication"))
 

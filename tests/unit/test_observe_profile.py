@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import time
 import tomllib
 import typing
 from pathlib import Path
@@ -17,7 +18,7 @@ from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.options import read_options
 from stallbench.observe.profile.estimate import KindShare, Load, estimate_load
 from stallbench.observe.profile.file import write_profile
-from stallbench.observe.profile.levels import MOST_LEVELS, SHORTEST_S, Span, find_levels
+from stallbench.observe.profile.levels import MOST_LEVELS, SHORTEST_S, Span, find_levels, lengthen
 from stallbench.observe.profile.reading import Reading, Sampled
 from stallbench.scenario.file import read_scenario, read_variants
 
@@ -115,11 +116,23 @@ def test_chance_is_one_level_and_a_change_is_another() -> None:
 def test_there_are_few_levels_that_are_long_enough_and_have_all_jobs() -> None:
     random.seed(2)
     spans = [Span(1.0, random.choice([0, 50, 400, 3_000])) for _ in range(5_000)]
-    levels = find_levels(spans)
+    levels = find_levels(lengthen(spans))
     assert 1 < len(levels) <= MOST_LEVELS
     assert min(level.length_s for level in levels) >= SHORTEST_S
     assert sum(level.jobs for level in levels) == pytest.approx(sum(span.jobs for span in spans))
     assert sum(level.length_s for level in levels) == pytest.approx(5_000)
+
+
+def test_inserts_that_sessions_report_late_are_no_peak() -> None:
+    load = estimate_load(readings([0.0, 80.0, 40.0, 0.0, 80.0] * 4, every_s=1.0))
+    assert (load.lowest_rate, load.peak_rate) == (40, 40)
+
+
+def test_a_day_of_readings_is_searched_quickly() -> None:
+    spans = [Span(5.0, 100.0 + 900 * (number % 7 == 0)) for number in range(17_280)]
+    began_s = time.process_time()
+    assert sum(level.jobs for level in find_levels(lengthen(spans))) == pytest.approx(sum(span.jobs for span in spans))
+    assert time.process_time() - began_s < 5
 
 
 def test_the_scenario_is_valid_and_repeats_the_levels(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.observe.profile.levels import Span, find_levels
+from stallbench.observe.profile.levels import Span, find_levels, lengthen
 from stallbench.observe.profile.reading import Reading, Sampled
 
 FEWEST_READINGS = 5
@@ -38,7 +38,7 @@ class Load:
     levels: tuple[Span, ...]
     rate: float
     peak_rate: float
-    """The highest between two readings."""
+    """The highest of a time of at least `levels.SHORTEST_S`."""
     lowest_rate: float
     completed_rate: float | None
     backlog: int | None
@@ -64,6 +64,7 @@ def estimate_load(readings: Sequence[Reading]) -> Load:
     """Return the load; raises `NotCarriedOutError` with everything that is missing."""
     missing = []
     spans = [span for before, after in pairwise(readings) if (span := _count_enqueued(before, after))]
+    longer = lengthen(spans)
     seen_s, jobs = sum(span.length_s for span in spans), sum(span.jobs for span in spans)
     if len(readings) < FEWEST_READINGS or not spans:
         missing.append(f"the rate: the queue was read {len(readings)} times, and {FEWEST_READINGS} are needed; observe longer")
@@ -85,10 +86,10 @@ def estimate_load(readings: Sequence[Reading]) -> Load:
         readings=len(readings),
         seen_s=seen_s,
         missed_s=max(0.0, readings[-1].at_s - readings[0].at_s - seen_s),
-        levels=tuple(find_levels(spans)),
+        levels=tuple(find_levels(longer)),
         rate=jobs / seen_s,
-        peak_rate=max(span.rate for span in spans),
-        lowest_rate=min(span.rate for span in spans),
+        peak_rate=max(span.rate for span in longer),
+        lowest_rate=min(span.rate for span in longer),
         completed_rate=completed,
         backlog=readings[0].waiting,
         deepest=max((one.waiting for one in readings if one.waiting is not None), default=None),

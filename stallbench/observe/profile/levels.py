@@ -8,7 +8,7 @@ from itertools import pairwise
 
 MOST_LEVELS = 8
 SHORTEST_S = 5.0
-"""A burst's producer needs up to half a second to start."""
+"""Sessions report their inserts about once a second, so the rate of a shorter time says little; a burst's producer starts late by up to a second."""
 _LEAST_DIFFERENCE = 0.1
 """Of two rates, as a share of the higher one, below which they are one level."""
 _SIGNIFICANT = 3.0
@@ -33,29 +33,32 @@ class Span:
         return Span(self.length_s + other.length_s, self.jobs + other.jobs)
 
 
-def find_levels(spans: Sequence[Span]) -> list[Span]:
-    """Join neighbours whose rates hardly differ, then the shortest, then the most similar, until at most `MOST_LEVELS` are left.
+def lengthen(spans: Sequence[Span]) -> list[Span]:
+    """Join neighbours until each is at least `SHORTEST_S` long, and of a long observation until there are few enough for a search."""
+    shortest_s = max(SHORTEST_S, sum(span.length_s for span in spans) / _MOST_SPANS)
+    joined: list[Span] = []
+    for span in spans:
+        if joined and joined[-1].length_s < shortest_s:
+            joined[-1] += span
+        else:
+            joined.append(span)
+    if len(joined) > 1 and joined[-1].length_s < shortest_s:
+        joined[-2:] = [joined[-2] + joined[-1]]
+    return joined
 
-    The number of jobs stays the same.
-    """
-    levels = _bound(spans)
+
+def find_levels(spans: Sequence[Span]) -> list[Span]:
+    """Join neighbours whose rates hardly differ, then the most similar until at most `MOST_LEVELS` are left. The number of jobs stays the same."""
+    levels = list(spans)
     while len(levels) > 1:
         pairs = list(pairwise(levels))
         alike = [index for index, (one, other) in enumerate(pairs) if _are_alike(one, other)]
-        short = [index for index, pair in enumerate(pairs) if min(each.length_s for each in pair) < SHORTEST_S]
-        candidates = alike or short or (list(range(len(pairs))) if len(levels) > MOST_LEVELS else [])
+        candidates = alike or (range(len(pairs)) if len(levels) > MOST_LEVELS else [])
         if not candidates:
             break
         joined = min(candidates, key=lambda index: _deviations(*pairs[index]))
         levels[joined : joined + 2] = [levels[joined] + levels[joined + 1]]
     return levels
-
-
-def _bound(spans: Sequence[Span]) -> list[Span]:
-    """Join neighbours so that the search above stays quick after a day of observation."""
-    step = -(-len(spans) // _MOST_SPANS) or 1
-    groups = [spans[first : first + step] for first in range(0, len(spans), step)]
-    return [Span(sum(one.length_s for one in group), sum(one.jobs for one in group)) for group in groups]
 
 
 def _are_alike(one: Span, other: Span) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from stallbench.observe.profile.estimate import Load
-from stallbench.observe.profile.levels import Span
+from stallbench.observe.profile.levels import SHORTEST_S, Span
 from stallbench.scenario.duration import format_duration
 
 _LEAST_PAYLOAD_BYTES, _MOST_PAYLOAD_BYTES = 16, 1_048_576
@@ -141,8 +141,8 @@ def _list_bursts(levels: Sequence[tuple[int, int, float]], base: float) -> Itera
 
 def _describe_rate(load: Load) -> list[str]:
     lines = [
-        f"Jobs per second, from the inserts that the server counted: mean {_show(load.rate)}, and between two readings {_show(load.lowest_rate)} to "
-        f"{_show(load.peak_rate)}.",
+        f"Jobs per second, from the inserts that the server counted: mean {_show(load.rate)}, and in {SHORTEST_S:g} s or a longer time between "
+        f"readings {_show(load.lowest_rate)} to {_show(load.peak_rate)}.",
         "Inserts that were rolled back, and jobs that are inserted again for a retry, count too.",
     ]
     if load.completed_rate is not None:
