@@ -71,7 +71,7 @@ def test_the_folder_of_a_queue_is_left_out(kind: str, short: str) -> None:
         (lambda content: content["variants"]["control"]["metrics"][LATENCY].update(values=["fast"]), "unable to parse"),
         (lambda content: content["variants"]["control"]["metrics"][LATENCY].update(better="faster"), "'higher' or 'lower'"),
     ],
-    ids=str,
+    ids=["no machine", "newer format", "no variants", "a value short", "no number", "no direction"],
 )
 def test_a_damaged_file_is_refused_with_its_path(tmp_path: Path, change: Any, told: str) -> None:
     content = json.loads(write_baseline(make_baseline(tmp_path, [10.0])))
