@@ -36,7 +36,7 @@ def test_each_enqueue_notifies_until_it_is_undone(run: FaultyRun) -> None:
     with connect(run.cluster.server("primary").direct, "listener") as listener:
         channel = record.evidence["trigger"]
         listener.execute(f"LISTEN {channel}")
-        assert len(list(listener.notifies(timeout=PATIENCE_S, stop_after=10))) == 10
+        assert len(list(listener.notifies(timeout=PATIENCE_S, stop_after=10))) >= 10, "several may arrive at once"
         record = run.end_faults()
         assert record.active_to_end is True
         assert execute(run, _LEFT) == 0

@@ -227,7 +227,7 @@ PHASES = [
         'duraton = "5s"',
         [
             'phases[1].duration is missing; write it like duration = "20s"',
-            'phases[1].duraton: unknown key; allowed are name, duration, until, jobs, measured, longrunners, faults; did you mean "duration"?',
+            'phases[1].duraton: unknown key; allowed are name, duration, until, jobs, measured, longrunners, faults, chaos; did you mean "duration"?',
         ],
     ),
     ('work = "1ms"', 'work = "2h"', 'workers.work is "2h"; expected at most 1h'),
