@@ -120,10 +120,8 @@ def _copy(content: Content, folder: Path, path: Path) -> RecordFile | None:
                 if writer is None:
                     writer = stack.enter_context(_open_writer(copy, kept.schema))
                 writer.write_table(kept)
-    except (
-        NotWholeError,
-        OSError,
-    ):  # if its disk is full, Spark may still have enough memory; if the file cannot be read, Spark says why
+    except (NotWholeError, OSError):
+        # With a full disk, Spark may still have enough memory. If the file cannot be read, Spark says why.
         copy.unlink(missing_ok=True)
         return None
     return RecordFile(

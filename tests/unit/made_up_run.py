@@ -16,6 +16,19 @@ from stallbench.verdicts import Finding, RunTables, find_checks
 START_NS = 1_800_000_000_000_000_000
 PHASES = (("baseline", 0, 20), ("longtx", 20, 60), ("recovered", 60, 80))
 
+PRIMARY: dict[str, Any] = {
+    "name": "primary",
+    "role": "primary",
+    "engine": "postgres",
+    "version": "18.4",
+    "settings": {},
+    "start_ns": 1,
+    "end_ns": 2,
+    "port": 1,
+    "proxy_port": 2,
+}
+"""A server as ``run.json`` has it."""
+
 
 def make_record(**changes: Any) -> dict[str, Any]:
     """Return a ``run.json`` of a completed run of `longtx` without expectations; ``changes`` replace its keys."""

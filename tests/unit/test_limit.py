@@ -19,7 +19,7 @@ from stallbench.limit.slo import parse_slo
 from stallbench.scenario.file import read_scenario
 from stallbench.verdicts import RunTables
 from tests.unit.made_up_limit import make_probe, plan, use
-from tests.unit.made_up_run import START_NS, make_phases, make_record, make_run
+from tests.unit.made_up_run import PRIMARY, START_NS, make_phases, make_record, make_run
 
 
 def search(is_sustained: Callable[[float, int], bool], start: float, precision: float = 0.1) -> list[tuple[float, bool]]:
@@ -154,16 +154,7 @@ class TestResource:
         ]
         values = dict(zip(phases, (97.0, 93.0, 10.0, 4000.0), strict=True))
         tables = {"phases": make_phases(values, {("longtx", "claim_call_ms.mean"): 12_000})}
-        server = {
-            "name": "primary",
-            "role": "primary",
-            "engine": "postgres",
-            "version": "18.4",
-            "settings": {},
-            "start_ns": 1,
-            "end_ns": 2,
-        }
-        make_run(tmp_path, make_record(servers=[server | {"port": 1, "proxy_port": 2}]), **tables)
+        make_run(tmp_path, make_record(servers=[PRIMARY]), **tables)
         waiting = [
             f"{START_NS + (20 + t_s) * 10**9},primary,wait:IO:{name},backends,3"
             for t_s, name in enumerate(["WALSync", "WalSync"] * 20)

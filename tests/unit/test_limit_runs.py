@@ -16,7 +16,7 @@ from stallbench.limit.probes import PROBE, Horizon, Probe, judge_probe
 from stallbench.limit.slo import parse_slo
 from stallbench.processes.reaper import remove_leftovers
 from tests.unit.made_up_limit import make_probe, plan
-from tests.unit.made_up_run import make_fault, make_phases, make_record, make_run
+from tests.unit.made_up_run import PRIMARY, make_fault, make_phases, make_record, make_run
 
 
 class TestJudgement:
@@ -29,16 +29,7 @@ class TestJudgement:
         values = {(PROBE, "latency_ms.p95"): 20.0, (PROBE, "completed.rate"): 100.0, (PROBE, "enqueued.rate"): 100.0}
         values |= {} if lost is None else {("run", "lost.count"): lost}
         windows = pd.DataFrame({"t_s": range(20), "phase": PROBE, "depth": pd.Series([depth] * 20, dtype="float64")})
-        server = {
-            "name": "primary",
-            "role": "primary",
-            "engine": "postgres",
-            "version": "18.4",
-            "settings": {},
-            "start_ns": 1,
-            "end_ns": 2,
-        }
-        ran = make_record(phases=[phases[0] | {"name": PROBE}], servers=[server | {"port": 1, "proxy_port": 2}], **record)
+        ran = make_record(phases=[phases[0] | {"name": PROBE}], servers=[PRIMARY], **record)
         folder.mkdir(exist_ok=True)
         run = make_run(folder, ran, phases=make_phases(values), windows=windows)
         return judge_probe(run, parse_slo("latency_ms.p95 < 1s"), horizon)
