@@ -83,7 +83,7 @@ class LibraryRun:
             "done without a recorded completion": done,
             "stranded": len(self.find_stranded()),
             "re-executed": self.metric("re_executions.count", None) or 0,
-            "completed twice": self.metric("re_completed.count", None) or 0,
+            "re-completed": self.metric("re_completed.count", None) or 0,
         }
         parts = [f"{format_value(count)} {what}" for what, count in counts.items() if count] or ["nothing lost or repeated"]
         if len(self.tables["recoveries"]):

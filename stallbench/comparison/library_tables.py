@@ -145,7 +145,7 @@ def _readme_table(held: Sequence[Sequence[str]]) -> Iterator[str]:
     titles, *rows = held
     numbers = [titles.index(title) for title in _IN_README]
     after = {library.title_and_version: _format_rescue(library.rescue) for library in find_libraries().values()}
-    yield f"| library | {' | '.join(_IN_README)} | a dead worker's job runs again |"
+    yield f"| library | {' | '.join(_IN_README)} | a dead worker's job is re-executed |"
     yield f"|---|{'---|' * len(numbers)}---|"
     for row in rows:
         yield f"| {row[0]} | {' | '.join(row[number] for number in numbers)} | {after[row[0]]} |"
@@ -186,7 +186,7 @@ def _fault_table(found: Mapping[tuple[str, str], LibraryRun], section: str) -> I
 
 
 def _rescue_table(libraries: Iterable[Library]) -> Iterator[str]:
-    yield "| library | the job of a dead worker runs again, at the defaults | by what |"
+    yield "| library | when the job of a dead worker is re-executed, at the defaults | by what |"
     yield "|---|---|---|"
     for library in libraries:
         yield f"| {library.title_and_version} | {_format_rescue(library.rescue)} | {library.rescue.what} |"

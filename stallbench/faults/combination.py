@@ -1,4 +1,4 @@
-"""Which faults can be active at the same time: what a kind declares for combined faults, the `chaos` of a phase."""
+"""Which faults can be active at the same time: what a kind declares for combined faults (`chaos`)."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def observe_once(options: ObserveOptions) -> None:
     finally:
         ongoing.observer.close()
     if observation.gone:
-        raise NotCarriedOutError(f"the server went away: {observation.gone}")
+        raise NotCarriedOutError(f"the connection to the server was lost: {observation.gone}")
     ObserveScreen().print(observation)
 
 

@@ -4,7 +4,7 @@ A job is *open* from its due time until its first completion. So the backlog inc
 outage. Lost jobs would be open forever, and so would those whose completion was requested but not recorded (the worker died, or the call ended
 with an error): both are left out. Lost jobs are counted separately.
 
-While another fault is active, or once another one has begun or ended, nobody can say which of them the queue recovers from. So a fault has a
+While another fault is active, or once another one has begun or ended, the recovery cannot be attributed to one of them. So a fault has a
 recovery of its own only if the queue recovered before another fault began or ended.
 """
 

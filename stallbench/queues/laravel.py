@@ -1,7 +1,7 @@
 """Laravel's database queue of 2017, pessimistic: a row lock while the first available job is reserved, another while it is deleted.
 
 On InnoDB the two locks are taken in opposite orders, through the queue's index here and the primary key there: workers deadlock, and a
-deletion that was rolled back leaves a finished job to be run again.
+deletion that was rolled back leaves a finished job to be re-executed.
 """
 
 from __future__ import annotations

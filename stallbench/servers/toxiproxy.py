@@ -171,7 +171,7 @@ class ToxiproxyServer:
         except _REFUSED as error:
             raise NotCarriedOutError(f"Toxiproxy refused toxic {toxic!r} on {proxy!r}: {error}") from error
         if found is None or any(found.attributes.get(key) != value for key, value in attributes.items()):
-            raise NotCarriedOutError(f"toxic {toxic!r} on {proxy!r} is not in force as asked for")
+            raise NotCarriedOutError(f"Toxiproxy reports other attributes of toxic {toxic!r} on {proxy!r} than were set")
 
     def remove_toxic(self, proxy: str, toxic: str) -> None:
         """Remove a toxic; does nothing if there is none."""

@@ -139,7 +139,7 @@ class Soak:
         entry = CycleRecord(number=number, server_set=self._server_set, start_ns=time.time_ns())
         self._write(self.record.with_cycle(entry))
         left = self.record.planned_cycles - len(self.record.completed)
-        self._view.say(f"cycle {number} begins; after it {left - 1} to come")
+        self._view.say(f"cycle {number} begins; {left - 1} more follow")
         cycle = self._cycle = self._open_cycle(folder, processes, scratch, number)
         try:
             with ending_recorded(cycle.recorder, cycle.take_down, also_if_completed=False):

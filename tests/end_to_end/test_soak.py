@@ -120,7 +120,7 @@ def lose_terminal_and_bench(bench: Bench, running: subprocess.Popen[str]) -> tup
     assert pids(third) == pids(first), "all cycles share the same servers and processes"
     path, content = read_soak(bench)
     assert [cycle["verdict"] for cycle in content["cycles"]] == ["pass", "fail", None]
-    assert "cycle 2 begins; after it 1 to come" in (path / "soak.log").read_text()
+    assert "cycle 2 begins; 1 more follow" in (path / "soak.log").read_text()
     running.kill()
     running.wait()
     until_s = time.monotonic() + 60

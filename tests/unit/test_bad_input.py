@@ -181,7 +181,7 @@ BAD_COMMANDS: dict[str, tuple[list[str], str]] = {
     "showing an unknown scenario": (["show", "longtxx"], 'did you mean "longtx"?'),
     "reporting an unknown run": (["report", "20200101T000000Z-longtx"], "no such run; expected a folder"),
     "reporting a folder that is no run": (["report", "scenarios"], "not a run's folder: it has no run.json"),
-    "joined servers that are to be kept": (
+    "external servers that are to be kept": (
         ["run", "longtx", "--keep-servers", "--database", "queues", "--dsn", "primary=postgresql://me@db.test/queues"],
         "--keep-servers is only for servers that the bench starts",
     ),

@@ -63,7 +63,7 @@ def test_a_re_execution_needs_a_reason(tmp_path: Path, excused: bool, result: st
 @pytest.mark.parametrize(
     ("completions", "phase", "result"),
     [(2, None, "pass"), (2, "longtx", "fail"), (1, None, "fail")],
-    ids=["completed twice", "expectation on one phase", "only executed twice"],
+    ids=["re-completed", "expectation on one phase", "only re-executed"],
 )
 def test_an_expectation_on_the_whole_run_judges_second_completions(
     tmp_path: Path, completions: int, phase: str | None, result: str

@@ -36,4 +36,4 @@ def _validate(text: str) -> None:
         try:
             read_scenario(str(file))  # with all of its variants
         except ScenarioError as error:
-            raise NotCarriedOutError(f"what was read is no valid scenario: {error}") from error
+            raise NotCarriedOutError(f"the recorded load does not make a valid scenario: {error}") from error
