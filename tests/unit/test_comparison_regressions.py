@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
@@ -187,3 +188,14 @@ def test_the_confidence_interval_agrees_with_published_methods() -> None:
     assert found.p >= welch.pvalue - 1e-12
     student = stats.ttest_ind([12.0], reference, equal_var=True)
     assert find_unpaired_difference([12.0], reference, seed=1).p == pytest.approx(student.pvalue)
+
+
+@pytest.mark.parametrize(("reference", "judged"), [(3, 1), (5, 1), (3, 3), (5, 5)])
+def test_equal_queues_are_called_different_no_more_often_than_stated(reference: int, judged: int) -> None:
+    """The table in docs/ci.md has more pairs of each kind."""
+    chance = random.Random(10 * reference + judged)
+    trials, wrong = 300, 0
+    for seed in range(trials):
+        values, others = ([chance.gauss(0, 1) for _ in range(n)] for n in (judged, reference))
+        wrong += bool(find_unpaired_difference(values, others, seed=seed).is_significant)
+    assert wrong / trials < 0.05 + 3 * (0.05 * 0.95 / trials) ** 0.5
