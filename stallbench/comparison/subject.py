@@ -18,7 +18,7 @@ REFUSED = "refused_in_all.count"
 ORDER_P99 = "order_diff.p99"
 TIME_TO_SATURATION = "time_to_saturation_s"
 OF_THE_RUN: Mapping[str, str] = {
-    RE_EXECUTED: "jobs executed more than once",
+    RE_EXECUTED: "jobs re-executed",
     LOST: "jobs that the queue no longer holds and that no worker executed",
     REFUSED: "jobs that were refused, by a full queue or for lack of a connection, including those of the backlog",
     EXECUTIONS_PER_JOB: "executions per executed job; 1 if no job was re-executed",
