@@ -169,7 +169,7 @@ def _write_tables_of_records(writing: Writing, record: RunRecord, records: Recor
     has_errors = records.count_events(Event.ERROR, Event.RETRIED) > 0
     writing.put("torn", make_torn(records))
     writing.put("injections", make_injections(record, axis))
-    writing.start_if(has_errors, "errors", lambda: make_errors(records.events, axis))
+    writing.start_if(has_errors, "errors", lambda: make_errors(records.events, axis, record))
     writing.start_if(records.has_holders, "holders", lambda: make_holders(samples, record, axis))
     writing.start_if(records.has_stuck_clients, "stuck_clients", lambda: make_stuck_clients(samples, record, axis))
     writing.start_if(records.has_statements, "statements", lambda: make_statements(samples, axis))

@@ -61,7 +61,7 @@ TABLES = {
         "fault string, phase string, end_s double, to_first_completion_s double, to_rate_s double, to_empty_backlog_s double, "
         "next_change string, next_change_s double, lost long, re_completed long, re_executed long, errors long"
     ),
-    "errors": "phase string, process string, event string, kind string, operation string, count long",
+    "errors": "phase string, process string, event string, kind string, operation string, faults array<string>, count long",
     "torn": "file string, lines long, torn_lines long, last_line_torn boolean",
 }
 """Every table, and its columns with their types as Spark writes them; their meanings are in docs/run-folder.md."""

@@ -21,6 +21,8 @@ from stallbench.processes.role import CannotContinueError, Stop
 
 RECONNECT_S = 60.0
 """How long a process tries to reach its server before it ends."""
+LONGEST_PAUSE_S = 2.0
+"""Longest pause between two attempts."""
 
 ConnectedT = TypeVar("ConnectedT")
 
@@ -32,7 +34,7 @@ def _ignore(error: Exception) -> None:
 def reconnect(
     open_connection: Callable[[], ConnectedT], stop: Stop, on_refusal: Callable[[Exception], None] = _ignore
 ) -> ConnectedT:
-    """Call ``open_connection`` until it succeeds, with growing, jittered pauses of at most 2 s.
+    """Call ``open_connection`` until it succeeds, with growing, jittered pauses of at most `LONGEST_PAUSE_S`.
 
     ``on_refusal`` is called with the error of each failed attempt. Raises `CannotContinueError` after `RECONNECT_S`, or when the
     process is asked to end meanwhile.
@@ -45,7 +47,7 @@ def reconnect(
 
     retrying = Retrying(
         retry=retry_if_exception_type(loaded_errors()),
-        wait=wait_random_exponential(multiplier=0.05, max=2),
+        wait=wait_random_exponential(multiplier=0.05, max=LONGEST_PAUSE_S),
         stop=stop_after_delay(RECONNECT_S) | stop_when_event_set(stop.for_good),
         sleep=sleep_using_event(stop.for_good),
         after=describe,

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stallbench.measures import WHOLE_RUN
+from stallbench.measures import MEASURES, WHOLE_RUN
 from stallbench.pipeline.large_tables import LARGE, read_batches, read_first
 from stallbench.pipeline.tables import read_table
 from stallbench.records.job_ids import describe_job
@@ -29,12 +29,15 @@ class Severity(IntEnum):
 
     JOBS_LOST = 0
     JOBS_REPEATED = 1
-    JOBS_LEFT_BEHIND = 2
-    RUN_INCOMPLETE = 3
+    """Executed again, or still in the queue after their completion, so that they will be."""
+    JOBS_UNEXPECTED = 2
+    """Jobs that nobody enqueued."""
+    JOBS_LEFT_BEHIND = 3
+    RUN_INCOMPLETE = 4
     """The run did not complete: less severe findings may be a consequence of that."""
-    PROPERTY = 4
-    EXPECTATION = 5
-    REGRESSION = 6
+    PROPERTY = 5
+    EXPECTATION = 6
+    REGRESSION = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,15 @@ class RunTables:
         return phases[
             (phases["measure"] == measure) & (phases["statistic"] == statistic) & (phases["phase"] == (phase or WHOLE_RUN))
         ]
+
+    def count_events(self, *measures: str) -> int:
+        """Return how many events the counting ``measures`` have from the first record to the last, also outside the phases."""
+        windows = self["windows"]
+        return int(sum(windows[name].sum() for name in measures if name in windows))
+
+    def count_operations(self) -> int:
+        """Return how many operations of any kind were recorded."""
+        return self.count_events(*(name for name, measure in MEASURES.items() if measure.is_counted))
 
     def state_count(self, state: str) -> int:
         """Return how many jobs are in ``state`` of the conservation table."""

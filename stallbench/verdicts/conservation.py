@@ -11,6 +11,11 @@ _WRONG_STATES = {
     "held_after_completion": "still in the queue after the queue confirmed their completion",
     "unexpected": "in the queue although no producer enqueued them",
 }
+_SEVERITIES = {
+    "lost": Severity.JOBS_LOST,
+    "held_after_completion": Severity.JOBS_REPEATED,
+    "unexpected": Severity.JOBS_UNEXPECTED,
+}
 _OTHER_STATES = {
     "unknown": "of unknown state, because there is no complete final snapshot",
     "completed": "completed",
@@ -44,6 +49,7 @@ class Conservation(Check):
                 "fail" if failing else "unknown" if run.state_count("unknown") else "pass",
                 _SUBJECT,
                 _describe(run, wrong),
+                severity=min((_SEVERITIES[state] for state in failing), default=self.severity),
                 expected=f"{tolerated}0 in the queue after completion, 0 unexpected, 0 unknown",
                 examples=tuple(job for state in (*wrong, "unknown") for job in run.state_examples(state)),
             )

@@ -50,17 +50,20 @@ class Duplicates(Check):
     severity = Severity.JOBS_REPEATED
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return one finding."""
+        """Return one finding; unknown if no claim was recorded."""
+        subject = f"executions keep the promise {run.record.queue.promise}"
         is_unexplained = ~field("excused")
         if any(one.metric == "re_completed.count" and not one.phase for one in run.record.scenario.expect):
             is_unexplained &= field("completions") < 2
         repeated = count_repeated(run)
+        if not repeated.jobs and not run.count_events("claimed"):
+            return [self.unknown(subject, "no claim was recorded, so nothing is known of re-executions")]
         unexplained = sum(batch.num_rows for batch in run.batches("duplicates", ["job_id"], is_unexplained))
         examples = run.first("duplicates", _EXAMPLES, is_unexplained).to_dict("records")
         return [
             self.finding(
                 "fail" if unexplained else "pass",
-                f"executions keep the promise {run.record.queue.promise}",
+                subject,
                 f"{repeated.jobs:,} jobs were executed or completed more than once ({repeated.re_executions:,} re-executions), "
                 f"{unexplained:,} of them without a reason that the promise allows"
                 if repeated.jobs

@@ -2,51 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from stallbench.engines.error_kinds import ErrorKind, find_error_kind
 from stallbench.faults import find_faults
+from stallbench.pipeline.call_errors import compute_grace_s
 from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "errors are explained"
-_JUDGED_BY = ("errors", "retried", "deadlocks", "deadlocks_in_claim", "deadlocks_in_complete", "deadlocks_in_enqueue")
-"""Measures by which an expectation itself judges how many errors a phase has."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The errors that a measure counts."""
+
+    kind: ErrorKind | None = None
+    """None: of any kind."""
+    operation: str | None = None
+    """None: of any operation."""
+
+    def has(self, kind: ErrorKind | None, operation: str) -> bool:
+        """Whether it counts an error of ``kind`` in ``operation``."""
+        return (self.kind is None or self.kind is kind) and self.operation in (None, operation)
+
+
+_JUDGED_BY: Mapping[str, _Judged] = {
+    "errors": _Judged(),
+    "deadlocks": _Judged(ErrorKind.DEADLOCK),
+    "deadlocks_in_claim": _Judged(ErrorKind.DEADLOCK, "claim"),
+    "deadlocks_in_complete": _Judged(ErrorKind.DEADLOCK, "complete"),
+    "deadlocks_in_enqueue": _Judged(ErrorKind.DEADLOCK, "enqueue"),
+}
+"""Measures by which an expectation itself judges how many errors there are. ``retried`` is not among them: it counts errors after which the
+queue continued, and these never fail."""
 _MOST_NAMED = 4
 
 
 class Errors(Check):
     """Fails on errors that neither a fault nor an expectation explains.
 
-    A fault explains the kinds of errors that its class declares (`Fault.explains_errors`), in its own phase and in the next one: a client may
-    get the error only after the fault is over. An expectation on the number of errors in a phase judges all errors of that phase. Errors that
-    the queue itself retried are reported and never fail.
+    A fault explains the kinds of errors that its class declares (`Fault.explains_errors`), from its start to `compute_grace_s` after its
+    verified end. An expectation on the number of errors, or of deadlocks, judges the errors that its measure counts, in its phase; that on the last
+    phase also those after it. Errors that the queue itself retried are reported and never fail.
     """
 
     name = "errors"
     position = 5
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return one finding."""
+        """Return one finding; unknown if no operation was recorded, or if the table is of an earlier version."""
         errors = run["errors"]
+        if errors.empty and not run.count_operations():
+            return [self.unknown(_SUBJECT, "no operation was recorded, so nothing is known of errors")]
         if errors.empty:
             return [self.finding("pass", _SUBJECT, "no operation ended in an error")]
+        if "faults" not in errors:
+            return [
+                self.unknown(
+                    _SUBJECT,
+                    "the table errors was made by an earlier version and does not say during which faults the errors were; "
+                    f"make the tables again: stallbench report {run.folder}",
+                )
+            ]
         unexplained = find_unexplained(run)
         reason = f"errors: {', '.join(_describe_kinds(errors))}"
         if len(unexplained):
             named = _describe_kinds(unexplained)
             more = f" and {len(named) - _MOST_NAMED} more kinds" if len(named) > _MOST_NAMED else ""
             reason = f"no fault explains {', '.join(named[:_MOST_NAMED])}{more}; all {reason}"
+        within = f", until {compute_grace_s(run.record):.0f} s after the fault's end" if run.record.faults else ""
         return [
             self.finding(
                 "fail" if len(unexplained) else "pass",
                 _SUBJECT,
                 reason,
-                expected="only errors that a fault or an expectation explains",
+                expected=f"only errors that a fault or an expectation explains{within}",
             )
         ]
 
@@ -54,31 +89,40 @@ class Errors(Check):
 def find_unexplained(run: RunTables) -> pd.DataFrame:
     """Return the rows of the table ``errors`` that neither a fault nor an expectation explains."""
     errors = run["errors"]
-    explained = _list_explained_kinds(run.record)
-    judged = {one.phase for one in run.record.scenario.expect if one.metric.partition(".")[0] in _JUDGED_BY}
+    by_fault = _list_kinds_by_fault(run.record)
+    judged = _list_judged(run.record)
     rows = errors[errors["event"] == "error"].to_dict("records")
-    return pd.DataFrame([row for row in rows if not _is_explained(row, explained, judged)], columns=errors.columns)
+    return pd.DataFrame([row for row in rows if not _is_explained(row, by_fault, judged)], columns=errors.columns)
 
 
-def _list_explained_kinds(record: RunRecord) -> dict[str, frozenset[ErrorKind]]:
-    """Return by phase which kinds of errors the faults of that phase, and of the one before it, explain."""
+def _list_kinds_by_fault(record: RunRecord) -> dict[str, frozenset[ErrorKind]]:
+    """Return which kinds of errors each fault explains, by its name; none if its kind is no longer installed."""
     kinds = find_faults()
-    names = [phase.name for phase in record.phases]
-    explained: dict[str, frozenset[ErrorKind]] = dict.fromkeys(names, frozenset())
-    for fault in record.faults:
-        explains = kinds[fault.kind].list_explained_errors(fault.options) if fault.kind in kinds else frozenset()
-        following = {after for before, after in pairwise(names) if before == fault.phase}
-        for name in {fault.phase, *following} if fault.phase else names:
-            explained[name] = explained.get(name, frozenset()) | explains
-    return explained
+    return {fault.name: kinds[fault.kind].list_explained_errors(fault.options) for fault in record.faults if fault.kind in kinds}
 
 
-def _is_explained(row: Mapping[Any, Any], explained: Mapping[str, frozenset[ErrorKind]], judged: set[str | None]) -> bool:
-    """Whether a row of the table ``errors`` is explained. One after the last phase is explained by any phase."""
+def _list_judged(record: RunRecord) -> dict[str | None, list[_Judged]]:
+    """Return which errors expectations judge, by phase; None: outside the phases, to which the expectations on the last phase extend."""
+    of_phases: dict[str | None, list[_Judged]] = {name: [] for name in (None, *(phase.name for phase in record.phases))}
+    last = record.started_phases[-1].name if record.started_phases else None
+    for one in record.scenario.expect:
+        counted = _JUDGED_BY.get(one.metric.partition(".")[0])
+        if counted is not None:
+            for name, of_phase in of_phases.items():
+                if one.phase is None or name == one.phase or (name is None and one.phase == last):
+                    of_phase.append(counted)
+    return of_phases
+
+
+def _is_explained(
+    row: Mapping[Any, Any], by_fault: Mapping[str, Collection[ErrorKind]], judged: Mapping[str | None, list[_Judged]]
+) -> bool:
+    """Whether a row of the table ``errors`` is explained."""
     kind = find_error_kind(row["kind"], row["operation"])
-    if pd.isna(row["phase"]):
-        return bool(judged) or any(kind in kinds for kinds in explained.values())
-    return None in judged or row["phase"] in judged or kind in explained.get(row["phase"], frozenset())
+    phase = None if pd.isna(row["phase"]) else row["phase"]
+    if any(each.has(kind, row["operation"]) for each in judged.get(phase, ())):
+        return True
+    return any(kind in by_fault.get(fault, ()) for fault in row["faults"])
 
 
 def _describe_kinds(errors: pd.DataFrame) -> list[str]:

@@ -30,9 +30,13 @@ class Order(Check):
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return one finding; unknown without claims, info for a queue that does not promise the order."""
+        unordered = "the queue does not promise the order"
         farthest, p99 = run.metric("order_diff", "max", None), run.metric("order_diff", "p99", None)
         if farthest is None or p99 is None:
-            return [self.unknown(_SUBJECT, "no claim was recorded, so nothing is known of the order")]
+            nothing = "no claim was recorded, so nothing is known of the order"
+            if run.record.queue.ordered:
+                return [self.unknown(_SUBJECT, nothing)]
+            return [self.not_applicable(_SUBJECT, f"{unordered}; {nothing}")]
         overdue = run["overdue"]
         passed_over = overdue[overdue["kind"] == PASSED_OVER]
         distances = f"jobs were claimed at most {farthest:,.0f} positions from their place in the order, 99 % within {p99:,.0f}"
@@ -40,7 +44,7 @@ class Order(Check):
             [distances, *(describe_overdue(row, "were passed over by younger ones") for row in passed_over.to_dict("records"))]
         )
         if not run.record.queue.ordered:
-            return [self.not_applicable(_SUBJECT, f"the queue does not promise the order; {found}")]
+            return [self.not_applicable(_SUBJECT, f"{unordered}; {found}")]
         allowed = _count_unrecorded_claims(run)
         wrong = int(passed_over["jobs"].sum()) > allowed
         return [

@@ -111,6 +111,7 @@ def make_windows(dead_at: Any, claim_ms_at: Any) -> pd.DataFrame:
                     "t_ns": START_NS + t_s * 10**9,
                     "phase": name,
                     "enqueued": 100,
+                    "claimed": 100,
                     "completed": 100,
                     "claim_ms_p50": claim_ms,
                     "claim_ms_p95": claim_ms and 2 * claim_ms,
@@ -186,7 +187,7 @@ EMPTY = {
     "rounds": ["round", "jobs"],
     "overdue": ["kind", "jobs", "examples", "longest_s"],
     "waiting": ["rule", "jobs", "claimed", "broken", "examples"],
-    "errors": ["phase", "process", "event", "kind", "operation", "count"],
+    "errors": ["phase", "process", "event", "kind", "operation", "faults", "count"],
 }
 
 
@@ -206,6 +207,8 @@ def write_samples(folder: Path, *, failing: str = "", missing: str = "") -> None
             (samples / f"{name}.csv").unlink(missing_ok=True)
         else:
             (samples / f"{name}.csv").touch()
+    if "horizon" not in (failing, missing):
+        (samples / "horizon.csv").write_text(f"{START_NS},primary,server,holders,0\n")
 
 
 def make_run(folder: Path, record: dict[str, Any] | None = None, **tables: pd.DataFrame) -> RunTables:

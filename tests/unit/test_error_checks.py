@@ -8,13 +8,28 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.unit.made_up_run import EMPTY, find_of, make_fault, make_phases, make_record, make_record_with_expectation, make_run
+from tests.unit.made_up_run import (
+    EMPTY,
+    find_of,
+    make_fault,
+    make_phases,
+    make_record,
+    make_record_with_expectation,
+    make_run,
+    make_windows,
+)
 
 
 def errors_of(
-    kind: str, operation: str = "claim", *, phase: str | None = "longtx", event: str = "error", count: int = 3
+    kind: str,
+    operation: str = "claim",
+    *,
+    phase: str | None = "longtx",
+    event: str = "error",
+    faults: tuple[str, ...] = ("timeout-1",),
+    count: int = 3,
 ) -> pd.DataFrame:
-    return pd.DataFrame([[phase, "worker-1", event, kind, operation, count]], columns=EMPTY["errors"])
+    return pd.DataFrame([[phase, "worker-1", event, kind, operation, list(faults), count]], columns=EMPTY["errors"])
 
 
 def windows_with_deadlocks(*counts: float | None) -> pd.DataFrame:
@@ -44,14 +59,31 @@ def test_a_fault_explains_only_its_own_kinds_of_errors(tmp_path: Path, fault: st
     assert find_of(run, "errors").result == result
 
 
-@pytest.mark.parametrize(
-    ("faulty_phase", "result"), [("longtx", "pass"), ("baseline", "pass"), ("recovered", "fail"), (None, "fail")]
-)
-def test_a_fault_explains_errors_of_its_phase_and_of_the_next(tmp_path: Path, faulty_phase: str | None, result: str) -> None:
-    faults = [make_fault(faulty_phase)] if faulty_phase else []
-    finding = find_of(make_run(tmp_path, make_record(injections=faults), errors=errors_of("57P01")), "errors")
+@pytest.mark.parametrize(("faults", "result"), [(("timeout-1",), "pass"), ((), "fail"), (("timeout-2",), "fail")])
+def test_a_fault_explains_only_errors_of_its_own_time(tmp_path: Path, faults: tuple[str, ...], result: str) -> None:
+    run = make_run(tmp_path, make_record(injections=[make_fault("longtx")]), errors=errors_of("57P01", faults=faults))
+    finding = find_of(run, "errors")
     assert finding.result == result
     assert finding.reason.endswith("errors: 3 x 57P01 (connection lost) in claim")
+    assert finding.expected == "only errors that a fault or an expectation explains, until 12 s after the fault's end"
+
+
+def test_a_table_of_an_earlier_version_decides_nothing_and_says_what_to_do(tmp_path: Path) -> None:
+    finding = find_of(make_run(tmp_path, errors=errors_of("57P01").drop(columns="faults")), "errors")
+    assert (finding.result, finding.reason) == (
+        "unknown",
+        "the table errors was made by an earlier version and does not say during which faults the errors were; "
+        f"make the tables again: stallbench report {tmp_path}",
+    )
+
+
+def test_without_any_operation_nothing_is_known_of_errors(tmp_path: Path) -> None:
+    nothing = make_windows(lambda _: 0.0, lambda _: None).assign(enqueued=0, claimed=0, completed=0)
+    assert find_of(make_run(tmp_path, windows=nothing), "errors").result == "unknown"
+
+
+def test_operations_without_errors_pass(tmp_path: Path) -> None:
+    assert find_of(make_run(tmp_path), "errors").result == "pass"
 
 
 @pytest.mark.parametrize(("options", "result"), [({"surge": 8}, "pass"), ({"surge": 0}, "fail"), ({}, "fail")])
@@ -71,16 +103,53 @@ def test_the_errors_that_nothing_explains_are_named_first(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("metric", "kind", "operation", "result"),
+    [
+        ("errors.count", "1213", "complete", "pass"),
+        ("errors.rate", "2013", "claim", "pass"),
+        ("errors.count", "unheard of", "", "pass"),
+        ("deadlocks.count", "1213", "complete", "pass"),
+        ("deadlocks.count", "40P01", "claim", "pass"),
+        ("deadlocks.count", "2013", "claim", "fail"),
+        ("deadlocks.count", "53100", "enqueue", "fail"),
+        ("deadlocks_in_complete.count", "1213", "complete", "pass"),
+        ("deadlocks_in_complete.count", "1213", "claim", "fail"),
+        ("deadlocks_in_claim.count", "1213", "claim", "pass"),
+        ("deadlocks_in_enqueue.count", "1213", "enqueue", "pass"),
+        ("retried.count", "1213", "complete", "fail"),
+        ("retried.count", "40001", "claim", "fail"),
+    ],
+)
+def test_an_expectation_judges_only_the_errors_that_its_measure_counts(
+    tmp_path: Path, metric: str, kind: str, operation: str, result: str
+) -> None:
+    record = make_record_with_expectation(metric=metric, phase="longtx", at_least=4)
+    assert find_of(make_run(tmp_path, record, errors=errors_of(kind, operation)), "errors").result == result
+
+
+@pytest.mark.parametrize(
+    ("judged", "phase", "result"),
+    [
+        ("longtx", "longtx", "pass"),
+        ("longtx", "recovered", "fail"),
+        ("longtx", None, "fail"),
+        ("recovered", None, "pass"),
+        (None, "baseline", "pass"),
+        (None, None, "pass"),
+    ],
+)
+def test_an_expectation_judges_its_own_phase_and_that_on_the_last_phase_also_what_follows(
+    tmp_path: Path, judged: str | None, phase: str | None, result: str
+) -> None:
+    record = make_record_with_expectation(metric="errors.count", phase=judged, at_least=4)
+    assert find_of(make_run(tmp_path, record, errors=errors_of("1213", phase=phase)), "errors").result == result
+
+
 @pytest.mark.parametrize(("kind", "result"), [("57P01", "pass"), ("40P01", "fail")])
-def test_errors_after_the_last_phase_are_explained_by_any_fault(tmp_path: Path, kind: str, result: str) -> None:
+def test_errors_outside_the_phases_are_explained_by_the_faults_of_their_time(tmp_path: Path, kind: str, result: str) -> None:
     run = make_run(tmp_path, record_with_fault("timeout", "baseline"), errors=errors_of(kind, phase=None))
     assert find_of(run, "errors").result == result
-
-
-def test_an_expectation_on_the_number_of_errors_judges_them(tmp_path: Path) -> None:
-    record = make_record_with_expectation(metric="deadlocks_in_complete.count", phase="longtx", at_least=4)
-    run = make_run(tmp_path, record, errors=errors_of("1213", "complete"))
-    assert find_of(run, "errors").result == "pass"
 
 
 def test_errors_that_the_queue_retried_are_reported_and_do_not_fail(tmp_path: Path) -> None:

@@ -40,7 +40,9 @@ def test_the_charts_get_every_second_of_the_run(tmp_path: Path) -> None:
 
 
 def test_text_of_a_scenario_cannot_inject_script_into_the_page(tmp_path: Path) -> None:
-    errors = pd.DataFrame([["longtx", "</script><script>alert(1)</script>", "error", "x", "claim", 1]], columns=EMPTY["errors"])
+    errors = pd.DataFrame(
+        [["longtx", "</script><script>alert(1)</script>", "error", "x", "claim", [], 1]], columns=EMPTY["errors"]
+    )
     record = make_record(notes=["<b>note</b>"])
     page = make_pages(tmp_path, record, {"errors": errors})
     assert "<script>alert(1)" not in page

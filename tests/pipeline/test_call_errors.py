@@ -1,0 +1,119 @@
+"""Errors of calls belong to the faults that were active during the call, or shortly before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from stallbench.pipeline.call_errors import compute_grace_s, make_errors
+from stallbench.records.events import Event
+from stallbench.run.record import parse_record
+from tests.pipeline.conftest import ReadParts
+from tests.synthetic_run import SyntheticRun, at_ns
+
+FaultsOf = Callable[[SyntheticRun], list[tuple[list[str], int]]]
+LOST = "57P01 in claim: terminating connection"
+
+
+@pytest.fixture(scope="session")
+def faults_of(spark: SparkSession, read_parts: ReadParts) -> FaultsOf:
+    """Return the faults and the number of errors of each row."""
+
+    def read(run: SyntheticRun) -> list[tuple[list[str], int]]:
+        parts = read_parts(run.write(final_snapshot={}))
+        rows = make_errors(parts.records.events, parts.axis, parts.record).collect()
+        return sorted((list(row["faults"]), row["count"]) for row in rows)
+
+    return read
+
+
+def with_faults(folder: Path, *faults: dict[str, Any]) -> SyntheticRun:
+    """Return a run of a minute whose clients may get the errors of a fault until 12.01 s after its end."""
+    run = SyntheticRun(folder / "run", phases={"first": 10, "second": 50})
+    run.record["scenario"]["workers"] = {"work_s": 0.01, "poll_s": 0.005}
+    run.record["injections"] = [
+        {"category": "fault", "kind": "timeout", "on": "primary", "phase": "first"} | fault for fault in faults
+    ]
+    return run.live(1, at_s=1)
+
+
+def between(name: str, from_s: float, to_s: float | None) -> dict[str, Any]:
+    end_ns = None if to_s is None else at_ns(to_s)
+    return {"name": name, "start_ns": at_ns(from_s), "end_ns": end_ns, "verified_gone_ns": end_ns}
+
+
+@pytest.mark.parametrize(
+    ("at_s", "took_ms", "faults"),
+    [
+        (2.9, 1, []),
+        (3.1, 1, ["down-1"]),
+        (5.0, 1, ["down-1"]),
+        (16.9, 1, ["down-1"]),
+        (17.5, 1, []),
+        (40.0, 1, []),
+        (40.0, 30_000, ["down-1"]),
+        (40.0, 38_000, ["down-1"]),
+    ],
+    ids=[
+        "before",
+        "just begun",
+        "its end",
+        "within the grace",
+        "after it",
+        "long after it",
+        "a call that began within the grace",
+        "a call that outlasted the fault",
+    ],
+)
+def test_an_error_belongs_to_a_fault_during_its_call_or_shortly_before(
+    faults_of: FaultsOf, tmp_path: Path, at_s: float, took_ms: float, faults: list[str]
+) -> None:
+    run = with_faults(tmp_path, between("down-1", 3, 5))
+    run.event(Event.ERROR, at_s=at_s, by="worker-1", took_ms=took_ms, detail=LOST)
+    assert faults_of(run) == [(faults, 1)]
+
+
+def test_errors_at_the_same_faults_share_a_row(faults_of: FaultsOf, tmp_path: Path) -> None:
+    run = with_faults(tmp_path, between("down-1", 3, 5), between("down-2", 4, 30))
+    for at_s in (3.2, 3.4, 4.5, 4.6, 4.7):
+        run.raise_error(LOST, at_s=at_s)
+    assert faults_of(run) == [(["down-1"], 2), (["down-1", "down-2"], 3)]
+
+
+def test_a_fault_without_a_recorded_end_lasts_to_the_end_and_one_that_never_began_explains_nothing(
+    faults_of: FaultsOf, tmp_path: Path
+) -> None:
+    run = with_faults(tmp_path, between("down-1", 3, None), {"name": "down-2"})
+    run.raise_error(LOST, at_s=55)
+    assert faults_of(run) == [(["down-1"], 1)]
+
+
+def test_without_a_verified_end_the_begin_of_its_end_counts(faults_of: FaultsOf, tmp_path: Path) -> None:
+    run = with_faults(tmp_path, between("down-1", 3, 5) | {"verified_gone_ns": None})
+    run.raise_error(LOST, at_s=16).raise_error(LOST, at_s=18)
+    assert faults_of(run) == [([], 1), (["down-1"], 1)]
+
+
+@pytest.mark.parametrize(
+    ("producers", "workers", "takes_s", "grace_s"),
+    [
+        ({"rate": 100}, {"work_s": 0.01, "poll_s": 0.005}, None, 12.01),
+        ({"rate": 0}, {"work_s": 3}, None, 15),
+        ({"rate": 100}, {"work_s": 0.01, "poll_s": 2, "max_poll_s": 8}, None, 24),
+        ({"rate": 0.5, "count": 2}, {"work_s": 0.01}, None, 16),
+        ({"rate": 10, "kind": "locust", "users": 50}, {"work_s": 0.01}, None, 17),
+        ({"rate": 100}, {"work_s": 0.01}, 8.0, 20),
+    ],
+    ids=["busy", "long jobs", "idle workers", "rare jobs", "users", "jobs that a fault makes long"],
+)
+def test_the_grace_is_a_reconnection_and_the_longest_time_without_a_call(
+    tmp_path: Path, producers: dict[str, Any], workers: dict[str, Any], takes_s: float | None, grace_s: float
+) -> None:
+    run = with_faults(tmp_path, {"name": "long_jobs-1", "options": {"takes_s": takes_s} if takes_s else {}})
+    run.record["scenario"] |= {"producers": producers, "workers": workers}
+    record = parse_record((run.write(final_snapshot={}) / "run.json").read_text(), "run.json")
+    assert compute_grace_s(record) == pytest.approx(grace_s)
