@@ -15,7 +15,12 @@ from scipy import stats
 
 from stallbench.engines import ENGINES
 from stallbench.run.record import RunRecord
-from stallbench.verdicts.diagnosis import describe_notify_waits, describe_starved_tables, describe_stuck_clients
+from stallbench.verdicts.diagnosis import (
+    describe_notify_waits,
+    describe_starved_tables,
+    describe_stuck_clients,
+    was_horizon_sampled,
+)
 from stallbench.verdicts.slow_statements import describe_slow_statement
 
 if TYPE_CHECKING:
@@ -85,6 +90,8 @@ class Attribution:
     sentence: str
     holders: tuple[HolderStay, ...]
     """Those that were the oldest for some time, by how long; then the others."""
+    no_holders: str = ""
+    """Why there are none, a sentence; empty if there are some."""
     trend: ClaimTimeTrend | None
 
     def as_json(self) -> dict[str, Any]:
@@ -97,11 +104,12 @@ def attribute(run: RunTables) -> Attribution:
     engine = ENGINES[run.record.scenario.database.engine]
     holders = _read_holders(run["holders"])
     trend = _measure_trend(run["windows"], run.record, engine.old_versions) if engine.old_versions else None
+    no_holders = "" if holders else _describe_no_holders(run)
     parts = [
         *_describe_faults(run),
         _describe_deadlocks(run),
         _describe_conflicts(run),
-        _describe_holders(holders) if engine.old_versions else "",
+        (no_holders or _describe_holders(holders)) if engine.old_versions else "",
         describe_stuck_clients(run),
         describe_starved_tables(run),
         describe_notify_waits(run),
@@ -109,7 +117,7 @@ def attribute(run: RunTables) -> Attribution:
         describe_slow_statement(run),
         _describe_trend(trend) if trend else "",
     ]
-    return Attribution(sentence=" ".join(part for part in parts if part), holders=holders, trend=trend)
+    return Attribution(sentence=" ".join(part for part in parts if part), holders=holders, no_holders=no_holders, trend=trend)
 
 
 def _read_holders(table: pd.DataFrame) -> tuple[HolderStay, ...]:
@@ -217,9 +225,17 @@ def _describe_deadlocks(run: RunTables) -> str:
     return f"The server broke {count:,.0f} deadlocks and rolled back {undone}.{further}"
 
 
+def _describe_no_holders(run: RunTables) -> str:
+    """Return whether nothing held the horizon, or nobody looked."""
+    engine = ENGINES[run.record.scenario.database.engine]
+    if not engine.old_versions:
+        return f"The bench samples no horizon on {engine.title}."
+    if not was_horizon_sampled(run):
+        return "The horizon was not sampled, so it is not known what held it."
+    return "Nothing held the horizon for longer than a second."
+
+
 def _describe_holders(holders: tuple[HolderStay, ...]) -> str:
-    if not holders:
-        return "Nothing held the horizon for longer than a second."
     oldest, *others = holders
     age = [
         f"{oldest.age_s:.0f} s" if oldest.age_s is not None else "",

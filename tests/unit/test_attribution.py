@@ -146,6 +146,24 @@ def test_without_data_nothing_is_stated_about_claim_time(tmp_path: Path) -> None
     assert attribution.sentence == "Nothing held the horizon for longer than a second."
 
 
+@pytest.mark.parametrize(
+    ("samples", "sentence"),
+    [
+        (None, "The horizon was not sampled, so it is not known what held it."),
+        ("", "The horizon was not sampled, so it is not known what held it."),
+        ("1,primary,collector:horizon,failures,3\n", "The horizon was not sampled, so it is not known what held it."),
+        ("1,primary,server,holders,0\n", "Nothing held the horizon for longer than a second."),
+    ],
+    ids=["no file", "empty", "never complete", "sampled"],
+)
+def test_a_horizon_that_nobody_looked_at_is_not_said_to_be_free(tmp_path: Path, samples: str | None, sentence: str) -> None:
+    run = make_run(tmp_path, windows=make_windows(lambda _: None, lambda _: None))
+    file = tmp_path / "samples" / "horizon.csv"
+    file.unlink() if samples is None else file.write_text(samples)
+    attribution = attribute(run)
+    assert attribution.sentence == attribution.no_holders == sentence
+
+
 def test_queries_that_replicas_cancelled_are_counted(tmp_path: Path) -> None:
     run = make_run(tmp_path, phases=make_phases({("run", "conflicts.count"): 22}))
     assert "Recovery on the replicas cancelled 22 conflicting queries." in attribute(run).sentence
