@@ -1,4 +1,4 @@
-"""Jobs that waited although it was their turn: passed over by later jobs, or left behind by a worker that died.
+"""Jobs that waited although it was their turn, and what became of the jobs that workers had when they died.
 
 Whether it was a job's turn follows only from other jobs. Job K was preferred to job J if the enqueue of K had not begun when J was due, and K
 had been claimed for `PATIENCE_S` when J's claim began. Times are compared in slots of `_SLOT_NS`, so that no partition ever holds all jobs:
@@ -20,6 +20,8 @@ PATIENCE_S = 1.0
 """A job is passed over if a younger one was claimed this long before it. The queue also has this long to detect that a worker has died, or that
 a time has passed that it counts in whole seconds."""
 PASSED_OVER, LEFT_BEHIND, HELD_FOR_THE_DEAD = "passed_over", "left_behind", "held_for_the_dead"
+OFFERED_AGAIN, AVAILABLE_AGAIN, NOT_YET_DUE = "offered_again", "available_again", "not_yet_due"
+OUT_OF_ATTEMPTS = "out_of_attempts"
 _PATIENCE_NS = int(PATIENCE_S * NS_PER_S)
 _SLOT_NS = NS_PER_S // 10
 _ENDS = (Event.COMPLETED, Event.FAILED, Event.EXPIRED, Event.ERROR)
@@ -28,21 +30,25 @@ _NEVER_NS = 1 << 62
 
 
 def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, record: RunRecord, axis: TimeAxis) -> DataFrame:
-    """Return ``kind, jobs, examples, longest_s``: a row for each kind of overdue job that there is, with the `EXAMPLES` lowest ids.
+    """Return ``kind, jobs, examples, longest_s``: a row for each kind that there is, with the `EXAMPLES` lowest ids.
 
-    ``passed_over``: it had not been claimed yet, and younger ones were. ``left_behind``: its worker died, the queue could offer it again, but
-    offered younger ones until the end. ``held_for_the_dead``: its worker died, and the final snapshot still has it as claimed.
-    ``longest_s``: from when it was due to its claim, or to the end of the records.
+    ``passed_over``: it had not been claimed yet, and younger ones were. ``longest_s``: from when it was due to its claim, or to the end of the
+    records. The other kinds are of jobs that a process had claimed when it died. ``offered_again``: it was claimed again; ``longest_s`` counts
+    from the death to that claim. ``available_again``: it was available at the end. ``left_behind``: so it was, but the queue offered younger ones
+    until the end. ``held_for_the_dead``: it was due again, and the final snapshot still has it as claimed. ``not_yet_due``: the same, but it was
+    due only after the end of the records. ``out_of_attempts``: the queue still held it, and it had used all its attempts.
+    ``longest_s`` of these counts from when the job was due again, or, if it was not, from the death.
     """
+    deaths = _find_deaths(spark, record)
     first = _due_first(jobs)
-    again = _due_again(events, jobs, _find_deaths(spark, record), record)
+    again = None if deaths is None else _due_again(events, jobs, deaths, record)
     due = (first if again is None else first.unionByName(again)).withColumn("slot", _slot(F.col("due_ns")))
     younger_had_ns = _first_claims_of_the_younger(jobs, due)
     judged = due.join(F.broadcast(younger_had_ns), "slot").select(
-        "job_id",
-        _kind(axis.last_ns).alias("kind"),
-        ((F.least("claim_began_ns", F.lit(axis.last_ns)) - F.col("due_ns")) / NS_PER_S).alias("waited_s"),
+        "job_id", _kind(axis.last_ns).alias("kind"), (_waited_ns(axis.last_ns) / NS_PER_S).alias("waited_s")
     )
+    if deaths is not None and record.queue.may_re_execute:
+        judged = judged.unionByName(_offered_again(events, deaths))
     return (
         judged.filter("kind IS NOT NULL")
         .groupBy("kind")
@@ -62,59 +68,115 @@ def _due_first(jobs: DataFrame) -> DataFrame:
         F.col("enqueued_ns").alias("due_ns"),
         F.coalesce("first_claim_began_ns", F.lit(_NEVER_NS)).alias("claim_began_ns"),
         F.lit(False).alias("is_claimed"),
-        F.lit(False).alias("is_again"),
+        F.lit(True).alias("has_attempts"),
+        F.lit(None).cast("long").alias("died_ns"),
     )
 
 
-def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame | None, record: RunRecord) -> DataFrame | None:
-    """Return the jobs that the queue still held at the end, and whose last event was the claim or the work of a process that died with it.
+def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame, record: RunRecord) -> DataFrame | None:
+    """Return the jobs that the queue still held at the end and that a process had when it died, with the time of its death.
 
-    Such a job is due again when the process has ended, or, if the claim outlives its connection, when the claim has expired. While a fault is
-    active, no job is due again. A job that has used all its attempts is never due again. None if the queue does not declare when a claim ends.
+    The last event of such a job is its claim by that process. A job that the final snapshot has as claimed, and whose recorded attempts are over
+    or none, was claimed by a process that died before it recorded the claim: it counts from the last death.
+
+    The job is due again when the process has ended, or, if the claim outlives its connection, when the claim has expired; never, if it does not
+    expire. While a fault is active, no job is due again. None if the queue does not offer jobs again, or does not declare when a claim ends.
     """
     queue = record.queue
-    if deaths is None or not queue.may_re_execute or queue.claims_survive_connection is None:
-        return None
-    if queue.claims_survive_connection and queue.expiry_s is None:
+    if not queue.may_re_execute or not queue.rescues_jobs or queue.claims_survive_connection is None:
         return None
     held = jobs.filter("state IN ('queued', 'claimed')").select("job_id", "state")
-    claims_and_ends = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).join(held, "job_id")
-    last = claims_and_ends.groupBy("job_id", "state").agg(
-        F.max_by(F.struct("event", "process", "t_ns"), "t_ns").alias("last"),
-        F.count_if(F.col("event") == Event.CLAIMED).alias("attempts"),
+    claims_and_ends = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).select("job_id", "event", "process", "t_ns")
+    last = (
+        held.join(claims_and_ends, "job_id", "left")
+        .groupBy("job_id", "state")
+        .agg(
+            F.max_by(F.struct("event", "process", "t_ns"), "t_ns").alias("last"),
+            F.count_if(F.col("event") == Event.CLAIMED).alias("attempts"),
+        )
     )
-    if queue.attempt_limit is not None:
-        last = last.filter(F.col("attempts") < queue.attempt_limit)
-    abandoned = last.filter(F.col("last.event") == Event.CLAIMED).select(
-        "job_id", "state", F.col("last.process").alias("process"), F.col("last.t_ns").alias("claimed_ns")
+    recorded = (
+        last.filter(F.col("last.event") == Event.CLAIMED)
+        .select("job_id", "state", "attempts", F.col("last.process").alias("process"), F.col("last.t_ns").alias("claimed_ns"))
+        .join(F.broadcast(deaths), "process")
+        .filter("died_ns >= claimed_ns")
+        .groupBy("job_id", "state", "attempts", "claimed_ns")
+        .agg(F.min("died_ns").alias("died_ns"))
     )
-    died = abandoned.join(F.broadcast(deaths), "process").filter("died_ns >= claimed_ns")
-    due_ns = F.min("died_ns")
-    if queue.claims_survive_connection and queue.expiry_s is not None:
-        due_ns = F.greatest(due_ns, F.min("claimed_ns") + F.lit(int(queue.expiry_s * NS_PER_S)))
+    last_death_ns = deaths.agg(F.max("died_ns").alias("died_ns"))
+    unrecorded = (
+        last.filter(F.col("state") == "claimed")
+        .filter(F.col("last.event").isNull() | F.col("last.event").isin(Event.FAILED, Event.EXPIRED))
+        .select("job_id", "state", (F.col("attempts") + 1).alias("attempts"))
+        .crossJoin(F.broadcast(last_death_ns))
+        .withColumn("claimed_ns", F.col("died_ns"))
+    )
+    return recorded.unionByName(unrecorded).select(
+        "job_id",
+        _due_ns(record).alias("due_ns"),
+        F.lit(_NEVER_NS).alias("claim_began_ns"),
+        (F.col("state") == "claimed").alias("is_claimed"),
+        (F.lit(True) if queue.attempt_limit is None else F.col("attempts") < queue.attempt_limit).alias("has_attempts"),
+        "died_ns",
+    )
+
+
+def _due_ns(record: RunRecord) -> Column:
+    """When a job is due again that was claimed at ``claimed_ns`` by a process that died at ``died_ns``."""
+    queue = record.queue
+    due_ns = F.col("died_ns")
+    if queue.claims_survive_connection:
+        expiry_ns = _NEVER_NS if queue.expiry_s is None else F.col("claimed_ns") + F.lit(int(queue.expiry_s * NS_PER_S))
+        due_ns = F.greatest(due_ns, F.lit(expiry_ns))
     for fault in sorted(record.faults, key=lambda fault: fault.start_ns or 0):
         begin_ns, end_ns = fault.start_ns, fault.verified_gone_ns or fault.end_ns
         if begin_ns is not None:
             is_in_force = (due_ns >= begin_ns) & (due_ns < (end_ns or _NEVER_NS))
             due_ns = F.when(is_in_force, F.lit(end_ns or _NEVER_NS)).otherwise(due_ns)
-    return (
-        died.groupBy("job_id", "state")
-        .agg((due_ns + _PATIENCE_NS).alias("due_ns"))
-        .select(
-            "job_id",
-            "due_ns",
-            F.lit(_NEVER_NS).alias("claim_began_ns"),
-            (F.col("state") == "claimed").alias("is_claimed"),
-            F.lit(True).alias("is_again"),
+    return due_ns + _PATIENCE_NS
+
+
+def _offered_again(events: DataFrame, deaths: DataFrame) -> DataFrame:
+    """Return ``job_id, kind, waited_s`` of the jobs that a process had when it died and that were claimed again after that claim.
+
+    A replacement may have the name of the process that died. So the process had the job if it has more claims of it than ends.
+    """
+    claims = F.count_if(F.col("event") == Event.CLAIMED)
+    open_claims = claims - F.count_if(F.col("event") != Event.CLAIMED)
+    had = (
+        events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS))
+        .join(F.broadcast(deaths.select("process").distinct()), "process", "left_semi")
+        .groupBy("job_id", "process")
+        .agg(
+            open_claims.alias("open_claims"),
+            F.max_by(F.struct("event", "t_ns"), "t_ns").alias("last"),
+            F.min(F.when(F.col("event") == Event.CLAIMED, F.col("t_ns"))).alias("first_claimed_ns"),
         )
+        .filter("open_claims > 0")
+        .withColumn("is_last", (F.col("open_claims") == 1) & (F.col("last.event") == Event.CLAIMED))
+        .select(
+            "job_id", "process", F.when(F.col("is_last"), F.col("last.t_ns")).otherwise(F.col("first_claimed_ns")).alias("had_ns")
+        )
+        .join(F.broadcast(deaths), "process")
+        .filter("died_ns >= had_ns")
+        .groupBy("job_id")
+        .agg(F.min("had_ns").alias("had_ns"), F.min("died_ns").alias("died_ns"))
+    )
+    again = events.filter(F.col("event") == Event.CLAIMED).select("job_id", "t_ns").join(had, "job_id").filter("t_ns > had_ns")
+    waited_ns = F.greatest(F.min("t_ns") - F.col("died_ns"), F.lit(0))
+    return (
+        again.groupBy("job_id", "died_ns")
+        .agg((waited_ns / NS_PER_S).alias("waited_s"))
+        .select("job_id", F.lit(OFFERED_AGAIN).alias("kind"), "waited_s")
     )
 
 
 def _find_deaths(spark: SparkSession, record: RunRecord) -> DataFrame | None:
+    """Return ``process, died_ns`` of the workers that died; none if none did."""
     rows = [
         {"process": process.name, "died_ns": process.end_ns}
         for process in record.processes
-        if process.exit_code not in (None, 0) and process.end_ns is not None
+        if process.role == "worker" and process.exit_code not in (None, 0) and process.end_ns is not None
     ]
     return make_rows(spark, rows, _DEATHS) if rows else None
 
@@ -129,10 +191,22 @@ def _first_claims_of_the_younger(jobs: DataFrame, due: DataFrame) -> DataFrame:
 
 
 def _kind(last_ns: int) -> Column:
-    held = F.col("is_again") & F.col("is_claimed") & (F.col("due_ns") < last_ns)
+    is_again = F.col("died_ns").isNotNull()
+    held = is_again & F.col("is_claimed")
     end_ns = F.least("claim_began_ns", F.lit(last_ns))
     passed_over = F.col("younger_had_ns") + _PATIENCE_NS <= end_ns
-    return F.when(held, HELD_FOR_THE_DEAD).when(passed_over, F.when(F.col("is_again"), LEFT_BEHIND).otherwise(PASSED_OVER))
+    return (
+        F.when(~F.col("has_attempts"), OUT_OF_ATTEMPTS)
+        .when(held, F.when(F.col("due_ns") < last_ns, HELD_FOR_THE_DEAD).otherwise(NOT_YET_DUE))
+        .when(passed_over, F.when(is_again, LEFT_BEHIND).otherwise(PASSED_OVER))
+        .when(is_again, AVAILABLE_AGAIN)
+    )
+
+
+def _waited_ns(last_ns: int) -> Column:
+    """From when a job was due to its claim, or to the end of the records; from the death of its worker if it was not due by then."""
+    from_ns = F.when(F.col("due_ns") < last_ns, F.col("due_ns")).otherwise(F.coalesce("died_ns", "due_ns"))
+    return F.least("claim_began_ns", F.lit(last_ns)) - from_ns
 
 
 def _slot(t_ns: Column) -> Column:

@@ -204,6 +204,7 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
     """Return the queue ``library:<name>``; raises `stallbench.libraries.LibraryError`."""
     library = find_library(kind.removeprefix(PREFIX))
     fields: dict[str, Any] = {name: _field(option) for name, option in library.options.items()}
+    expires = any(option.role == "expiry" for option in library.options.values())
     return type(
         f"Library_{library.name}",
         (LibraryQueue,),
@@ -216,6 +217,7 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "options_type": create_model(f"{library.name}_options", __base__=QueueOptions, **fields),
             "promise": Promise(library.promise),
             "ordered": library.ordered,
+            "claims_survive_connection": not (library.rescue.by_default and library.rescue.after_s is None and not expires),
             "rescues_jobs": library.rescue.by_default,
             "tables": library.tables,
             "indexes": library.indexes,

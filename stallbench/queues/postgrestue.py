@@ -53,6 +53,11 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
     indexes = ("running_job_pkey", "running_job_queue_key", "job_pkey")
     claim_pattern = r"FROM \(SELECT job_id, attempt FROM running_job WHERE state"
 
+    @classmethod
+    def rescues_jobs_by(cls, options: PostgrestueOptions) -> bool:
+        """Whether its scheduler does; the prototype's does not."""
+        return options.rescue != "none"
+
     def __init__(self, connection: Any, options: PostgrestueOptions) -> None:
         """Serve ``connection``; a worker is registered at its first claim."""
         super().__init__(connection, options)

@@ -50,10 +50,7 @@ class QueueOptions(BaseModel):
         return next((name for name, field in cls.model_fields.items() if role in field.metadata), None)
 
     def value_of(self, role: OptionRole) -> int | None:
-        """Return the value of the option that declares ``role``; none if no option has it, or if its value has no effect.
-
-        A window may be a multiple of the workers: read it after `Queue.resolve_options`.
-        """
+        """Return the value of the option that declares ``role``, after `Queue.resolve_options`; none without such an option, or without effect."""
         name = self.find_option(role)
         value: int | None = getattr(self, name) if name else None
         return None if value == _WITHOUT_EFFECT.get(role) else value
@@ -76,8 +73,7 @@ class Precondition:
     """What a job waits for before it may be claimed, or what distinguishes it from other jobs."""
 
     kind: Literal["fifo", "due", "after", "queue", "key"]
-    """The jobs before it in a FIFO queue that runs one job at a time; a due time; another job's success; its queue, if it is not the
-    default one; its key."""
+    """The jobs before it in a FIFO queue that runs one job at a time; a due time; another job's success; its queue, if not the default; its key."""
     subject: str
     """The FIFO queue's name; nanoseconds since 1970, UTC; the other job's id; the queue's name; the key."""
 
@@ -192,6 +188,11 @@ class Queue(ABC, Generic[OptionsT]):
 
     def observe_answers(self, call: Callable[[], None]) -> None:
         """Call ``call`` when a server has answered a statement, before the queue acts on it; not necessary if an operation is one statement."""
+
+    @classmethod
+    def rescues_jobs_by(cls, options: OptionsT) -> bool:
+        """Whether it gives the job of a dead worker to another one with these ``options``: `rescues_jobs`, unless they decide it."""
+        return cls.rescues_jobs
 
     @classmethod
     def resolve_options(cls, options: OptionsT, *, workers: int) -> OptionsT:

@@ -89,7 +89,7 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
         options=options.model_dump(mode="json"),
         promise=queue.promise,
         ordered=queue.ordered,
-        rescues_jobs=queue.rescues_jobs,
+        rescues_jobs=queue.rescues_jobs_by(options),
         claims_survive_connection=queue.claims_survive_connection,
         expiry_s=expiry_s,
         attempt_limit=options.value_of(OptionRole.ATTEMPT_LIMIT),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -15,11 +15,12 @@ from stallbench.run.folder import RunFolder
 from stallbench.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
 from stallbench.torture.plan import Trial
 from stallbench.torture.suspects import Suspects
-from stallbench.verdicts import RunTables, Verdict
+from stallbench.verdicts import Finding, RunTables, Verdict
 from stallbench.verdicts.errors import find_unexplained
 
 _NOT_OF_THE_QUEUE = ("schedule", "injections", "expectations")
 """Checks of the load and of the bench. The outcome of each point says itself whether its fault was active."""
+_STATES: Mapping[str, State] = {"pass": "holds", "fail": "holds", "info": "not promised", "unknown": "unknown"}
 
 
 def judge_run(tables: RunTables, verdict: Verdict, trials: Sequence[Trial]) -> TortureOutcome:
@@ -36,17 +37,26 @@ class _Judgement:
         self.outcome = TortureOutcome(trials=[TrialOutcome(trial=trial) for trial in trials], elsewhere=[])
         self._by_phase = {str(each.trial.point): each for each in self.outcome.trials}
         self._judge_activity()
-        states: dict[str, State] = {"pass": "holds", "fail": "holds", "info": "not promised", "unknown": "unknown"}
         for finding in verdict.findings:
             if finding.check in PROMISES:
                 for each in self.outcome.trials:
                     if each.hits:
-                        each.states[finding.check] = states[finding.result]
+                        each.states[finding.check] = self._decide_state(finding)
             if finding.result == "fail" and finding.check in PROMISES:
                 self._blame(finding.check, finding.reason)
             elif finding.result in ("fail", "unknown") and finding.check not in _NOT_OF_THE_QUEUE:
                 self.outcome.elsewhere.append(f"{finding.check}: {finding.reason}")
         self._blame_claims_of_nobody()
+
+    def _decide_state(self, finding: Finding) -> State:
+        """Return the state of a promise at every point; one that is broken is broken only at the points that are blamed for it.
+
+        If no worker died, for example because they were paused, the final snapshot alone shows whether a job was left behind.
+        """
+        queue = self._tables.record.queue
+        if finding.check == "left behind" and finding.result == "info" and queue.may_re_execute and queue.rescues_jobs:
+            return "holds"
+        return _STATES[finding.result]
 
     def _judge_activity(self) -> None:
         for fault in self._tables.record.faults:

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stallbench.pipeline.overdue import make_overdue
+from stallbench.records.events import Event
 from tests.pipeline.conftest import ReadParts
 from tests.synthetic_run import SyntheticRun, at_ns
 
@@ -90,13 +91,39 @@ def test_a_job_of_a_dead_worker_is_due_when_its_connection_is_gone(
     assert overdue(run, {1: held, 3: "queued"}) == {kind: ([1], pytest.approx(8))}
 
 
-@pytest.mark.parametrize(("expiry_s", "is_due"), [(3, True), (30, False)])
-@pytest.mark.parametrize("held", ["claimed", "queued"])
+@pytest.mark.parametrize(
+    ("held", "expiry_s", "kind", "longest_s"),
+    [
+        ("claimed", 3, "held_for_the_dead", 6),
+        ("claimed", 30, "not_yet_due", 9),
+        ("claimed", None, "not_yet_due", 9),
+        ("queued", 3, "left_behind", 6),
+        ("queued", 30, "available_again", 9),
+    ],
+)
 def test_a_claim_that_outlives_its_connection_is_due_when_its_time_is_over(
-    overdue: Overdue, tmp_path: Path, held: str, expiry_s: float, is_due: bool
+    overdue: Overdue, tmp_path: Path, held: str, expiry_s: float | None, kind: str, longest_s: float
 ) -> None:
     run = with_a_death(tmp_path, claims_survive_connection=True, expiry_s=expiry_s)
-    assert bool(overdue(run, {1: held, 3: "queued"})) == is_due
+    assert overdue(run, {1: held, 3: "queued"}) == {kind: ([1], pytest.approx(longest_s))}
+
+
+@pytest.mark.parametrize(("expiry_s", "kind"), [(3, "held_for_the_dead"), (30, "not_yet_due")])
+def test_a_job_whose_claim_the_dead_worker_did_not_record_counts_from_the_last_death(
+    overdue: Overdue, tmp_path: Path, expiry_s: float, kind: str
+) -> None:
+    run = of_a_queue(tmp_path, claims_survive_connection=True, expiry_s=expiry_s)
+    run.process("worker-2", exit_code=-9, end_s=3, intended="killed")
+    run.enqueue(1, at_s=1).live(2, at_s=8).enqueue(3, at_s=12)
+    found = overdue(run, {1: "claimed", 3: "queued"})
+    assert found[kind][0] == [1]
+
+
+def test_a_job_that_a_living_worker_has_is_not_one_of_the_dead(overdue: Overdue, tmp_path: Path) -> None:
+    run = of_a_queue(tmp_path, claims_survive_connection=True, expiry_s=30)
+    run.process("worker-2", exit_code=-9, end_s=3, intended="killed")
+    run.enqueue(1, at_s=1).claim(1, at_s=2).enqueue(2, at_s=8)
+    assert overdue(run, {1: "claimed", 2: "queued"}) == {}
 
 
 def test_nothing_is_due_while_a_fault_is_active(overdue: Overdue, tmp_path: Path) -> None:
@@ -105,22 +132,38 @@ def test_nothing_is_due_while_a_fault_is_active(overdue: Overdue, tmp_path: Path
     run.record["injections"] = [
         {"name": "kill-1", "category": "fault", "kind": "kill", "on": "workers", "phase": "only", **times}
     ]
-    assert overdue(run, {1: "claimed", 3: "queued"}) == {}
+    assert list(overdue(run, {1: "claimed", 3: "queued"})) == ["not_yet_due"]
 
 
-def test_a_job_of_a_dead_worker_that_was_re_executed_is_not_left_behind(overdue: Overdue, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["worker-1", "worker-2"], ids=["another worker", "a replacement of the same name"])
+def test_a_job_of_a_dead_worker_that_was_re_executed_is_offered_again(overdue: Overdue, tmp_path: Path, by: str) -> None:
     run = with_a_death(tmp_path)
-    run.execute(1, at_s=11)
-    assert overdue(run, {3: "queued"}) == {}
+    run.execute(1, at_s=11, by=by)
+    assert overdue(run, {3: "queued"}) == {"offered_again": ([1], pytest.approx(8))}
 
 
-@pytest.mark.parametrize(("attempt_limit", "is_left_behind"), [(None, True), (1, False), (2, True)])
+def test_a_job_that_the_worker_had_ended_before_it_died_is_none_of_its_jobs(overdue: Overdue, tmp_path: Path) -> None:
+    run = of_a_queue(tmp_path)
+    run.process("worker-2", exit_code=-9, end_s=5, intended="killed")
+    run.enqueue(1, at_s=1).claim(1, at_s=2, by="worker-2").event(Event.FAILED, at_s=3, by="worker-2", job=1)
+    run.execute(1, at_s=7)
+    assert overdue(run, {}) == {}
+
+
+@pytest.mark.parametrize("held", ["claimed", "queued"])
+def test_a_queue_that_never_rescues_jobs_has_none_to_offer_again(overdue: Overdue, tmp_path: Path, held: str) -> None:
+    run = with_a_death(tmp_path)
+    run.record["queue"]["rescues_jobs"] = False
+    assert overdue(run, {1: held, 3: "queued"}) == {}
+
+
+@pytest.mark.parametrize(("attempt_limit", "kind"), [(None, "left_behind"), (1, "out_of_attempts"), (2, "left_behind")])
 def test_a_job_that_has_reached_the_attempt_limit_is_not_left_behind(
-    overdue: Overdue, tmp_path: Path, attempt_limit: int | None, is_left_behind: bool
+    overdue: Overdue, tmp_path: Path, attempt_limit: int | None, kind: str
 ) -> None:
     run = with_a_death(tmp_path)
     run.record["queue"]["attempt_limit"] = attempt_limit
-    assert ("left_behind" in overdue(run, {1: "queued", 3: "queued"})) == is_left_behind
+    assert list(overdue(run, {1: "queued", 3: "queued"})) == [kind]
 
 
 def test_a_queue_that_promises_at_most_once_may_forget(overdue: Overdue, tmp_path: Path) -> None:

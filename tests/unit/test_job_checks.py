@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
+from stallbench.verdicts.check import Severity
 from tests.unit.made_up_run import (
     EMPTY,
     find_of,
@@ -15,7 +17,15 @@ from tests.unit.made_up_run import (
     make_record,
     make_record_with_expectation,
     make_run,
+    make_windows,
 )
+
+
+def record_of_a_death(**queue: Any) -> dict[str, Any]:
+    """Return the record of a run in which a worker was killed; ``queue`` replaces what its queue declares."""
+    record = make_record(processes=[make_process("worker-1", exit_code=-9, intended="killed")])
+    record["queue"] |= {"claims_survive_connection": False, **queue}
+    return record
 
 
 def overdue(kind: str, jobs: int) -> pd.DataFrame:
@@ -43,6 +53,28 @@ def test_every_job_must_be_accounted_for(tmp_path: Path, state: str, result: str
     finding = find_of(make_run(tmp_path, conservation=one_job_in(state)), "conservation")
     assert finding.result == result
     assert finding.examples == (("7",) if result != "pass" else ())
+
+
+@pytest.mark.parametrize(
+    ("states", "severity"),
+    [
+        (("lost", "unexpected"), Severity.JOBS_LOST),
+        (("held_after_completion", "unexpected"), Severity.JOBS_REPEATED),
+        (("unexpected",), Severity.JOBS_UNEXPECTED),
+    ],
+)
+def test_a_job_that_nobody_enqueued_is_less_severe_than_a_lost_one(
+    tmp_path: Path, states: tuple[str, ...], severity: Severity
+) -> None:
+    run = make_run(tmp_path, conservation=pd.concat([one_job_in(state) for state in states]))
+    assert find_of(run, "conservation").severity is severity
+
+
+def test_losses_that_an_expectation_allows_do_not_make_another_finding_more_severe(tmp_path: Path) -> None:
+    record = make_record_with_expectation(metric="lost.count", at_most=1)
+    run = make_run(tmp_path, record, conservation=pd.concat([one_job_in("lost"), one_job_in("unexpected")]))
+    finding = find_of(run, "conservation")
+    assert (finding.result, finding.severity) == ("fail", Severity.JOBS_UNEXPECTED)
 
 
 @pytest.mark.parametrize(("metric", "result"), [("lost.count", "pass"), ("depth.max", "fail")])
@@ -81,13 +113,74 @@ def test_an_expectation_on_the_whole_run_judges_second_completions(
         ("left_behind", False, "pass"),
         ("held_for_the_dead", True, "fail"),
         ("held_for_the_dead", False, "fail"),
-        ("passed_over", True, "pass"),
+        ("offered_again", True, "pass"),
+        ("available_again", True, "pass"),
+        ("not_yet_due", True, "unknown"),
+        ("out_of_attempts", True, "info"),
+        ("passed_over", True, "info"),
     ],
 )
 def test_a_job_of_a_dead_worker_must_be_offered_again(tmp_path: Path, kind: str, ordered: bool, result: str) -> None:
-    record = make_record()
-    record["queue"]["ordered"] = ordered
+    record = record_of_a_death(ordered=ordered)
     assert find_of(make_run(tmp_path, record, overdue=overdue(kind, 1)), "left behind").result == result
+
+
+def test_a_run_without_a_death_shows_nothing_about_jobs_of_dead_workers(tmp_path: Path) -> None:
+    finding = find_of(make_run(tmp_path, make_record(processes=[make_process("worker-1")])), "left behind")
+    assert (finding.result, finding.reason) == ("info", "no worker died")
+
+
+@pytest.mark.parametrize(
+    ("queue", "reason"),
+    [
+        ({"rescues_jobs": False}, "the queue never offers the job of a dead worker again: such a job is lost"),
+        ({"promise": "at_most_once"}, "the queue promises at-most-once: the job of a dead worker is lost with it"),
+        ({}, "no worker is known to have had a job when it died"),
+    ],
+)
+def test_a_queue_that_never_rescues_jobs_does_not_pass(tmp_path: Path, queue: dict[str, Any], reason: str) -> None:
+    finding = find_of(make_run(tmp_path, record_of_a_death(**queue)), "left behind")
+    assert (finding.result, finding.reason) == ("info", reason)
+
+
+def test_a_library_that_never_rescues_jobs_says_so_in_its_own_words(tmp_path: Path) -> None:
+    library = {"title": "x", "version": "1", "language": "y", "completion": "z", "rescue": "nothing: the task stays RUNNING"}
+    finding = find_of(make_run(tmp_path, record_of_a_death(rescues_jobs=False, library=library)), "left behind")
+    assert finding.reason.startswith("the queue never offers the job of a dead worker again (nothing: the task stays RUNNING)")
+
+
+@pytest.mark.parametrize(
+    ("queue", "reason"),
+    [
+        (
+            {"claims_survive_connection": True, "expiry_s": 3637.0},
+            "the queue rescues such a job 3637 s after its claim, which is after the end of the run",
+        ),
+        ({"claims_survive_connection": True}, "the queue does not declare after how long it rescues such a job"),
+        ({}, "a claim ends with its connection, but the run ended less than 1 s later, or during a fault"),
+    ],
+)
+def test_jobs_that_would_be_rescued_after_the_end_of_the_run_are_unknown(
+    tmp_path: Path, queue: dict[str, Any], reason: str
+) -> None:
+    tables = pd.concat([overdue("not_yet_due", 3), overdue("offered_again", 5)])
+    finding = find_of(make_run(tmp_path, record_of_a_death(**queue), overdue=tables), "left behind")
+    assert (finding.result, finding.reason) == ("unknown", f"3 jobs of dead workers are still claimed; {reason}")
+    assert finding.examples == ("7",)
+
+
+def test_the_jobs_that_were_rescued_are_counted(tmp_path: Path) -> None:
+    tables = pd.concat([overdue("offered_again", 5), overdue("available_again", 1)])
+    finding = find_of(make_run(tmp_path, record_of_a_death(), overdue=tables), "left behind")
+    assert finding.reason == (
+        "5 jobs of dead workers were claimed again, at most 3.0 s after the worker's end; "
+        "1 job of a dead worker was available again at the end"
+    )
+
+
+def test_a_record_that_does_not_say_when_claims_end_decides_nothing(tmp_path: Path) -> None:
+    run = make_run(tmp_path, record_of_a_death(claims_survive_connection=None))
+    assert find_of(run, "left behind").result == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -101,14 +194,22 @@ def test_a_queue_that_keeps_the_order_passes_over_no_more_jobs_than_workers_coul
     worker = make_process("worker-1")
     record = make_record(processes=[worker])
     record["queue"]["ordered"] = ordered
-    errors = pd.DataFrame([["longtx", "worker-1", "error", "57014", "claim", 1]], columns=EMPTY["errors"])
+    errors = pd.DataFrame([["longtx", "worker-1", "error", "57014", "claim", [], 1]], columns=EMPTY["errors"])
     finding = find_of(make_run(tmp_path, record, errors=errors, overdue=overdue("passed_over", jobs)), "order")
     assert finding.result == result
     assert f"{jobs} jobs were passed over by younger ones (for up to 3.0 s)" in finding.reason
 
 
-def test_an_order_without_claims_is_unknown(tmp_path: Path) -> None:
-    assert find_of(make_run(tmp_path, phases=make_phases({})), "order").result == "unknown"
+@pytest.mark.parametrize(("ordered", "result"), [(True, "unknown"), (False, "info")])
+def test_an_order_without_claims_is_unknown_if_the_queue_promises_one(tmp_path: Path, ordered: bool, result: str) -> None:
+    record = make_record()
+    record["queue"]["ordered"] = ordered
+    assert find_of(make_run(tmp_path, record, phases=make_phases({})), "order").result == result
+
+
+def test_without_claims_nothing_is_known_of_re_executions(tmp_path: Path) -> None:
+    nothing = make_windows(lambda _: 0.0, lambda _: None).assign(claimed=0)
+    assert find_of(make_run(tmp_path, windows=nothing), "duplicates").result == "unknown"
 
 
 @pytest.mark.parametrize(

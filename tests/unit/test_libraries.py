@@ -20,6 +20,7 @@ from stallbench.queues.queue import Promise
 from stallbench.run.recorder import describe_queue
 from stallbench.scenario.file import ScenarioError, read_scenario
 from stallbench.soak.plan import require_fit_for_soak
+from tests.libraries.made_up import APPLICATION
 
 
 def read_changed(tmp_path: Path, *changes: str) -> None:
@@ -122,6 +123,15 @@ def test_an_expiry_and_an_attempt_limit_that_a_scenario_sets_are_the_recorded_on
     changes = ['queue={kind="library:laravel", retry_after=4, tries=3}']
     record = describe_queue(read_scenario("laravel-deadlock", overrides=changes))
     assert (record.expiry_s, record.attempt_limit) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "survives"),
+    [(f"library:{APPLICATION}", False), ("library:river", True), ("library:procrastinate", True), ("library:laravel", True)],
+    ids=["rescued at once", "after an hour", "never", "an option"],
+)
+def test_the_claims_of_a_library_survive_unless_their_jobs_are_rescued_at_once(kind: str, survives: bool) -> None:
+    assert find_queue(kind).claims_survive_connection is survives
 
 
 def test_advisory_locks_that_a_library_needs_depend_on_its_options() -> None:

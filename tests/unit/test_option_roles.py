@@ -62,6 +62,21 @@ def test_the_options_of_the_queues_have_their_roles(kind: str, role: OptionRole,
     assert find_queues()[kind].options_type.find_option(role) == option
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "rescues"),
+    [
+        ("postgrestue", {}, False),
+        ("postgrestue", {"rescue": "pings"}, True),
+        ("postgrestue", {"rescue": "time_limit"}, True),
+        ("laravel", {}, True),
+        ("token_store", {}, False),
+    ],
+)
+def test_an_option_may_decide_whether_dead_workers_jobs_are_rescued(kind: str, options: dict[str, str], rescues: bool) -> None:
+    queue = find_queues()[kind]
+    assert queue.rescues_jobs_by(queue.options_type.model_validate(options)) is rescues
+
+
 def test_a_window_in_workers_is_read_after_it_was_resolved() -> None:
     queue = find_queues()["laravel_optimistic"]
     options = queue.resolve_options(queue.options_type.model_validate({"window": "2N"}), workers=5)
