@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
@@ -48,4 +50,29 @@ def test_every_claim_secret_and_service_that_is_referred_to_is_there_or_document
         assert ("PersistentVolumeClaim", claim) in names
     for host in re.findall(r"--master-host=([\w-]+)", text):
         assert ("Service", host) in names
+    for config in re.findall(r"configMap: { name: ([\w-]+) }", text):
+        assert ("ConfigMap", config) in names
     assert "kubectl create secret generic stallbench" in text
+
+
+def test_a_run_with_processes_on_other_hosts_has_a_toxiproxy_that_they_reach() -> None:
+    """The bench's own Toxiproxy listens on loopback, and its address is what the other processes are given."""
+    documents_of_run = documents(PROJECT / "containers" / "kubernetes" / "run.yaml")
+    (arguments,) = (
+        document["spec"]["template"]["spec"]["containers"][0]["args"]
+        for document in documents_of_run
+        if document["metadata"]["name"] == "stallbench-run"
+    )
+    assert "--set=external_processes=true" in arguments
+    (address,) = (argument.removeprefix("--toxiproxy=") for argument in arguments if argument.startswith("--toxiproxy="))
+    url = urlsplit(address)
+    (service,) = (one for one in documents_of_run if one["kind"] == "Service" and one["metadata"]["name"] == url.hostname)
+    (config,) = (one for one in documents_of_run if one["kind"] == "ConfigMap")
+    proxies = json.loads(config["data"]["proxies.json"])
+    listening = {int(proxy["listen"].rpartition(":")[2]) for proxy in proxies}
+    assert {port["port"] for port in service["spec"]["ports"]} == {url.port} | listening
+    (deployment,) = (one for one in documents_of_run if one["kind"] == "Deployment")
+    assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    assert {proxy["name"] for proxy in proxies} == {
+        argument.removeprefix("--dsn=").partition("=")[0] for argument in arguments if argument.startswith("--dsn=")
+    }
