@@ -18,7 +18,8 @@ COPY --from=packages /opt/venv /opt/venv
 COPY . /opt/stallbench
 RUN echo /opt/stallbench > /opt/venv/lib/python3.11/site-packages/stallbench.pth \
  && printf '#!/opt/venv/bin/python\nfrom stallbench.cli import main\n\nmain()\n' > /opt/venv/bin/stallbench \
- && chmod 755 /opt/venv/bin/stallbench
+ && chmod 755 /opt/venv/bin/stallbench \
+ && mkdir --mode=1777 /opt/stallbench/.cache
 ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1
 WORKDIR /opt/stallbench
 USER stallbench
