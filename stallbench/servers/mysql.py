@@ -145,7 +145,7 @@ class MySQLServer:
         check_process(self.name, self.process)
 
     def _command(self, *arguments: str) -> list[str]:
-        base = self._program.path.parent.parent
+        base = self._program.path.resolve().parent.parent
         # A starting server removes all temporary tables in its folder for temporary files, also those of another running server.
         temporary = self._data.parent / f"{self.name}-tmp"
         temporary.mkdir(exist_ok=True)
@@ -165,7 +165,7 @@ class MySQLServer:
         return self.disk.enter(command, signal.SIGKILL) if self.disk else command
 
     def _bootstrap_mariadb(self) -> None:
-        share = _share(self._program.path.parent.parent)
+        share = _share(self._program.path.resolve().parent.parent)
         opening = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\nSET @skip_auth_anonymous = 1;\n"
         try:
             statements = opening + "\n".join((share / name).read_text() for name in _SYSTEM_TABLES)

@@ -185,7 +185,7 @@ def _candidates(component: ServerComponent) -> Iterator[tuple[Path, tuple[Path, 
         return
     for name in component.programs:
         if on_path := shutil.which(name):
-            yield Path(on_path).resolve(), ()
+            yield Path(on_path), ()
         yield from ((Path(folder) / name, ()) for folder in _SYSTEM_FOLDERS)
     unpacked = CACHE / component.key
     libraries = tuple(sorted(folder for folder in unpacked.glob("**/lib/*-linux-gnu") if folder.is_dir()))

@@ -95,3 +95,12 @@ def test_a_server_that_is_too_old_is_passed_over(machine: FakeMachine) -> None:
     )
     assert find_server("mariadb") is not None
     assert require_server("mariadb").path == found
+
+
+def test_a_program_that_does_what_it_is_called_is_called_by_its_name(machine: FakeMachine) -> None:
+    """Debian's redis-server is a link to redis-check-rdb, which is the server if that is not its name."""
+    program = machine.path / "redis-check-rdb"
+    program.write_text('#!/bin/sh\ncase $0 in *redis-server) echo "Redis server v=7.0.15 sha=0" ;; *) echo "a check" ;; esac\n')
+    program.chmod(0o755)
+    (machine.path / "redis-server").symlink_to("redis-check-rdb")
+    assert require_server("redis").path == machine.path / "redis-server"
