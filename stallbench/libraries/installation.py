@@ -25,6 +25,7 @@ from stallbench.setup.packages import InstallError
 from stallbench.setup.steps import one_at_a_time
 
 _DONE = "installed"
+"""The file that says so, and where: scripts and settings of some packages contain the folder's path."""
 _PYTHON = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
 """Adapters print without delay, and write nothing into the library's folder."""
 
@@ -35,16 +36,16 @@ def kinds_of(library: Library) -> list[PackageKind]:
 
 
 def installation_of(library: Library) -> Path:
-    """Return the folder that contains the library, or will contain it."""
+    """Return the folder that contains the library, or will contain it; without links, because packages write its path into their files."""
     locks = b"".join(path.read_bytes() for kind in kinds_of(library) for path in kind.files(library.folder))
     key = hashlib.sha256(locks + sys.version.encode()).hexdigest()[:16]
-    return CACHE / "libraries" / f"{_cache_name(library)}-{key}"
+    return CACHE.resolve() / "libraries" / f"{_cache_name(library)}-{key}"
 
 
 def is_installed(library: Library) -> bool:
-    """Whether the library is installed completely, in its locked version."""
+    """Whether the library is installed completely, in its locked version, and its folder was not moved since."""
     target = installation_of(library)
-    return not kinds_of(library) or ((target / _DONE).is_file() and not _has_lost_its_python(target))
+    return not kinds_of(library) or (_is_done(target) and not _has_lost_its_python(target))
 
 
 def find_lack(library: Library) -> str | None:
@@ -113,6 +114,11 @@ def _cache_name(library: Library) -> str:
     return library.name if is_own else f"{library.name}.{hashlib.sha256(str(library.folder).encode()).hexdigest()[:8]}"
 
 
+def _is_done(target: Path) -> bool:
+    done = target / _DONE
+    return done.is_file() and done.read_text() == str(target)
+
+
 def _has_lost_its_python(target: Path) -> bool:
     """Whether the Python was removed from the machine for which the environment was made."""
     python = target / "bin" / "python"
@@ -125,4 +131,4 @@ def _install(library: Library, target: Path) -> None:
     target.mkdir(parents=True)
     for kind in kinds_of(library):
         kind.install(library, target)
-    (target / _DONE).touch()
+    (target / _DONE).write_text(str(target))

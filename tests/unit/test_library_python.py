@@ -161,9 +161,23 @@ def test_a_library_whose_python_was_removed_is_not_installed_any_more(tmp_path: 
     library = find_library("procrastinate")
     python = installation_of(library) / "bin" / "python"
     python.parent.mkdir(parents=True)
-    (installation_of(library) / "installed").touch()
+    (installation_of(library) / "installed").write_text(str(installation_of(library)))
     python.symlink_to(sys.executable)
     assert is_installed(library)
     python.unlink()
     python.symlink_to(tmp_path / "gone")
+    assert not is_installed(library)
+
+
+def test_a_library_whose_folder_was_moved_is_installed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its scripts and settings contain the path of the folder that it was installed into."""
+    before, after = tmp_path / "clone", tmp_path / "moved"
+    monkeypatch.setattr(installation, "CACHE", before)
+    library = find_library("laravel")
+    target = installation_of(library)
+    target.mkdir(parents=True)
+    (target / "installed").write_text(str(target))
+    assert is_installed(library)
+    before.rename(after)
+    monkeypatch.setattr(installation, "CACHE", after)
     assert not is_installed(library)
