@@ -15,6 +15,17 @@ CONNECT = "connect"
 DEADLOCK_CODES = frozenset({"1213", "40P01"})
 """What InnoDB and PostgreSQL call a deadlock."""
 
+LOCK_TIMEOUT_CODES = frozenset({"1205", "55P03"})
+"""The wait for a lock took longer than the session allows: MariaDB and MySQL, and PostgreSQL, also for ``NOWAIT``."""
+
+POSTGRES_TOO_MANY_CONNECTIONS = "53300"
+TOO_MANY_CONNECTIONS_CODES = frozenset({POSTGRES_TOO_MANY_CONNECTIONS, "1040", "1203", "1226"})
+"""The server refuses a connection because there are too many. Of MariaDB and MySQL: in total, of one user by the server's limit (1203), and of
+one user by the account's own limit (1226)."""
+
+MYSQL_SESSION_ENDED_CODES = frozenset({"1053", "1158", "1159", "1160", "1161", "1927", "2006", "2013", "2055", "3169", "4031"})
+"""MariaDB's and MySQL's session is over: the server shuts down, it killed or timed out the session, or the connection broke."""
+
 
 class ErrorKind(StrEnum):
     """What an error says about the server or the session; the value is its name for users."""
@@ -40,18 +51,20 @@ class ErrorKind(StrEnum):
 _CODES: Mapping[ErrorKind, Collection[str]] = {
     ErrorKind.CONNECTION_LOST: (
         *("08000", "08003", "08006", "57P01", "57P02", "57P05", "25P03", "OperationalError", "InterfaceError"),
-        *("1053", "1158", "1159", "1160", "1161", "1317", "1927", "2006", "2013", "2055", "3169", "4031"),
+        *MYSQL_SESSION_ENDED_CODES,
+        "1317",  # the statement was killed: in MySQL also the last answer to a session that was killed
         *("ConnectionError", "TimeoutError", "ConnectionLostError"),
         *("9", "11", "-10"),
     ),
     ErrorKind.CANNOT_CONNECT: (
-        *("08001", "08004", "53300", "57P03", "ConnectionTimeout"),
-        *("1040", "1203", "1226", "2002", "2003"),
+        *TOO_MANY_CONNECTIONS_CODES,
+        *("08001", "08004", "57P03", "ConnectionTimeout"),
+        *("2002", "2003"),
         *("BusyLoadingError", "MaxConnectionsError"),
     ),
     ErrorKind.SESSION_STATE_LOST: ("08P01", "26000", "34000", "42P05", "1243", "NoScriptError"),
     ErrorKind.READ_ONLY: ("25006", "1290", "1836", "ReadOnlyError"),
-    ErrorKind.LOCK_TIMEOUT: ("55P03", "57014", "1205", "1969", "3024", "SQLITE_BUSY"),
+    ErrorKind.LOCK_TIMEOUT: (*LOCK_TIMEOUT_CODES, "57014", "1969", "3024", "SQLITE_BUSY"),
     ErrorKind.DEADLOCK: DEADLOCK_CODES,
     ErrorKind.SCHEMA_CHANGED: ("0A000", "1412"),
     ErrorKind.DISK_FULL: ("53100", "1021", "1114", "SQLITE_FULL"),

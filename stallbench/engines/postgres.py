@@ -13,13 +13,13 @@ from psycopg import sql
 from psycopg.types.string import TextLoader
 
 from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
+from stallbench.engines.error_kinds import POSTGRES_TOO_MANY_CONNECTIONS
 from stallbench.records.endpoint import Endpoint
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-_TOO_MANY_CONNECTIONS = "53300"
 _TOO_MANY_MESSAGES = ("too many clients", "too many connections", "connection slots are reserved")
-"""The messages of that error where libpq gives no SQLSTATE, because the connection was never established."""
+"""The messages of `POSTGRES_TOO_MANY_CONNECTIONS` where libpq gives no SQLSTATE, because the connection was never established."""
 
 _FOR_SAMPLING = f"""
 SET statement_timeout = '{SAMPLING_TIMEOUT_S:.0f}s';
@@ -107,7 +107,7 @@ class PostgresDriver(Driver):
         if code := getattr(error, "sqlstate", None):
             return str(code)
         is_full = isinstance(error, psycopg.OperationalError) and any(words in str(error) for words in _TOO_MANY_MESSAGES)
-        return _TOO_MANY_CONNECTIONS if is_full else type(error).__name__
+        return POSTGRES_TOO_MANY_CONNECTIONS if is_full else type(error).__name__
 
     def make_error(self, code: str, message: str) -> Exception:
         """Return the error of an SQLSTATE; `psycopg.OperationalError` for any other code."""

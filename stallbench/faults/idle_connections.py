@@ -10,15 +10,13 @@ from typing import Any
 from pydantic import Field, SecretStr
 
 from stallbench.engines import driver_of
-from stallbench.engines.error_kinds import ErrorKind
+from stallbench.engines.error_kinds import TOO_MANY_CONNECTIONS_CODES, ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
 from stallbench.injection.record import Evidence
 from stallbench.waiting import wait_until
 
 _MOST = 5000
-_FULL = {"postgres": ("53300",), "mariadb": ("1040", "1203", "1226"), "mysql": ("1040", "1203", "1226")}
-"""The codes by which each server refuses a connection because there are too many, in total or of one user."""
 _OF_INNODB = ("SELECT @@max_connections", "SHOW GLOBAL STATUS LIKE 'Threads_connected'")
 _LIMIT_AND_USED = {
     "postgres": (
@@ -239,4 +237,4 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
         return None
 
     def _is_full(self, error: Exception) -> bool:
-        return self._driver.code(error) in _FULL[self._endpoint.engine]
+        return self._driver.code(error) in TOO_MANY_CONNECTIONS_CODES

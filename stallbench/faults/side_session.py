@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from typing import Any, Literal
 
 from stallbench.engines import driver_of
-from stallbench.engines.error_kinds import DEADLOCK_CODES
+from stallbench.engines.error_kinds import DEADLOCK_CODES, LOCK_TIMEOUT_CODES
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 
@@ -29,8 +29,6 @@ _OF_MYSQL = {
     "waiting": "SELECT id FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock'",
     "timeout": "SET lock_wait_timeout = {s}",
 }
-_LOCK_TIMEOUTS = frozenset({"55P03", "1205"})
-"""The codes of the error that ends a statement which waited too long for a lock."""
 
 
 class SideSession:
@@ -74,7 +72,7 @@ class SideSession:
 
     def succeeded(self) -> bool:
         """Whether the statement of `begin`, which is over, succeeded; false if it gave up waiting for a lock. Raises any other error."""
-        return not self._ended_with(_LOCK_TIMEOUTS)
+        return not self._ended_with(LOCK_TIMEOUT_CODES)
 
     def was_deadlock_victim(self) -> bool:
         """Whether the server ended the statement of `begin`, which is over, to break a deadlock. Raises any other error."""
@@ -89,7 +87,7 @@ class SideSession:
             code = self._driver.code(error)
             if code in DEADLOCK_CODES:
                 return "deadlock"
-            if code in _LOCK_TIMEOUTS:
+            if code in LOCK_TIMEOUT_CODES:
                 return "lock timeout"
             raise
         return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from stallbench.engines import ENGINES
+from stallbench.engines.error_kinds import TOO_MANY_CONNECTIONS_CODES
 from stallbench.records.samples import SAMPLE_COLUMNS
 from stallbench.verdicts.check import RunTables
 
@@ -22,8 +23,6 @@ _MOST_OF_WORKERS = 0.5
 """Share of the workers' time: they do nothing else for most of it."""
 _MOST_OF_SESSIONS = 0.5
 """Share of the sessions of workers and producers, on average over the phase."""
-_NO_CONNECTION_LEFT = ("53300", "1040", "1203")
-"""The codes of PostgreSQL, and of MariaDB and MySQL."""
 _WAL_WAITS = "wal"
 """How the wait events of the write-ahead log begin, in small letters: WALSync, and WalSync from PostgreSQL 17 on."""
 
@@ -67,7 +66,7 @@ def find_first_exhausted(probes: Sequence[tuple[float, Sequence[Use]]]) -> str:
 
 def _find_connections(run: RunTables, phase: str) -> Iterator[Use]:
     errors = run["errors"]
-    refused = int(errors.loc[(errors["phase"] == phase) & errors["kind"].isin(_NO_CONNECTION_LEFT), "count"].sum())
+    refused = int(errors.loc[(errors["phase"] == phase) & errors["kind"].isin(TOO_MANY_CONNECTIONS_CODES), "count"].sum())
     primary = next(server for server in run.record.servers if server.role == "primary")
     traits = next((traits for engine, traits in ENGINES.items() if engine == primary.engine), None)
     limit = traits.connection_limit if traits else None

@@ -8,12 +8,11 @@ from typing import Any
 import pymysql
 from pymysql.cursors import SSCursor
 
-from stallbench.engines.error_kinds import DEADLOCK_CODES
+from stallbench.engines.error_kinds import DEADLOCK_CODES, LOCK_TIMEOUT_CODES, MYSQL_SESSION_ENDED_CODES
+from stallbench.engines.mysql import DRIVER
 from stallbench.queues.sql_session import Outcome, SqlSession, Value, repeat_values
 
-_LOCK_WAIT_TIMEOUT = 1205
-_LOST = (2006, 2013, 1053, 1927)
-"""The server has gone away, the connection was lost during a query, the server shuts down, the connection was killed."""
+_CONFLICTS = DEADLOCK_CODES | LOCK_TIMEOUT_CODES
 
 
 class MySQLSession(SqlSession):
@@ -57,14 +56,12 @@ class MySQLSession(SqlSession):
 
     def is_conflict(self, error: Exception) -> bool:
         """Whether the server broke a deadlock, or waited too long for a lock."""
-        if not isinstance(error, pymysql.Error) or not error.args:
-            return False
-        return error.args[0] == _LOCK_WAIT_TIMEOUT or str(error.args[0]) in DEADLOCK_CODES
+        return isinstance(error, pymysql.Error) and DRIVER.code(error) in _CONFLICTS
 
     def is_connection_lost(self, error: Exception) -> bool:
         """Lost by its number, or closed by PyMySQL."""
-        number = error.args[0] if error.args else None
-        return number in _LOST or isinstance(error, pymysql.InterfaceError) or not self.connection.open
+        has_ended = DRIVER.code(error) in MYSQL_SESSION_ENDED_CODES or isinstance(error, pymysql.InterfaceError)
+        return has_ended or not self.connection.open
 
 
 SESSION = MySQLSession

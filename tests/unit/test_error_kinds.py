@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import psycopg
 import pymysql
 import pytest
@@ -10,6 +12,7 @@ import redis
 from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import ErrorKind, find_error_kind
 from stallbench.faults import find_faults
+from stallbench.queues.mysql_session import MySQLSession
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,15 @@ def test_a_drivers_error_has_a_kind(engine: str, error: Exception, kind: ErrorKi
 )
 def test_postgres_refusal_of_one_connection_too_many_has_its_code_although_libpq_has_none(message: str, code: str) -> None:
     assert driver_of("postgres").code(psycopg.OperationalError(message)) == code
+
+
+@pytest.mark.parametrize(
+    ("number", "is_lost"), [(1213, False), (1205, False), (1317, False), (2006, True), (2055, True), (1927, True), (4031, True)]
+)
+def test_a_mysql_session_that_the_server_has_ended_is_lost(number: int, is_lost: bool) -> None:
+    session = MySQLSession(Mock(open=True))
+    assert session.is_connection_lost(pymysql.OperationalError(number, "")) is is_lost
+    assert session.is_conflict(pymysql.OperationalError(number, "")) is (number in (1213, 1205))
 
 
 @pytest.mark.parametrize("code", ["OperationalError", "ConnectionError", "57P03", "1040", "53300"])

@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
@@ -167,6 +168,16 @@ class TestResource:
         assert uses["workers"].share == pytest.approx(4000 * 0.002 / (4 * 40))
         assert uses["CPU"].description == "93% of all cores"
         assert [name for name, use in uses.items() if use.is_exhausted] == ["connections", "WAL", "claim statement", "CPU"]
+
+    @pytest.mark.parametrize("code", ["53300", "1040", "1203", "1226"])
+    def test_a_server_that_refuses_connections_has_none_left(self, tmp_path: Path, code: str) -> None:
+        columns = ("phase", "process", "event", "kind", "operation", "count")
+        errors = pd.DataFrame([("longtx", "worker-1", "error", code, "connect", 3)], columns=columns)
+        tables = {"phases": make_phases({("longtx", "connections.max"): 40.0}), "errors": errors}
+        make_run(tmp_path, make_record(servers=[PRIMARY]), **tables)
+        (use,) = (use for use in find_uses(RunTables(tmp_path), "longtx") if use.resource == "connections")
+        assert use.description == "3 connections were refused"
+        assert use.is_exhausted
 
 
 def test_the_terminal_says_the_interval_the_resource_and_what_is_left_while_the_horizon_is_held() -> None:

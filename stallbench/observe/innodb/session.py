@@ -7,6 +7,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import Cursor
 
+from stallbench.engines.error_kinds import MYSQL_SESSION_ENDED_CODES
 from stallbench.engines.mysql import DRIVER
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
@@ -28,8 +29,6 @@ _TIMEOUTS = (
 )
 """MariaDB's and MySQL's."""
 _UNKNOWN_VARIABLE = 1193
-_GONE = {2006, 2013, 2055, 1927, 1053, 0}
-"""Errors after which the session is over."""
 
 
 class InnoDBSession:
@@ -114,7 +113,7 @@ class InnoDBSession:
             with self._server_time.measure():
                 return int(execute(f"{MARK} {query.strip()}", values))
         except pymysql.Error as error:
-            if (error.args and error.args[0] in _GONE) or not self._connection.open:
+            if DRIVER.code(error) in MYSQL_SESSION_ENDED_CODES or not self._connection.open:
                 self.close()
                 raise ServerGoneError(self.name, DRIVER.describe(error)) from error
             raise
