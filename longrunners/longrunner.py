@@ -80,7 +80,8 @@ class Longrunner(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def hold(self, stop: Stop) -> Evidence:
-        """Begin to hold and return how the server identifies the holder: its ``kind``, and ``pid``, ``gid`` or ``slot``.
+        """Begin to hold and return how the server identifies the holder: its ``kind``, and its ``pid``, or ``key`` if it has no
+        session: the name of the slot or prepared transaction.
 
         Raises `CannotContinueError` or an error of the engine's driver if it cannot; nothing is then left on the server.
         """

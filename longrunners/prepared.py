@@ -39,7 +39,7 @@ class Prepared(LeftoverLongrunner[LongrunnerOptions]):
         connection.execute("BEGIN")
         connection.execute(SQL("INSERT INTO {} VALUES (now())").format(table))
         connection.execute(SQL("PREPARE TRANSACTION {}").format(Literal(self.object_name)))
-        return {"kind": "prepared", "gid": self.object_name}
+        return {"kind": "prepared", "key": self.object_name}
 
     def find_loss(self, connection: Connection) -> str | None:
         """Check that the prepared transaction still exists."""

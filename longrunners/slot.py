@@ -61,7 +61,7 @@ class Slot(LeftoverLongrunner[SlotOptions]):
             except BaseException:
                 self.remove(connection)
                 raise
-        return {"kind": "slot", "slot": self.object_name, "catalog_only": self.options.type == "logical"}
+        return {"kind": "slot", "key": self.object_name, "catalog_only": self.options.type == "logical"}
 
     def find_loss(self, connection: Connection) -> str | None:
         """Check that the slot was not dropped, used or invalidated (``max_slot_wal_keep_size``)."""

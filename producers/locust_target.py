@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import Field
 
 from producers.enqueuer import EnqueuerDocument
+from stallbench.errors import BadInputError
 from stallbench.external.registration import join_run_folder, read_join_instructions, watch_for_stop
 from stallbench.faults import find_faults
 from stallbench.processes.queue_client import opened_queue
@@ -101,19 +102,27 @@ class ScenarioAlone(Target):
     """The queue and the phases of a scenario, without the bench: bursts are applied, other faults are not."""
 
     def __init__(self, scenario: Scenario, endpoint: Endpoint) -> None:
-        """Enqueue into the scenario's queue at ``endpoint``."""
+        """Enqueue into the scenario's queue at ``endpoint``. Raises `BadInputError` if a burst enqueues jobs at once, which no user does."""
         self._scenario = scenario
         self._endpoint = endpoint
         self.rate = scenario.producers.rate
         self.bounds = bounds_of(scenario)
         self._bursts: list[tuple[float, float, float]] = []
         begin_s = 0.0
-        for phase in scenario.phases:
-            for fault in phase.faults:
-                if find_faults()[fault.kind].adds_load:
-                    for_s = phase.duration_s - fault.after_s if fault.for_s is None else fault.for_s
-                    from_s = begin_s + fault.after_s
-                    self._bursts.append((from_s, from_s + for_s, float(fault.options.get("rate", 0))))
+        for phase_number, phase in enumerate(scenario.phases):
+            for number, fault in enumerate(phase.faults):
+                kind = find_faults()[fault.kind]
+                load = kind.find_added_load(kind.options_type.model_validate(fault.options))
+                if load is None:
+                    continue
+                if load.at_once:
+                    raise BadInputError(
+                        f"{scenario.file}: phases[{phase_number}].faults[{number}] enqueues {load.at_once} jobs at once, which Locust does "
+                        "only in a run; expected a burst with a rate only, or --join and a run of this scenario"
+                    )
+                for_s = phase.duration_s - fault.after_s if fault.for_s is None else fault.for_s
+                from_s = begin_s + fault.after_s
+                self._bursts.append((from_s, from_s + for_s, load.rate))
             begin_s += phase.duration_s
 
     @contextmanager

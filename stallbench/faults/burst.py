@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from stallbench.faults.combination import Combination
-from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.faults.fault import AddedLoad, Fault, FaultOptions
 from stallbench.injection.record import Evidence
 
 
@@ -32,6 +32,11 @@ class Burst(Fault[BurstOptions]):
     targets = ("producer",)
     combination = Combination(place="load", on="producers", options={"at_once": 500}, needs=frozenset({"server"}))
     options_type = BurstOptions
+
+    @classmethod
+    def find_added_load(cls, options: BurstOptions) -> AddedLoad:
+        """Return the options."""
+        return AddedLoad(rate=options.rate, at_once=options.at_once)
 
     def inject(self) -> Evidence:
         """Start the producer, and wait until the jobs at once are in the queue and its schedule begins."""

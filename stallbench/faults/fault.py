@@ -41,6 +41,16 @@ class FaultPlace:
     """Whether Locust's users are the producers."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedLoad:
+    """What a fault enqueues on top of the scenario's load."""
+
+    rate: float
+    """Jobs per second, while it is active."""
+    at_once: int
+    """Jobs when it begins."""
+
+
 class Fault(ABC, Generic[OptionsT]):
     """One kind of fault.
 
@@ -63,7 +73,8 @@ class Fault(ABC, Generic[OptionsT]):
     ends_server: ClassVar[bool] = False
     """Whether it ends a server process. A soak refuses such a fault, because it observes servers over many cycles."""
     adds_load: ClassVar[bool] = False
-    """Whether it enqueues jobs on top of the scenario's load; its evidence then has ``at_once`` (jobs) and ``rate`` (jobs per second)."""
+    """Whether it enqueues jobs on top of the scenario's load; its evidence then has ``at_once`` (jobs) and ``rate`` (jobs per second),
+    and `find_added_load` returns the same before it begins."""
     needs_of_database: ClassVar[tuple[str, str] | None] = None
     """A key of ``database`` that it requires, and a description of the values allowed."""
     explains_errors: ClassVar[frozenset[ErrorKind]] = frozenset()
@@ -88,6 +99,11 @@ class Fault(ABC, Generic[OptionsT]):
     def list_explained_errors(cls, options: Mapping[str, Any]) -> frozenset[ErrorKind]:
         """Return `explains_errors`, or fewer kinds if it depends on the options, which are as ``run.json`` has them."""
         return cls.explains_errors
+
+    @classmethod
+    def find_added_load(cls, options: OptionsT) -> AddedLoad | None:
+        """Return what it enqueues on top of the scenario's load; none if it enqueues nothing."""
+        return None
 
     @property
     def is_momentary(self) -> bool:

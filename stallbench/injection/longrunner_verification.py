@@ -79,15 +79,9 @@ def _is(holder: Holder, on: str, name: str, evidence: Mapping[str, Any]) -> bool
     """Whether a holder that the server names is this longrunner: everything that identifies the holder agrees."""
     if holder.kind != evidence.get("kind"):
         return False
-    match holder.kind:
-        case "backend":
-            return holder.source == on and holder.application == f"stallbench:longrunner:{name}"
-        case "prepared":
-            return holder.key == evidence.get("gid")
-        case "slot":
-            return holder.key == evidence.get("slot")
-        case _:
-            return False
+    if holder.kind == "backend":
+        return holder.source == on and holder.application == f"stallbench:longrunner:{name}"
+    return holder.key == evidence.get("key")
 
 
 def _read_open_snapshot(server: psycopg.Connection[tuple[Any, ...]], on: str, name: str) -> Evidence | None:

@@ -11,8 +11,6 @@ from stallbench.run.record import RunRecord
 _SUBJECT = r"^holder:([^:]*):(.*)$"
 _TEXTS = ("application", "state", "via")
 _NUMBERS = ("rank", "pid", "age_s", "age_xids", "catalog_only")
-_LEFT_BEHIND = {"prepared": "gid", "slot": "slot"}
-"""Kinds of holders that are no backend, and where a longrunner's evidence has their name."""
 _CLOCK_SLACK_S = 0.5
 """By how much the beginning of the same transaction, computed from its age, may differ between two samples."""
 
@@ -75,13 +73,12 @@ def _find_holders(samples: DataFrame) -> DataFrame:
 
 
 def _name_longrunner(record: RunRecord) -> Column:
-    """Return the name of the longrunner, if a holder is one: by its application name, or by the name of its slot or prepared transaction."""
+    """Return the name of the longrunner, if a holder is one: by its application name, or by the key of the holder in the longrunner's evidence."""
     name = F.lit(None).cast("string")
     for longrunner in record.longrunners:
         is_it = F.substring_index("application", ":", -1) == longrunner.name
-        evidence = longrunner.evidence or {}
-        for kind, key in _LEFT_BEHIND.items():
-            if evidence.get(key):
-                is_it |= (F.col("kind") == kind) & (F.col("holder") == evidence[key])
+        kind, key = longrunner.evidence.get("kind"), longrunner.evidence.get("key")
+        if kind and key:
+            is_it |= (F.col("kind") == kind) & (F.col("holder") == key)
         name = F.when(is_it, longrunner.name).otherwise(name)
     return name

@@ -46,12 +46,12 @@ class QueueOptions(BaseModel):
 
     @classmethod
     def find_option(cls, role: OptionRole) -> str | None:
-        """Return the name of the field that declares ``role``; none if no option has it."""
-        return next((name for name, field in cls.model_fields.items() if role in field.metadata), None)
+        """Return the key by which a scenario sets the option that declares ``role``; none if no option has it."""
+        return next((field.alias or name for name, field in cls.model_fields.items() if role in field.metadata), None)
 
     def value_of(self, role: OptionRole) -> int | None:
         """Return the value of the option that declares ``role``, after `Queue.resolve_options`; none without such an option, or without effect."""
-        name = self.find_option(role)
+        name = next((name for name, field in type(self).model_fields.items() if role in field.metadata), None)
         value: int | None = getattr(self, name) if name else None
         return None if value == _WITHOUT_EFFECT.get(role) else value
 

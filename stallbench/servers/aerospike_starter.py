@@ -17,6 +17,7 @@ from typing import Any
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
+from stallbench.queues import find_queues
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.scenario.database import Database
 from stallbench.servers.starter import StartContext, Starter
@@ -26,7 +27,6 @@ from stallbench.waiting import wait_until
 ADDRESS_VARIABLE = "STALLBENCH_AEROSPIKE"
 _FORM = "[USER@]HOST:PORT/NAMESPACE"
 _ADDRESS = re.compile(r"(?:(?P<user>[^@/]+)@)?(?P<host>[^@:/]+):(?P<port>\d+)/(?P<namespace>[^/]+)")
-_QUEUES = ("fcfs", "id_store", "token_store")
 _START_S = 10.0
 _TRY_EVERY_S = 0.2
 
@@ -56,8 +56,9 @@ class ExternalAerospike:
     def stop(self) -> None:
         """Empty the sets of the run."""
         with closing(driver_of("aerospike").connect(self.endpoint, "stop")) as connection:
-            for queue in _QUEUES:
-                connection.empty(queue)
+            for kind, queue in find_queues().items():
+                if "aerospike" in queue.engines:
+                    connection.empty(kind)
 
     def kill(self) -> None:
         """Refuse; raises `NotCarriedOutError`."""

@@ -15,7 +15,6 @@ from typing import Any
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import Crash
 from stallbench.queues import Queue
-from stallbench.queues.queue import OptionRole
 
 ACTIONS: tuple[Crash, ...] = ("kill", "pause")
 EXPIRY_S = 3
@@ -78,14 +77,6 @@ def list_trials(queue: type[Queue[Any]], *, has_scheduler: bool) -> list[Trial]:
         and not (point is CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED and action == "pause")
         and (point.role != "worker" or queue.find_crash_point_issue(point) is None)
     ]
-
-
-def find_expiry_option(queue: type[Queue[Any]]) -> str | None:
-    """Return the key of the option that ends a claim after a time; none if claims do not expire."""
-    name = queue.options_type.find_option(OptionRole.EXPIRY)
-    if name is None:
-        return None
-    return queue.options_type.model_fields[name].alias or name
 
 
 def write_scenario(

@@ -17,6 +17,7 @@ from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import Crash
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.queues import NoQueueError, Queue, find_queue
+from stallbench.queues.queue import OptionRole
 from stallbench.run.conclusion import conclude
 from stallbench.run.folder import RunFolder, create_folder
 from stallbench.run.opening import open_run
@@ -27,7 +28,7 @@ from stallbench.scenario.model import Scenario
 from stallbench.storage.atomic_file import replace_file
 from stallbench.torture.judgement import judge_run
 from stallbench.torture.outcome import TortureOutcome
-from stallbench.torture.plan import ACTIONS, LONGEST_EXPIRY_S, Trial, find_expiry_option, list_trials, write_scenario
+from stallbench.torture.plan import ACTIONS, LONGEST_EXPIRY_S, Trial, list_trials, write_scenario
 from stallbench.verdicts import RunTables
 
 
@@ -86,7 +87,7 @@ def plan_torture(
         seed=seed,
         overrides=tuple(overrides),
         runs=((Trial(CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED, "kill"),),),
-        expiry_option=find_expiry_option(queue),
+        expiry_option=queue.options_type.find_option(OptionRole.EXPIRY),
         expiry_s=None,
     )
     scenario = read_first_scenario(plan)

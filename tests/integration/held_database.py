@@ -127,7 +127,7 @@ class HeldDatabase:
         replicas = {name: connection for name, connection in self.servers.items() if name != "primary"}
         for found in read_horizon(self.primary, replicas):
             own = {"backend": found.pid, "prepared": found.key, "slot": found.key}.get(found.kind)
-            asked = {"backend": holder.get("pid"), "prepared": holder.get("gid"), "slot": holder.get("slot")}[holder["kind"]]
+            asked = holder.get("pid") if holder["kind"] == "backend" else holder.get("key")
             if found.kind == holder["kind"] and own == asked:
                 return found
         return None

@@ -25,7 +25,7 @@ def rewrite_catalog(held: HeldDatabase) -> None:
 
 def test_a_physical_slot_is_inactive_and_holds_all_tables(held: HeldDatabase) -> None:
     _, holder = held.start(held.document("slot", type="physical"))
-    assert holder == {"kind": "slot", "slot": "stallbench_slot_1", "catalog_only": False}
+    assert holder == {"kind": "slot", "key": "stallbench_slot_1", "catalog_only": False}
     assert held.primary.execute(_SLOT).fetchone() == (False, True, False)
     rewrite_catalog(held)
     held.delete_jobs()
@@ -35,7 +35,7 @@ def test_a_physical_slot_is_inactive_and_holds_all_tables(held: HeldDatabase) ->
 
 def test_a_logical_slot_does_not_keep_vacuum_from_a_queue_but_from_the_catalogs(held: HeldDatabase) -> None:
     process, holder = held.start(held.document("slot", type="logical"))
-    assert holder == {"kind": "slot", "slot": "stallbench_slot_1", "catalog_only": True}
+    assert holder == {"kind": "slot", "key": "stallbench_slot_1", "catalog_only": True}
     assert held.primary.execute(_SLOT).fetchone() == (False, False, True)
     rewrite_catalog(held)
     held.delete_jobs()

@@ -19,7 +19,7 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
     run = SyntheticRun(tmp_path_factory.mktemp("holders") / "run", phases={"baseline": 5, "longtx": 5})
     run.longrunner("idle_writer-1", phase="longtx", from_s=2.6, to_s=7.2)
     run.longrunner(
-        "prepared-1", phase="longtx", from_s=4, to_s=None, evidence={"kind": "prepared", "gid": "stallbench_prepared_1"}
+        "prepared-1", phase="longtx", from_s=4, to_s=None, evidence={"kind": "prepared", "key": "stallbench_prepared_1"}
     )
     run.longrunner("replica_reader-1", phase="longtx", from_s=4, to_s=8, on="replica-1", verified_ns=None, active_to_end=False)
     for second in range(10):

@@ -10,6 +10,8 @@ import pytest
 from producers.locust_options import find_target, read_bounds, read_rate
 from producers.locust_target import ScenarioAlone
 from stallbench.errors import BadInputError
+from stallbench.faults import find_faults
+from stallbench.faults.fault import Fault
 from stallbench.processes.role import Stop
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.file import read_scenario
@@ -110,6 +112,27 @@ def test_alone_it_follows_the_phases_and_bursts_of_a_scenario(tmp_path: Path) ->
     alone = ScenarioAlone(scenario, Endpoint(engine="postgres", host="", port=1, database="", user=""))
     assert [alone.extra_rate_at(at_s) for at_s in (0, 14.9, 15, 20, 25, 29.9, 30)] == [0, 0, 50, 75, 25, 25, None]
     assert alone.bounds == bounds_of(scenario) == LocustBounds(max_failure_ratio=0.25, at_most_ms={"p95": 20})
+
+
+def test_alone_it_refuses_a_burst_that_it_would_not_apply(tmp_path: Path) -> None:
+    (tmp_path / "busy.toml").write_text(SCENARIO.replace("rate = 25, after", "rate = 25, at_once = 500, after"))
+    scenario = read_scenario(str(tmp_path / "busy.toml"))
+    with pytest.raises(BadInputError) as caught:
+        ScenarioAlone(scenario, Endpoint(engine="postgres", host="", port=1, database="", user=""))
+    assert str(caught.value) == (
+        f"{tmp_path}/busy.toml: phases[1].faults[1] enqueues 500 jobs at once, which Locust does only in a run; "
+        "expected a burst with a rate only, or --join and a run of this scenario"
+    )
+
+
+def test_every_fault_that_adds_load_says_how_much() -> None:
+    says = {
+        name
+        for name, kind in find_faults().items()
+        if any("find_added_load" in vars(base) for base in kind.__mro__[:-1] if base is not Fault)
+    }
+    assert says == {name for name, kind in find_faults().items() if kind.adds_load}
+    assert says
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from itertools import accumulate
 
 from stallbench.observe.profile.estimate import Load
 from stallbench.observe.profile.levels import SHORTEST_S, Span
+from stallbench.queues import find_queue
+from stallbench.queues.queue import OptionRole
 from stallbench.scenario.duration import format_duration
 
 _LEAST_PAYLOAD_BYTES, _MOST_PAYLOAD_BYTES = 16, 1_048_576
@@ -18,8 +20,8 @@ _MOST_BACKLOG = 10_000_000
 _LONGEST_S = 86_000
 """A scenario lasts a day at most, with its warm-up."""
 _RATE_OF_A_PRODUCER = 500.0
-_EXPIRE_AFTER_S = 60
-"""After which `status_column` gives a claimed job to another worker by default."""
+_WORK_TIMES_A_CLAIM = 3
+"""A claim lasts for at least so many mean work times, so that most jobs are completed before it expires."""
 _OTHER_CONNECTIONS = 60
 """At most, besides those of workers and producers: bursts, collectors, maintenance, the server's reserve."""
 _DEFAULT_CONNECTIONS = 100
@@ -61,8 +63,7 @@ def write_scenario(load: Load, queue: Mapping[str, str], *, version: int, every_
     backlog = _find_backlog(load)
     payload = load.sample.payload_bytes if load.sample else None
     options: dict[str, str | int] = dict(queue)
-    if options["kind"] == "status_column" and 3 * work_s > _EXPIRE_AFTER_S:
-        options["expire_after"] = math.ceil(3 * work_s)
+    options |= _lengthen_expiry(queue["kind"], _WORK_TIMES_A_CLAIM * work_s)
     producers = min(64, math.ceil(base / _RATE_OF_A_PRODUCER))
     connections = workers + producers + _OTHER_CONNECTIONS
     end_s = levels[-1][0] + levels[-1][1]
@@ -120,6 +121,13 @@ def write_scenario(load: Load, queue: Mapping[str, str], *, version: int, every_
         "",
     ]
     return "\n".join(lines)
+
+
+def _lengthen_expiry(kind: str, least_s: float) -> dict[str, int]:
+    """Return the option by which claims of a queue last ``least_s``; none if they do by default, or if they do not expire."""
+    defaults = find_queue(kind).options_type()
+    key, expiry_s = defaults.find_option(OptionRole.EXPIRY), defaults.value_of(OptionRole.EXPIRY)
+    return {key: math.ceil(least_s)} if key is not None and expiry_s is not None and expiry_s < least_s else {}
 
 
 def _round_levels(levels: Sequence[Span]) -> list[tuple[int, int, float]]:
