@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from longrunners import find_longrunners
 from stallbench.injection.crash_points import CrashPoint
+from stallbench.maintenance import find_maintenance_kinds
 from tests.unit.scenario_text import SMALL, find_lines, longrunners_here
 
 __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
@@ -15,6 +17,7 @@ __all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
 pytestmark = pytest.mark.usefixtures("longrunners_here")
 
 DURATION = 'a number with us, ms, s, m or h, like "90s"'
+OF_POSTGRES = ", ".join(name for name, kind in find_maintenance_kinds().items() if "postgres" in kind.engines)
 IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
 LONGRUNNER = "phases[2].longrunners[0]"
 
@@ -22,8 +25,7 @@ LONGRUNNERS = [
     (
         '"idle_writer"',
         '"idle_write"',
-        f'{LONGRUNNER}.kind is "idle_write"; expected one of idle_writer, key_share, listening_transaction, overlapping_readers, prepared,'
-        ' replica_reader, savepoints, slot, snapshot_reader, stuck_listener; did you mean "idle_writer"?',
+        f'{LONGRUNNER}.kind is "idle_write"; expected one of {", ".join(find_longrunners())}; did you mean "idle_writer"?',
     ),
     (', on = "primary" }', ", on = 3 }", f"{LONGRUNNER}.on is 3; expected text in quotes"),
     (
@@ -149,7 +151,7 @@ def with_maintenance(task: str, line: str) -> tuple[str, str, str]:
 MAINTENANCE = [
     with_maintenance(
         '{ kind = "watchdg" }',
-        'kind is "watchdg"; expected one of analyze, delete_rows, drop_partitions, reindex, slot_guard, watchdog; did you mean "watchdog"?',
+        f'kind is "watchdg"; expected one of {OF_POSTGRES}; did you mean "watchdog"?',
     ),
     with_maintenance('{ on = "primary" }', 'kind is missing; write it like kind = "watchdog"'),
     with_maintenance(

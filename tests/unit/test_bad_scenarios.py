@@ -175,7 +175,7 @@ OF_OTHER_ENGINES = [
     (
         'engine = "redis"\n\n[queue]\nkind = "laravel"',
         'queue.kind is "laravel", which runs on mariadb, mysql, postgres, sqlite, not on redis; '
-        "expected one of fcfs, id_store, laravel_redis, token_store",
+        f"expected one of {', '.join(kind for kind, queue in find_queues().items() if 'redis' in queue.engines)}",
     ),
     (
         'engine = "sqlite"\nreplicas = 1\n\n[queue]\nkind = "laravel"',
