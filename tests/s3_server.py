@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from s3fs import S3FileSystem
 from stallbench.processes.parent_death import die_with_parent
 from stallbench.setup.components import require_java
 from stallbench.setup.jars import require_jars
+from tests.waiting import wait_for
 
 BUCKET = "stallbench-runs"
 ACCESS_KEY = "key-of-the-test"
@@ -84,8 +84,7 @@ def start_s3_server(folder: Path) -> Iterator[S3Server]:
 
 
 def _wait_for_port(log: Path) -> str:
-    until_s = time.monotonic() + _DEADLINE_S
-    while (match := re.search(r"ServerConnector.*\{127\.0\.0\.1:(\d+)\}", log.read_text())) is None:
-        assert time.monotonic() < until_s, log.read_text()
-        time.sleep(0.1)
-    return match[1]
+    started = re.compile(r"ServerConnector.*\{127\.0\.0\.1:(\d+)\}")
+    return wait_for(
+        lambda: started.search(log.read_text()), lambda: f"{log.read_text()}\nthe port in {log}", _DEADLINE_S, every_s=0.1
+    )[1]

@@ -13,8 +13,10 @@ from stallbench.collectors.sampler import Sampler
 from stallbench.exposition import make_sample_figures, serve
 from stallbench.processes.role import CannotContinueError, Stop, read_document, run_role, send_message
 from stallbench.processes.role_arguments import role_parser
+from stallbench.waiting import wait_until
 
 _FIRST_SAMPLES_S = 20.0
+_LOOK_EVERY_S = 0.05
 _LAST_SAMPLES_S = 5.0
 _POLL_EVERY_S = 1.0
 _SPREAD_S = 1.0
@@ -68,14 +70,11 @@ def main() -> None:
 
 
 def _wait_for_first_samples(samplers: Sequence[Sampler], stop: Stop) -> None:
-    until_s = time.monotonic() + _FIRST_SAMPLES_S
-    for sampler in samplers:
-        while not sampler.measured_once.wait(0.05):
-            if stop.asked:
-                return
-            if time.monotonic() > until_s:
-                missing = [f"{sampler.name} ({sampler.why})" for sampler in samplers if not sampler.measured_once.is_set()]
-                raise CannotContinueError(f"no whole sample within {_FIRST_SAMPLES_S:.0f} s of {', '.join(missing)}")
+    def list_missing() -> list[str]:
+        return [f"{sampler.name} ({sampler.why})" for sampler in samplers if not sampler.measured_once.is_set()]
+
+    if not wait_until(lambda: stop.asked or not list_missing(), within_s=_FIRST_SAMPLES_S, every_s=_LOOK_EVERY_S):
+        raise CannotContinueError(f"no whole sample within {_FIRST_SAMPLES_S:.0f} s of {', '.join(list_missing())}")
 
 
 def _end(samplers: Sequence[Sampler]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stallbench.queues import Claim, NewJob, Queue
 from stallbench.queues.queue import OptionRole
+from stallbench.waiting import wait_until
 
 PATIENCE_S = 60.0
 """Time limit for operations that should be immediate; a busy machine can stall for seconds."""
@@ -79,10 +79,9 @@ def claim_one(queue: Queue[Any]) -> Claim:
 
 def claim_patiently(queue: Queue[Any]) -> Claim:
     """Claim as soon as there is something: a server needs a moment to notice that a session is gone."""
-    until_s = time.monotonic() + PATIENCE_S
-    while not (claims := queue.claim()):
-        require(time.monotonic() < until_s, f"the job could not be claimed within {PATIENCE_S:.0f} s")
-        time.sleep(0.02)
+    claims = wait_until(queue.claim, within_s=PATIENCE_S, every_s=0.02)
+    if not claims:
+        raise BrokenPromiseError(f"the job could not be claimed within {PATIENCE_S:.0f} s")
     return claims[0]
 
 

@@ -17,6 +17,7 @@ from stallbench.conformance.promise import (
 )
 from stallbench.queues import NewJob, Queue
 from stallbench.queues.queue import OptionRole
+from stallbench.waiting import wait_until
 
 PROMISES = PromiseList()
 _JOBS = [NewJob(payload=f'{{"n":{n}}}') for n in range(5)]
@@ -181,10 +182,8 @@ def lets_claims_expire(open_one: OpenQueue) -> None:
     first = claim_one(dying)
     if other.claims_survive_connection:
         dying.connection.close()
-    until_s = time.monotonic() + PATIENCE_S
-    while other.depth() == 0:
-        require(time.monotonic() < until_s, f"the claim of one second has not expired after {PATIENCE_S:.0f} s")
-        time.sleep(0.05)
+    has_expired = wait_until(lambda: other.depth() > 0, within_s=PATIENCE_S, every_s=0.05)
+    require(bool(has_expired), f"the claim of one second has not expired after {PATIENCE_S:.0f} s")
     require_equal(dict(other.job_ids()), {job_id: False}, "whether the job is claimed")
     again = claim_one(other)
     require_equal(again.job_id, job_id, "the job that the other worker claims")

@@ -17,6 +17,7 @@ import requests
 from stallbench.observers.dashboards import read_dashboards
 from stallbench.servers.ports import find_free_port
 from tests.end_to_end.test_dashboards import Prometheus, all_queries
+from tests.waiting import wait_for
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
@@ -80,16 +81,18 @@ def verdict() -> str:
 
 def wait_for_phase(name: str, up: subprocess.Popen[str]) -> str:
     """Wait until the newest run is in a phase; returns the run."""
-    until_s = time.monotonic() + PATIENCE_S
     began_s = time.time()
-    while time.monotonic() < until_s and up.poll() is None:
+
+    def has_begun() -> bool:
+        assert up.poll() is None, f"phase {name} did not begin: {up.communicate()[0][-3000:]}"
         record = newest_run() / "run.json"
-        if record.exists() and record.stat().st_mtime > began_s:
-            phases = json.loads(record.read_text())["phases"]
-            if any(phase["name"] == name and phase["start_ns"] for phase in phases):
-                return newest_run().name
-        time.sleep(0.2)
-    raise AssertionError(f"phase {name} did not begin: {up.communicate()[0][-3000:] if up.poll() is not None else ''}")
+        if not record.exists() or record.stat().st_mtime <= began_s:
+            return False
+        phases = json.loads(record.read_text())["phases"]
+        return any(phase["name"] == name and phase["start_ns"] for phase in phases)
+
+    wait_for(has_begun, f"phase {name}", PATIENCE_S, every_s=0.2)
+    return newest_run().name
 
 
 def test_a_scenario_runs_is_watched_and_ends_with_its_verdict(ports: dict[str, str]) -> None:
@@ -119,10 +122,12 @@ def test_a_scenario_runs_is_watched_and_ends_with_its_verdict(ports: dict[str, s
             and "stallbench_errors_total" not in query.metrics
         }
         assert len(left) > 20
-        until_s = time.monotonic() + 50
-        while left := {query for query in left if not prometheus.ask(query)}:
-            assert time.monotonic() < until_s, f"no data: {[query.where for query in left]}"
-            time.sleep(1)
+
+        def all_have_data() -> bool:
+            left.difference_update([query for query in left if prometheus.ask(query)])
+            return not left
+
+        wait_for(all_have_data, lambda: f"data of {[query.where for query in left]}", 50, every_s=1)
     finally:
         printed, _ = up.communicate(timeout=PATIENCE_S)
     assert up.returncode == 0, printed[-3000:]

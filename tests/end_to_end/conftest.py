@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import pytest
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.processes.reaper import OWNER_FILE, SCRATCH_PREFIX
 from stallbench.processes.supervisor import TOKEN_VARIABLE
+from tests.waiting import wait_for
 
 SHORT = (
     "phases.warmup.duration=1s",
@@ -100,15 +100,16 @@ class Bench:
 
     def wait_for_phase(self, name: str, within_s: float = 240) -> dict[str, Any]:
         """Wait until a phase has begun; returns the record."""
-        until_s = time.monotonic() + within_s
-        while time.monotonic() < until_s:
+
+        def find_record() -> dict[str, Any] | None:
             # There may be no run yet, or that of the measuring has just gone.
             with suppress(FileNotFoundError):
                 record = self.record()
                 if any(phase["name"] == name and phase["start_ns"] for phase in record["phases"]):
                     return record
-            time.sleep(0.05)
-        raise AssertionError(f"phase {name} did not begin within {within_s} s")
+            return None
+
+        return wait_for(find_record, f"phase {name}", within_s)
 
 
 def short(*changes: str) -> list[str]:
@@ -152,10 +153,11 @@ def marked_with_folder(folder: Path) -> list[psutil.Process]:
 
 def assert_nothing_is_left(bench: Bench, pid: int, within_s: float = 60) -> None:
     """Wait until no process and no temporary folder of the bench with ``pid`` is there any more."""
-    until_s = time.monotonic() + within_s
-    while (left := marked_with_folder(bench.folder())) or scratch_folders(pid):
-        assert time.monotonic() < until_s, f"left behind: {left} {scratch_folders(pid)}"
-        time.sleep(0.1)
+
+    def list_left() -> list[object]:
+        return [*marked_with_folder(bench.folder()), *scratch_folders(pid)]
+
+    wait_for(lambda: not list_left(), lambda: f"the end of what is left behind, {list_left()},", within_s, every_s=0.1)
 
 
 @pytest.fixture(scope="session")

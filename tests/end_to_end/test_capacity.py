@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_with_folder, measured, scratch_folders
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
 ATTEMPTS = 3
@@ -22,10 +22,7 @@ def test_a_bench_that_is_killed_while_it_measures_leaves_nothing_but_its_records
     running.kill()
     running.communicate()
     assert_nothing_is_left(bench, running.pid)
-    until_s = time.monotonic() + 60
-    while bench.record()["status"] == "running":
-        assert time.monotonic() < until_s
-        time.sleep(0.1)
+    wait_for(lambda: bench.record()["status"] != "running", "the end of the run in its record")
     assert (bench.record()["status"], bench.folder().name.endswith("-longtx-measuring")) == ("aborted", True)
 
 

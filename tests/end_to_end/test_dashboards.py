@@ -20,6 +20,7 @@ from stallbench.observers.curves import CURVES
 from stallbench.observers.dashboards import read_dashboards
 from stallbench.servers.ports import find_free_port
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_with_folder
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
 
@@ -107,11 +108,13 @@ def test_every_query_returns_data_of_a_run_that_is_watched(bench: Bench, engine:
         queries = list(all_queries(bench.folder().name, engine))
         of_this = {query for query in queries if query.only_on <= {engine}}
         left = set(of_this)
-        until_s = time.monotonic() + PATIENCE_S
-        while left := {query for query in left if not prometheus.ask(query)}:
-            assert time.monotonic() < until_s, "no data: " + "\n".join(f"{q.where}: {q.expr}" for q in left)
-            assert run.poll() is None
-            time.sleep(1)
+
+        def all_have_data() -> bool:
+            left.difference_update([query for query in left if prometheus.ask(query)])
+            assert not left or run.poll() is None
+            return not left
+
+        wait_for(all_have_data, lambda: "data of " + "\n".join(f"{q.where}: {q.expr}" for q in left), PATIENCE_S, every_s=1)
         # What is said to be on one engine only is really not on the other.
         excused = [query for query in queries if query not in of_this]
         assert excused
@@ -130,10 +133,8 @@ def test_every_query_returns_data_of_a_run_that_is_watched(bench: Bench, engine:
         if engine == "postgres":
             # One that ends is reported, and the run continues without it.
             process.kill()
-            until_s = time.monotonic() + 120
-            while not any("prometheus exited unexpectedly (SIGKILL)" in note for note in bench.record()["notes"]):
-                assert time.monotonic() < until_s
-                time.sleep(0.1)
+            said = "prometheus exited unexpectedly (SIGKILL)"
+            wait_for(lambda: any(said in note for note in bench.record()["notes"]), f"the note {said!r}", 120)
             assert run.poll() is None
         run.send_signal(signal.SIGKILL if engine == "mariadb" else signal.SIGINT)
         out, _ = run.communicate(timeout=120)

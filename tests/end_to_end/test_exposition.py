@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import time
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from stallbench.observers.grafana import TOKEN_VARIABLE
 from tests.end_to_end.conftest import Bench, short
 from tests.grafana_stand_in import TOKEN, grafana_stand_in
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
 
@@ -79,10 +79,12 @@ def test_every_process_answers_prometheus_and_phases_reach_grafana(bench: Bench)
 
 def ask_every_process(bench: Bench) -> None:
     """Be what Prometheus would be."""
-    until_s = time.monotonic() + 120
-    while "idle_writer-1" not in (found := targets(bench)) or found["collectors"]["labels"]["phase"] != "longtx":
-        assert time.monotonic() < until_s, f"targets are {sorted(found)}"
-        time.sleep(0.1)
+
+    def find_targets() -> dict[str, Any] | None:
+        found = targets(bench)
+        return found if "idle_writer-1" in found and found["collectors"]["labels"]["phase"] == "longtx" else None
+
+    found = wait_for(find_targets, lambda: f"the longrunner among {sorted(targets(bench))}", 120)
     assert {"bench", "collectors", "producer-1", "worker-1", "worker-2", "worker-3", "worker-4", "idle_writer-1"} == set(found)
     assert found["worker-1"]["labels"] == {
         "scenario": "longtx",
@@ -93,11 +95,14 @@ def ask_every_process(bench: Bench) -> None:
         "phase": "longtx",
         "process": "worker-1",
     }
+
     # One figure is read after the other: a claim between the two is in one of them only.
-    while value(worker := scrape(found["worker-1"]), "stallbench_claim_seconds_count") != value(
-        worker, "stallbench_jobs_claimed_total"
-    ):
-        assert time.monotonic() < until_s, "what is counted and what is timed are different claims"
+    def find_consistent_figures() -> Any:
+        worker = scrape(found["worker-1"])
+        are_same = value(worker, "stallbench_claim_seconds_count") == value(worker, "stallbench_jobs_claimed_total")
+        return worker if are_same else None
+
+    worker = wait_for(find_consistent_figures, "the same number of claims that are counted and that are timed", 120, every_s=0)
     assert value(worker, "stallbench_jobs_completed_total") > 0
     assert value(scrape(found["producer-1"]), "stallbench_jobs_enqueued_total") > 0
     collectors = scrape(found["collectors"])

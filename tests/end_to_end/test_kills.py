@@ -14,6 +14,7 @@ import pytest
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.pipeline.tables import read_table
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
 
@@ -82,10 +83,7 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: B
     assert torn["torn_lines"].sum() == 0
 
     reporting = bench.start("report", "latest", environment={SERVICE_VARIABLE: ""})
-    until_s = time.monotonic() + 60
-    while "java" not in names_below(reporting.pid):
-        assert time.monotonic() < until_s, "Java did not begin"
-        time.sleep(0.05)
+    wait_for(lambda: "java" in names_below(reporting.pid), "Java")
     below = psutil.Process(reporting.pid).children(recursive=True)
     reporting.kill()
     reporting.communicate()
@@ -101,10 +99,7 @@ def test_a_bench_that_ends_during_a_pause_leaves_no_paused_worker(bench: Bench, 
     running = bench.start("run", "longtx", *short(pause, "phases.longtx.longrunners=[]", "phases.longtx.duration=60s"))
     record = bench.wait_for_phase("longtx")
     workers = [psutil.Process(process["pid"]) for process in record["processes"] if process["role"] == "worker"]
-    until_s = time.monotonic() + 30
-    while {worker.status() for worker in workers} != {psutil.STATUS_STOPPED}:
-        assert time.monotonic() < until_s, "the pause did not begin"
-        time.sleep(0.05)
+    wait_for(lambda: {worker.status() for worker in workers} == {psutil.STATUS_STOPPED}, "the beginning of the pause", 30)
     running.send_signal(signum)
     running.communicate(timeout=120)
     assert running.returncode == exit_code

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from junitparser import Error, Failure, JUnitXml
 
 from stallbench.pipeline.tables import read_table
 from tests.end_to_end.conftest import Bench, marked_with_folder, scratch_folders
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
 
@@ -50,14 +50,15 @@ def read_soak(bench: Bench) -> tuple[Path, dict[str, Any]]:
 
 def wait_for_cycle(bench: Bench, number: int, within_s: float = 300) -> dict[str, Any]:
     """Wait until the load of a cycle runs, and return its ``run.json``."""
-    until_s = time.monotonic() + within_s
-    while time.monotonic() < until_s:
+
+    def find_record() -> dict[str, Any] | None:
         for path in bench.runs.glob(f"*-soak-grows/cycles/{number:04d}/run.json"):
             record: dict[str, Any] = json.loads(path.read_text())
             if record["phases"][0]["start_ns"] and any(path.parent.glob("events/worker-1.csv")):
                 return record
-        time.sleep(0.05)
-    raise AssertionError(f"cycle {number} did not begin within {within_s} s")
+        return None
+
+    return wait_for(find_record, f"the load of cycle {number}", within_s)
 
 
 def pids(record: dict[str, Any]) -> dict[str, int]:
@@ -123,10 +124,11 @@ def lose_terminal_and_bench(bench: Bench, running: subprocess.Popen[str]) -> tup
     assert "cycle 2 begins; 1 more follow" in (path / "soak.log").read_text()
     running.kill()
     running.wait()
-    until_s = time.monotonic() + 60
-    while marked_with_folder(path / "cycles" / "0003") or scratch_folders(first["bench"]["pid"]):
-        assert time.monotonic() < until_s, "the killed bench has left something behind"
-        time.sleep(0.1)
+
+    def list_left() -> list[object]:
+        return [*marked_with_folder(path / "cycles" / "0003"), *scratch_folders(first["bench"]["pid"])]
+
+    wait_for(lambda: not list_left(), lambda: f"the end of what the killed bench has left behind, {list_left()},")
     assert json.loads((path / "cycles" / "0003" / "run.json").read_text())["status"] == "aborted"
     return path, int(content["cycles"][1]["left_over"])
 

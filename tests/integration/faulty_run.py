@@ -28,6 +28,7 @@ from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
 from tests.integration.running_cluster import StartedCluster
 from tests.integration.shared_clusters import CLUSTERS
+from tests.waiting import wait_for
 
 PATIENCE_S = 60.0
 
@@ -120,11 +121,14 @@ class FaultyRun:
 
     def wait_until(self, condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
         """Wait until something is so, faults being kept up meanwhile; fails the test if it is not in time."""
-        until_s = time.monotonic() + within_s
-        while not condition():
-            assert time.monotonic() < until_s, f"{what} was not seen within {within_s:g} s"
+
+        def is_so() -> bool:
+            if condition():
+                return True
             self.injections.run_due()
-            time.sleep(0.02)
+            return False
+
+        wait_for(is_so, what, within_s, every_s=0.02)
 
     def go_on_for(self, duration_s: float) -> None:
         """Let time pass, faults being kept up meanwhile."""

@@ -7,12 +7,12 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import pytest
 from psycopg.errors import Diagnostic
@@ -22,22 +22,11 @@ from stallbench.engines.postgres import connect
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.servers.cluster import Cluster, Server
+from tests.waiting import PATIENCE_S, wait_for
 
 _NOT_REMOVABLE = re.compile(r"(\d+) are dead but not yet removable")
-PATIENCE_S = 60.0
 FEEDBACK_S = 1
 """How often the replica reports its horizon here. What it reports is that old even if nothing on it holds anything."""
-
-FoundT = TypeVar("FoundT")
-
-
-def wait_for(look: Callable[[], FoundT | None], what: str, within_s: float = PATIENCE_S) -> FoundT:
-    """Look until something true is seen and return it; fails the test after ``within_s``."""
-    until_s = time.monotonic() + within_s
-    while not (found := look()):
-        assert time.monotonic() < until_s, f"{what} was not seen within {within_s} s"
-        time.sleep(0.05)
-    return found
 
 
 @dataclass(kw_only=True)
@@ -142,12 +131,14 @@ class HeldDatabase:
         self.primary.execute("INSERT INTO jobs SELECT generate_series(1, 10)")
         self.primary.execute("DELETE FROM jobs")
         (next_xid,) = self.primary.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int").fetchone() or (0,)
-        report_due_s, until_s = time.monotonic() + 1.5 * FEEDBACK_S, time.monotonic() + PATIENCE_S
+        report_due_s = time.monotonic() + 1.5 * FEEDBACK_S
         query = "SELECT count(*) FROM pg_stat_replication WHERE backend_xmin::text::int < %s"
-        while self.primary.execute(query, (next_xid,)).fetchone() != (0,) and time.monotonic() < until_s:
-            if time.monotonic() > report_due_s and self._are_wanted(next_xid):
-                return
-            time.sleep(0.05)
+
+        def is_reported_or_wanted() -> bool:
+            is_reported = self.primary.execute(query, (next_xid,)).fetchone() == (0,)
+            return is_reported or (time.monotonic() > report_due_s and self._are_wanted(next_xid))
+
+        wait_for(is_reported_or_wanted, "a replica that no longer needs the deleted rows, or what needs them")
 
     def _are_wanted(self, next_xid: int) -> bool:
         """Whether something that began before that transaction goes on; of what does so on the primary a replica knows, too."""

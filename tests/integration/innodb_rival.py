@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Self
 
 from stallbench.engines import driver_of
 from stallbench.records.endpoint import Endpoint
+from tests.waiting import wait_for
 
 PATIENCE_S = 60.0
 _BALLAST_ROWS = 200
@@ -49,15 +49,13 @@ class Rival:
 
     def wait_for_a_waiter(self) -> int:
         """Wait until another session waits for a lock of this one; returns the number of its connection."""
-        until_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until_s:
-            time.sleep(_POLL_EVERY_S)
-            with self._watcher.cursor() as cursor:
-                cursor.execute("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
-                waiting = cursor.fetchall()
-            if waiting:
-                return int(waiting[0][0])
-        raise AssertionError(f"no session waited for a lock within {PATIENCE_S} s")
+        waiting = wait_for(self._list_waiting, "a session that waits for a lock", PATIENCE_S, every_s=_POLL_EVERY_S)
+        return int(waiting[0][0])
+
+    def _list_waiting(self) -> Any:
+        with self._watcher.cursor() as cursor:
+            cursor.execute("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
+            return cursor.fetchall()
 
     def kill(self, connection_number: int) -> None:
         """End another session's connection."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from stallbench.processes.queue_client import open_queue
 from stallbench.queues import Claim, NewJob, Queue
 from tests.integration.conftest import EmptyOn
+from tests.waiting import wait_for
 
 Open = Callable[..., Queue[Any]]
 JOBS = [NewJob(payload=f'{{"n":{n}}}') for n in range(5)]
@@ -40,18 +40,12 @@ def claim_one(queue: Queue[Any]) -> Claim:
 
 
 def claim_patiently(queue: Queue[Any]) -> Claim:
-    until_s = time.monotonic() + PATIENCE_S
-    while not (claims := queue.claim()):
-        assert time.monotonic() < until_s, "nothing could be claimed"
-        time.sleep(0.05)
-    return claims[0]
+    return wait_for(queue.claim, "a job to claim", PATIENCE_S)[0]
 
 
 def end_session(dying: Queue[Any], watcher: Queue[Any]) -> None:
     """Close a worker's connection, and wait until all its locks are gone: the server frees them one by one, and then the session."""
     session = (dying.connection.info.backend_pid,)
     dying.connection.close()
-    until_s = time.monotonic() + PATIENCE_S
-    while watcher.connection.execute("SELECT FROM pg_stat_activity WHERE pid = %s", session).fetchall():
-        assert time.monotonic() < until_s, "its session does not end"
-        time.sleep(0.02)
+    query = "SELECT FROM pg_stat_activity WHERE pid = %s"
+    wait_for(lambda: not watcher.connection.execute(query, session).fetchall(), "the end of its session", PATIENCE_S)

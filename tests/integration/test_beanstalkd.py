@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 
 import greenstalk
@@ -20,6 +20,7 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.setup.components import MissingComponentError
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -137,13 +138,12 @@ def test_a_server_that_forgot_everything_gives_no_id_again(servers: PrivateServe
 
 
 def open_when_up(open_new: Callable[[], Queue[BeanstalkdOptions]], engine: Engine) -> Queue[BeanstalkdOptions]:
-    until_s = time.monotonic() + 60
-    while True:
-        try:
+    def try_to_open() -> Queue[BeanstalkdOptions] | None:
+        with suppress(*driver_of(engine).errors):
             return open_new()
-        except driver_of(engine).errors:
-            assert time.monotonic() < until_s, "the server does not come up again"
-            time.sleep(0.05)
+        return None
+
+    return wait_for(try_to_open, "a server that is up again")
 
 
 class TestABrokenConnection:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ from stallbench.engines.postgres import connect
 from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
 from tests.integration.conftest import Connection, TestDatabase
-from tests.integration.held_database import PATIENCE_S, wait_for
 from tests.integration.statistics import publish_statistics
+from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -149,14 +148,13 @@ def test_behind_a_replica_s_feedback_the_session_on_the_replica_is_named(
     database: TestDatabase, open_connection: OpenConnection
 ) -> None:
     replica = database.on(database.cluster.server("replica-1"))
-    until_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            reader = open_connection(replica, "reader")
-            break
-        except psycopg.OperationalError:
-            assert time.monotonic() < until_s
-            time.sleep(0.1)
+
+    def open_reader() -> Connection | None:
+        with suppress(psycopg.OperationalError):
+            return open_connection(replica, "reader")
+        return None
+
+    reader = wait_for(open_reader, f"database {replica.database} on the replica")
     reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     reader.execute("SELECT count(*) FROM pg_class")
     with connect(database.direct, "test") as connection:

@@ -10,7 +10,7 @@ from stallbench.engines.postgres import connect
 from stallbench.external.postgres_adapter import PostgresAdapter
 from stallbench.servers.cluster import Cluster
 from tests.integration.conftest import Connection
-from tests.integration.held_database import wait_for
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 

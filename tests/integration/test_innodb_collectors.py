@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -22,6 +21,7 @@ from stallbench.queues import NewJob
 from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster
 from stallbench.setup.server_programs import find_server
+from tests import waiting
 from tests.integration.running_cluster import StartedCluster, running_cluster
 
 pytestmark = [
@@ -86,11 +86,7 @@ def run(connection: pymysql.Connection, statement: str) -> None:
 
 
 def wait_for(look: Callable[[], Any], what: str, within_s: float = 60) -> Any:
-    until_s = time.monotonic() + within_s
-    while not (found := look()):
-        assert time.monotonic() < until_s, f"{what} was not seen"
-        time.sleep(_POLL_EVERY_S)
-    return found
+    return waiting.wait_for(look, what, within_s, every_s=_POLL_EVERY_S)
 
 
 def test_every_collector_for_the_engine_samples(sample: Sample) -> None:

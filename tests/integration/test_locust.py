@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from stallbench.run.load import LOCUST_OPTIONS
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
 from tests.integration.real_processes import PATIENCE_S, RecordingProcess
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -114,10 +115,7 @@ def lock_until_users_wait_together(locust: RecordingProcess, endpoint: Endpoint,
         if endpoint.engine == "sqlite":
             time.sleep(SQLITE_LOCK_S)  # there is no server to ask
         else:
-            until_s = time.monotonic() + PATIENCE_S
-            while count_waiting(endpoint) < USERS:
-                assert time.monotonic() < until_s, "the users wait for one another, and not for the table"
-                time.sleep(0.05)
+            wait_for(lambda: count_waiting(endpoint) >= USERS, f"the wait of all {USERS} users for the table", PATIENCE_S)
     locust.wait_for(Event.ENQUEUED, len(enqueued(locust)) + USERS)
     calls = [
         (record.t_ns - record.duration_ns, record.t_ns)
@@ -202,12 +200,12 @@ def test_alone_with_its_web_page_and_two_workers(empty_on: EmptyOn, tmp_path: Pa
             start_new_session=True,
         )
         try:
-            wait_for(
+            wait_for_answer(
                 lambda: read(f"{page}/stats/requests")["state"] == "ready" and len(read(f"{page}/stats/requests")["workers"]) == 2
             )
             asked = requests.post(f"{page}/swarm", data={"user_count": 4, "spawn_rate": 10}, timeout=PATIENCE_S).json()
             assert asked["success"], asked
-            wait_for(lambda: read(f"{page}/stats/requests")["stats"][-1]["num_requests"] >= 20)
+            wait_for_answer(lambda: read(f"{page}/stats/requests")["stats"][-1]["num_requests"] >= 20)
             requests.post(f"{page}/stop", timeout=PATIENCE_S)
             locust.terminate()
             assert locust.wait(PATIENCE_S) == 0
@@ -227,17 +225,15 @@ def read(page: str) -> Any:
     return requests.get(page, timeout=PATIENCE_S).json()
 
 
-def wait_for(ask: Callable[[], Any]) -> Any:
+def wait_for_answer(ask: Callable[[], Any]) -> Any:
     """Ask until there is an answer that is not nothing."""
-    until_s = time.monotonic() + 2 * PATIENCE_S
-    while True:
-        try:
-            if answer := ask():
-                return answer
-        except (requests.RequestException, KeyError, IndexError):
-            pass
-        assert time.monotonic() < until_s, "there was no answer"
-        time.sleep(0.1)
+
+    def try_to_ask() -> Any:
+        with suppress(requests.RequestException, KeyError, IndexError):
+            return ask()
+        return None
+
+    return wait_for(try_to_ask, "an answer", 2 * PATIENCE_S, every_s=0.1)
 
 
 def test_a_web_page_on_a_port_that_is_taken_is_one_message(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from longrunners import find_longrunners
-from tests.integration.held_database import PATIENCE_S, HeldDatabase, database_name, held, prompt_feedback, wait_for
+from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
+from tests.waiting import PATIENCE_S, wait_for
 
 __all__ = ["database_name", "held", "prompt_feedback"]
 

@@ -11,8 +11,9 @@ import pytest
 from stallbench.processes.process import Process
 from stallbench.scenario.database import Database
 from stallbench.servers.postgres import DATABASE
-from tests.integration.held_database import PATIENCE_S, HeldDatabase, wait_for
+from tests.integration.held_database import HeldDatabase
 from tests.integration.running_cluster import running_cluster
+from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.integration
 

@@ -18,6 +18,7 @@ from stallbench.collectors.innodb_views import OpenTransaction, read_open_transa
 from stallbench.engines import driver_of
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
+from tests import waiting
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
 
@@ -31,11 +32,7 @@ _POLL_EVERY_S = 0.15
 
 
 def wait_for(look: Callable[[], Any], what: str) -> Any:
-    until_s = time.monotonic() + PATIENCE_S
-    while not (found := look()):
-        assert time.monotonic() < until_s, f"{what} was not seen"
-        time.sleep(_POLL_EVERY_S)
-    return found
+    return waiting.wait_for(look, what, PATIENCE_S, every_s=_POLL_EVERY_S)
 
 
 class Held:

@@ -9,7 +9,8 @@ import pytest
 
 from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.processes.process import Process
-from tests.integration.held_database import PATIENCE_S, HeldDatabase, database_name, held, prompt_feedback, wait_for
+from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
+from tests.waiting import PATIENCE_S, wait_for
 
 __all__ = ["database_name", "held", "prompt_feedback"]
 
@@ -42,14 +43,15 @@ def test_one_query_is_always_open_and_none_is_long(held: HeldDatabase) -> None:
     process, _ = held.start(held.document("overlapping_readers", readers=8, each="4s"))
     messages: list[dict[str, object]] = []
     seen: set[str] = set()
-    until_s = time.monotonic() + PATIENCE_S
-    while {said["reader"] for said in collect(process, messages, "ended")} != set(range(1, 9)):
-        assert time.monotonic() < until_s, f"not every reader has ended a query: {messages}"
+
+    def all_have_ended_a_query() -> bool:
         now_open = open_queries(held)
         assert now_open, "there was a moment without an open query"
         assert now_open[0].age_s is not None and now_open[0].age_s < 10
-        seen |= {holder.key for holder in now_open}
-        time.sleep(0.02)
+        seen.update(holder.key for holder in now_open)
+        return {said["reader"] for said in collect(process, messages, "ended")} == set(range(1, 9))
+
+    wait_for(all_have_ended_a_query, lambda: f"a query of every reader that has ended among {messages}", every_s=0.02)
     assert len(seen) == 8
     assert collect(process, messages, "cancelled") == []
 
@@ -78,11 +80,12 @@ def test_the_readers_are_staggered(held: HeldDatabase) -> None:
 def test_with_a_limit_one_query_is_open_and_the_others_have_their_turn_later(held: HeldDatabase) -> None:
     process, _ = held.start(held.document("overlapping_readers", readers=2, each="1s", at_once=1))
     messages: list[dict[str, object]] = []
-    until_s = time.monotonic() + PATIENCE_S
-    while {said["reader"] for said in collect(process, messages, "ended")} != {1, 2}:
-        assert time.monotonic() < until_s, f"not every reader has ended a query: {messages}"
+
+    def both_have_ended_a_query() -> bool:
         assert len(open_queries(held)) <= 1
-        time.sleep(0.02)
+        return {said["reader"] for said in collect(process, messages, "ended")} == {1, 2}
+
+    wait_for(both_have_ended_a_query, lambda: f"a query of each reader that has ended among {messages}", every_s=0.02)
     assert all(float(str(said["lasted_s"])) >= 1 for said in collect(process, messages, "ended"))
 
 

@@ -6,7 +6,8 @@ import psycopg
 import pytest
 from psycopg.pq import ExecStatus
 
-from tests.integration.held_database import PATIENCE_S, HeldDatabase, database_name, held, prompt_feedback, wait_for
+from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
+from tests.waiting import PATIENCE_S, wait_for
 
 __all__ = ["database_name", "held", "prompt_feedback"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from tests.integration.mitigating_queue import (
     open_,
 )
 from tests.integration.statistics import publish_statistics
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -158,12 +159,19 @@ class TestRotatingTables:
 
     def rotate(self, queue: Queue[Any]) -> tuple[int, int]:
         """Claim from an empty queue until another table is worked first; returns whose turn it then is."""
-        before, until_s = self.turn(queue)[0], time.monotonic() + PATIENCE_S
-        while self.turn(queue)[0] == before:
-            assert time.monotonic() < until_s, "it does not rotate"
+        before = self.turn(queue)[0]
+        return self.claim_nothing_until(queue, lambda turn: turn[0] != before)
+
+    def claim_nothing_until(self, queue: Queue[Any], is_it: Callable[[tuple[int, int]], bool]) -> tuple[int, int]:
+        """Claim from a queue without a free job until the turn is as wanted; returns whose turn it then is."""
+
+        def claim_nothing() -> tuple[int, int] | None:
+            if is_it(turn := self.turn(queue)):
+                return turn
             assert not queue.claim()
-            time.sleep(0.05)
-        return self.turn(queue)
+            return None
+
+        return wait_for(claim_nothing, lambda: f"turn {self.turn(queue)}; the next one", PATIENCE_S)
 
     def sizes(self, queue: Queue[Any]) -> list[int]:
         names = type(queue).tables
@@ -184,11 +192,7 @@ class TestRotatingTables:
         queue, other = open_("rotating_tables", rotate_after=1), open_("rotating_tables", rotate_after=1)
         queue.enqueue(JOBS[:1])
         claim = claim_one(queue)
-        until_s = time.monotonic() + PATIENCE_S
-        while self.turn(other) != (0, 1):
-            assert time.monotonic() < until_s, "it does not rotate"
-            assert not other.claim()
-            time.sleep(0.05)
+        self.claim_nothing_until(other, lambda turn: turn == (0, 1))
         for _ in range(20):
             assert not other.claim()
         assert self.turn(other)[0] == 0
@@ -200,13 +204,16 @@ class TestRotatingTables:
         queue = open_("rotating_tables", rotate_after=1)
         ids: list[int] = []
         claimed: list[Claim] = []
-        until_s = time.monotonic() + PATIENCE_S
-        while self.turn(queue)[1] == 0:
-            assert time.monotonic() < until_s, "it does not rotate"
-            ids += queue.enqueue(JOBS[:2])
+
+        def work_until_it_rotates() -> bool:
+            if self.turn(queue)[1] != 0:
+                return True
+            ids.extend(queue.enqueue(JOBS[:2]))
             claimed.append(claim_one(queue))
             queue.complete(claimed[-1])
-            time.sleep(0.05)
+            return False
+
+        wait_for(work_until_it_rotates, "a rotation", PATIENCE_S)
         ids += queue.enqueue(JOBS)
         while claims := queue.claim():
             claimed.append(claims[0])

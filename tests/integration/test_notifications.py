@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -19,7 +18,8 @@ from stallbench.engines.postgres import connect
 from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
 from tests.integration.conftest import Connection, TestDatabase
-from tests.integration.held_database import PATIENCE_S, HeldDatabase, database_name, held, prompt_feedback, wait_for
+from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
+from tests.waiting import PATIENCE_S, wait_for
 
 __all__ = ["database_name", "held", "prompt_feedback"]
 
@@ -133,9 +133,7 @@ def test_a_commit_that_notifies_waits_for_another_s(held: HeldDatabase, tmp_path
         thread.start()
     try:
         with closing(collector_of(held, tmp_path)) as collector:
-            until_s = time.monotonic() + PATIENCE_S
-            while not (waiting := look(collector)["server", "notify_lock_waits"]):
-                assert time.monotonic() < until_s, "no waiting session was seen"
+            waiting = wait_for(lambda: look(collector)["server", "notify_lock_waits"], "a waiting session", every_s=0)
             assert 1 <= waiting <= 5
     finally:
         stop.set()

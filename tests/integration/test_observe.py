@@ -26,8 +26,9 @@ from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
 from stallbench.setup.components import find_all_postgres
 from tests.integration.conftest import Connection, TestDatabase
-from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback, wait_for
+from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
 from tests.integration.observed import cannot_see, finding_about, look_at, observer_of, section_of, text_of
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 __all__ = ["database_name", "held", "prompt_feedback"]

@@ -22,8 +22,8 @@ from stallbench.observe.observer import Observation, Observer
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
-from tests.integration.held_database import wait_for
 from tests.integration.observed import cannot_see, finding_about, section_of, text_of
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 

@@ -19,7 +19,7 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.records.samples import Sample, SampleLog
 from stallbench.report.samples import find_unread_logs, read_deadlocks
 from tests.integration.conftest import Connection, TestDatabase
-from tests.integration.held_database import wait_for
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from stallbench.queues.laravel_redis import LaravelRedisOptions
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -123,10 +124,9 @@ def test_a_server_that_forgot_everything_gives_no_id_again(servers: PrivateServe
 
 
 def open_when_up(open_new: Callable[[], Queue[LaravelRedisOptions]], endpoint: Endpoint) -> Queue[LaravelRedisOptions]:
-    until_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
+    def try_to_open() -> Queue[LaravelRedisOptions] | None:
+        with suppress(*driver_of(endpoint.engine).errors):
             return open_new()
-        except driver_of(endpoint.engine).errors:
-            assert time.monotonic() < until_s, "the server does not come up again"
-            time.sleep(0.05)
+        return None
+
+    return wait_for(try_to_open, "a server that is up again", PATIENCE_S)

@@ -12,8 +12,9 @@ import pytest
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.collectors.slru import SlruCollector
 from stallbench.queues import Queue
-from tests.integration.held_database import PATIENCE_S, HeldDatabase, database_name, held, prompt_feedback, wait_for
+from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
 from tests.integration.mitigating_queue import JOBS, Open, open_
+from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.integration
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +25,7 @@ from stallbench.queues.laravel import Laravel
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.cluster import Server
 from stallbench.servers.sqlite_starter import SQLiteFile
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -108,10 +108,7 @@ def test_a_reader_with_short_transactions_lets_a_checkpoint_pass(
 ) -> None:
     reader = start_reader(processes, endpoint, tmp_path, each="200ms")
     writer.execute("INSERT INTO written VALUES (?)", ("x" * 100_000,))
-    until_s = time.monotonic() + PATIENCE_S
-    while "incomplete" in checkpoint(endpoint)[0]:
-        assert time.monotonic() < until_s, "no checkpoint came to its end"
-        time.sleep(0.05)
+    wait_for(lambda: "incomplete" not in checkpoint(endpoint)[0], "a checkpoint that comes to its end", PATIENCE_S)
     assert reader.poll() is None
 
 

@@ -12,7 +12,7 @@ import pytest
 from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob, Queue, RefusedError
 from tests.integration.conftest import EmptyOn
-from tests.integration.held_database import wait_for
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyspark
 from stallbench.pipeline.class_archive import use_archive
 from stallbench.processes.parent_death import die_with_parent
 from stallbench.setup.components import require_java
+from tests.waiting import wait_for
 
 WORKERS = 2
 _DEADLINE_S = 120.0
@@ -106,8 +106,7 @@ def _daemon(folder: Path, name: str, arguments: Sequence[str]) -> Iterator[Path]
 
 def _wait_for(pattern: str, log: Path) -> str:
     """Return the (first group of the) first match in ``log``."""
-    until_s = time.monotonic() + _DEADLINE_S
-    while (match := re.search(pattern, log.read_text())) is None:
-        assert time.monotonic() < until_s, f"{log} does not have {pattern!r}:\n{log.read_text()}"
-        time.sleep(0.1)
+    match = wait_for(
+        lambda: re.search(pattern, log.read_text()), lambda: f"{log.read_text()}\n{pattern!r} in {log}", _DEADLINE_S, every_s=0.1
+    )
     return match[match.lastindex or 0]

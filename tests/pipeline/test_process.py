@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -15,6 +14,7 @@ import pytest
 from stallbench.pipeline.failures import NoTableError
 from stallbench.pipeline.tables import TABLES, read_table
 from tests.synthetic_run import SyntheticRun
+from tests.waiting import wait_for
 
 PROJECT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 180.0
@@ -53,16 +53,10 @@ def test_java_ends_with_a_pipeline_that_is_killed(tmp_path: Path) -> None:
     folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).write(final_snapshot={})
     scratch = tmp_path / "scratch"
     process = start(folder, scratch)
-    until_s = time.monotonic() + DEADLINE_S
-    while not list(scratch.glob("*/blockmgr-*")):
-        assert time.monotonic() < until_s, "Spark did not start"
-        time.sleep(0.1)
+    wait_for(lambda: list(scratch.glob("*/blockmgr-*")), "a folder of Spark's", DEADLINE_S)
     assert java_of(scratch)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    until_s = time.monotonic() + DEADLINE_S
-    while java_of(scratch):
-        assert time.monotonic() < until_s, "Java is still there"
-        time.sleep(0.1)
+    wait_for(lambda: not java_of(scratch), "the end of Java", DEADLINE_S)
     with pytest.raises(NoTableError):
         read_table(folder, "phases")

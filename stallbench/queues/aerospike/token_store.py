@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from aerospike_helpers.operations import operations
 from stallbench.queues.aerospike.store import AerospikeStore, as_backlog, as_claim, store_is_gone
 from stallbench.queues.queue import Backlog, Claim, NewJob
 from stallbench.queues.token_store import TokenCounterStore, TokenStoreOptions
+from stallbench.waiting import wait_until
 
 _FUNCTIONS = Path(__file__).with_name("token_store.lua")
 _NONE, _GONE = 0, -1
@@ -34,11 +34,8 @@ class AerospikeTokens(AerospikeStore, TokenCounterStore):
     def install(self) -> None:
         """Register the function, wait until the server has it, and begin to count."""
         self._register()
-        until_s = time.monotonic() + _LONGEST_S
-        while not any(each["name"] == _FUNCTIONS.name for each in self.client.udf_list()):
-            if time.monotonic() > until_s:
-                raise exception.UDFNotFound(f"{_FUNCTIONS.name} was registered and is not there after {_LONGEST_S} s")
-            time.sleep(_PAUSE_S)
+        if not wait_until(self._is_registered, within_s=_LONGEST_S, every_s=_PAUSE_S):
+            raise exception.UDFNotFound(f"{_FUNCTIONS.name} was registered and is not there after {_LONGEST_S} s")
         self.client.put(self.store, {"last_id": 0, "next_token": 1, "last_token": 0, "given_token": 0})
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
@@ -95,6 +92,9 @@ class AerospikeTokens(AerospikeStore, TokenCounterStore):
         if answer.lower().startswith(("error", "fail")):
             raise exception.UDFError(f"the server does not accept the function {_FUNCTIONS.name}: {answer}")
 
+    def _is_registered(self) -> bool:
+        return any(each["name"] == _FUNCTIONS.name for each in self.client.udf_list())
+
     def _give_tokens(self, count: int) -> Sequence[int]:
         last = self.count_up("given_token", count)
         return range(last - count + 1, last + 1)
@@ -102,15 +102,18 @@ class AerospikeTokens(AerospikeStore, TokenCounterStore):
     def _publish(self, tokens: Sequence[int]) -> None:
         """Make tokens available, after all earlier ones; raises `FilteredOut` if an earlier one never becomes available."""
         are_next = expressions.Eq(expressions.IntBin("last_token"), tokens[0] - 1)
-        until_s = time.monotonic() + _LONGEST_S
-        while True:
+        refusals: list[Exception] = []
+
+        def publish() -> bool:
             try:
                 self.change_store([operations.write("last_token", tokens[-1])], only_if=are_next)
-                return
-            except exception.FilteredOut:
-                if time.monotonic() > until_s:
-                    raise
-                time.sleep(_PAUSE_S)
+            except exception.FilteredOut as error:
+                refusals.append(error)
+                return False
+            return True
+
+        if not wait_until(publish, within_s=_LONGEST_S, every_s=_PAUSE_S):
+            raise refusals[-1]
 
 
 STORE = AerospikeTokens
