@@ -22,6 +22,7 @@ from stallbench.run.record import BenchRecord, describe_bench
 from stallbench.scenario.duration import ON_RECORD
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.storage.atomic_file import replace_file
+from stallbench.storage.format import require_format
 
 FORMAT: Literal[2] = 2
 
@@ -162,13 +163,8 @@ def read_record_file(path: Path, model: type[Record], name: str, format_: int) -
     """Return the record of a ``name`` (comparison, soak) in ``path``; raises `BadInputError` if it holds none, or one in another format."""
     text = path.read_text()
     try:
-        content = json.loads(text)
-        found = content.get("format", format_) if isinstance(content, dict) else format_
-        if isinstance(found, int) and found < format_:
-            raise BadInputError(
-                f"{path}: format {found} was written by an older stallbench; this version reads format {format_}; "
-                f"run the {name} again, or read it with the version that wrote it"
-            )
+        advice = f"run the {name} again, or read it with the version that wrote it"
+        require_format(json.loads(text), format_, str(path), advice)
         return model.model_validate_json(text, by_name=True, by_alias=False, context={ON_RECORD: True})
     except json.JSONDecodeError as error:
         raise BadInputError(f"{path}: not a {name}'s record: {error}") from None

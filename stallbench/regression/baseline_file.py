@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from stallbench.comparison.subject import Better
 from stallbench.errors import BadInputError
+from stallbench.storage.format import require_format
 
 FORMAT: Literal[1] = 1
 _LARGEST_BYTES = 10 * 1024**2
@@ -98,13 +99,7 @@ def parse_baseline(text: str, where: str) -> Baseline:
     """Return the baseline in ``text``; raises `BadInputError`, which names ``where``, as `read_baseline_file` does."""
     try:
         content = json.loads(text)
-        found = content.get("format") if isinstance(content, dict) else None
-        if isinstance(found, int) and found != FORMAT:
-            age = "an older" if found < FORMAT else "a newer"
-            raise BadInputError(
-                f"{where}: format {found} was written by {age} stallbench; this version reads format {FORMAT}; "
-                "write the baseline again: stallbench baseline RUN --output FILE"
-            )
+        require_format(content, FORMAT, where, "write the baseline again: stallbench baseline RUN --output FILE")
         return Baseline.model_validate(content)
     except (json.JSONDecodeError, RecursionError) as error:
         raise BadInputError(f"{where}: not a baseline: {error}") from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import Any, Literal, Self
 
 import psutil
@@ -21,6 +22,7 @@ from stallbench.scenario.duration import ON_RECORD
 from stallbench.scenario.model import Scenario
 from stallbench.servers.record import ServerRecord
 from stallbench.storage.address import AnyPath
+from stallbench.storage.format import require_format
 
 FORMAT = 2
 RunStatus = Literal["running", "completed", "aborted", "failed"]
@@ -201,7 +203,9 @@ def read_record(path: AnyPath) -> RunRecord:
 
 def parse_record(text: str, where: str) -> RunRecord:
     """Read the text of a ``run.json``. Raises `BadInputError`, which names the path ``where``, if it is invalid or has another format."""
-    _require_format(text, where)
+    with suppress(ValueError):  # then it is no JSON, which the validation says
+        advice = "run the scenario again, or read it with the version that wrote it"
+        require_format(json.loads(text), FORMAT, where, advice)
     try:
         return RunRecord.model_validate_json(text, by_name=True, by_alias=False, context={ON_RECORD: True})
     except ValidationError as error:
@@ -209,18 +213,3 @@ def parse_record(text: str, where: str) -> RunRecord:
         key = ".".join(str(part) for part in issue["loc"])
         message = issue["msg"].removeprefix("Value error, ")
         raise BadInputError(f"{where}: not a run's record: {key + ': ' if key else ''}{message}") from None
-
-
-def _require_format(text: str, where: str) -> None:
-    """Raise `BadInputError` if the record has another format. Its other fields cannot be validated then."""
-    try:
-        content = json.loads(text)
-    except ValueError:
-        return
-    found = content.get("format") if isinstance(content, dict) else None
-    if isinstance(found, int) and found != FORMAT:
-        age = "an older" if found < FORMAT else "a newer"
-        raise BadInputError(
-            f"{where}: format {found} was written by {age} stallbench; this version reads format {FORMAT}; "
-            "run the scenario again, or read it with the version that wrote it"
-        )

@@ -243,12 +243,13 @@ def test_an_invalid_record_is_refused_in_one_line(tmp_path: Path) -> None:
         ComparisonFolder(tmp_path).read()
 
 
-def test_a_record_in_an_older_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "comparison.json").write_text('{"format": 1, "id": "old"}')
+@pytest.mark.parametrize(("format_", "age"), [(1, "an older"), (3, "a newer")])
+def test_a_record_in_another_format_is_refused_with_what_to_do(tmp_path: Path, format_: int, age: str) -> None:
+    (tmp_path / "comparison.json").write_text(f'{{"format": {format_}, "id": "other"}}')
     with pytest.raises(BadInputError) as raised:
         ComparisonFolder(tmp_path).read()
     assert str(raised.value) == (
-        f"{tmp_path}/comparison.json: format 1 was written by an older stallbench; this version reads format 2; "
+        f"{tmp_path}/comparison.json: format {format_} was written by {age} stallbench; this version reads format 2; "
         "run the comparison again, or read it with the version that wrote it"
     )
 

@@ -95,14 +95,15 @@ def test_a_folder_that_is_no_soak_is_refused_with_the_names_of_those_that_are(tm
 
 
 def test_a_record_that_is_invalid_is_refused(tmp_path: Path) -> None:
-    (make_soak(tmp_path) / "soak.json").write_text('{"format": 3}')
+    (make_soak(tmp_path) / "soak.json").write_text('{"format": "two"}')
     assert "soak.json: not a soak's record: format" in ask(tmp_path, resume_="soak-1")
 
 
-def test_a_record_in_an_older_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    (make_soak(tmp_path) / "soak.json").write_text('{"format": 1}')
+@pytest.mark.parametrize(("format_", "age"), [(1, "an older"), (3, "a newer")])
+def test_a_record_in_another_format_is_refused_with_what_to_do(tmp_path: Path, format_: int, age: str) -> None:
+    (make_soak(tmp_path) / "soak.json").write_text(f'{{"format": {format_}}}')
     assert ask(tmp_path, resume_="soak-1").endswith(
-        "soak.json: format 1 was written by an older stallbench; this version reads format 2; "
+        f"soak.json: format {format_} was written by {age} stallbench; this version reads format 2; "
         "run the soak again, or read it with the version that wrote it"
     )
 
