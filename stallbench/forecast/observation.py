@@ -159,7 +159,7 @@ def _read_last(values: pd.Series[float]) -> float | None:
 
 
 def _read_baseline(run: RunTables, measure: str, statistic: str) -> float | None:
-    first = next((phase.name for phase in run.record.phases if phase.measured), None)
+    first = next((phase.name for phase in run.record.measured_phases), None)
     if first is None or any(longrunner.phase == first for longrunner in run.record.longrunners):
         return None
     return run.metric(measure, statistic, first)

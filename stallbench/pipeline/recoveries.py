@@ -157,7 +157,7 @@ def make_recovery_metrics(recoveries: DataFrame) -> DataFrame:
 
 
 def _find_baseline(record: RunRecord, axis: TimeAxis) -> Interval | None:
-    measured = {phase.name for phase in record.phases if phase.measured}
+    measured = {phase.name for phase in record.measured_phases}
     return next((phase for phase in axis.phases if phase.name in measured), None)
 
 

@@ -7,7 +7,6 @@ only when the machine itself stops; readers count it and leave it out.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -69,34 +68,19 @@ class EventRecord(NamedTuple):
     ``after:<job_id>``; or what distinguishes it: ``queue:<its queue>`` if that is not the default one, ``key:<its key>``.
     For ``error`` and ``retried``: see `format_error`."""
 
-    @property
-    def error_code(self) -> str:
-        """The code that an error's detail begins with."""
-        return split_error(self.detail)[0]
-
-    @property
-    def operation(self) -> str:
-        """The operation that an error's detail names: ``claim``, ``complete``, ``enqueue``, ``recover``, ``connect``; empty if none."""
-        return split_error(self.detail)[1]
-
 
 EVENT_COLUMNS = EventRecord._fields
 EVENT_NUMBERS = tuple(name for name, kind in get_type_hints(EventRecord).items() if kind in (int, int | None))
 """Columns that are a whole number, or empty."""
 
 ERROR_PATTERN = r"^([^\s:]*)(?: in (\w+))?"
-"""What an error's detail begins with; Java reads it as Python does."""
+"""What an error's detail begins with: its code, and the operation (``claim``, ``complete``, ``enqueue``, ``recover``, ``connect``) if it names
+one. Java reads the pattern as Python does."""
 
 
 def format_error(code: str, operation: str, description: str) -> str:
     """Return the detail of an error: ``code`` is an SQLSTATE, an error number or the driver's class, see `Driver.code`."""
     return f"{code} in {operation}: {description}"
-
-
-def split_error(detail: str) -> tuple[str, str]:
-    """Return the code and the operation of an error's ``detail``, each empty if it is not there."""
-    found = re.match(ERROR_PATTERN, detail)
-    return (found[1], found[2] or "") if found else ("", "")
 
 
 def parse_event(line: str) -> EventRecord | None:

@@ -50,7 +50,7 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
         run=run.record,
         verdict=verdict,
         trend=verdict.attribution.trend,
-        phase_names=[phase.name for phase in run.record.phases if phase.start_ns],
+        phase_names=[phase.name for phase in run.record.started_phases],
         phase_rows=list_phase_rows(run),
         highlights=find_highlights(run),
         conservation=run["conservation"].to_dict("records"),

@@ -59,7 +59,7 @@ _FEW = 3
 
 def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
     """Return a row for each metric, with its value in each phase that has begun."""
-    names = [phase.name for phase in run.record.phases if phase.start_ns]
+    names = [phase.name for phase in run.record.started_phases]
     rows = []
     for metric, label in _PHASE_METRICS:
         measure, _, statistic = metric.partition(".")
@@ -76,7 +76,7 @@ def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
 
 def find_highlights(run: RunTables) -> list[dict[str, Any]]:
     """Return the figures of the baseline beside those of the phase with the longest claims by their median; of a library by their statement."""
-    measured = [phase.name for phase in run.record.phases if phase.measured and phase.start_ns]
+    measured = [phase.name for phase in run.record.measured_phases]
     if not measured or run.record.is_observation:
         return []
     is_library = run.record.queue.library is not None

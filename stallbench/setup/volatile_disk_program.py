@@ -17,7 +17,6 @@ from stallbench.setup.steps import Step, carry_out, one_at_a_time
 
 _MODULE = Path(__file__).resolve().parent / "volatile_disk"
 _FOLDER = CACHE / "volatile-disk"
-VOLATILE_DISK_PURPOSE = "scenarios with `database.volatile_cache` need it"
 
 
 def find_volatile_disk() -> Path | None:

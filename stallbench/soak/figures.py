@@ -33,7 +33,7 @@ BENCH = "stallbench"
 
 def read_figures(run: RunTables) -> dict[str, Figure]:
     """Return the figures of a cycle whose tables exist, by name; figures without data are left out."""
-    measured = [phase.name for phase in run.record.phases if phase.measured and phase.start_ns]
+    measured = [phase.name for phase in run.record.measured_phases]
     figures: dict[str, Figure] = {}
     if measured:
         wanted = [

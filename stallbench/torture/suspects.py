@@ -21,7 +21,7 @@ class Suspects:
     def __init__(self, folder: RunFolder, record: RunRecord) -> None:
         """Read the event logs: a run of this kind has a few thousand events."""
         self._faults = record.faults
-        self._phases = [phase for phase in record.phases if phase.start_ns is not None]
+        self._phases = record.started_phases
         self._of_job: defaultdict[int, list[EventRecord]] = defaultdict(list)
         for path in sorted(folder.events.glob("*.csv")):
             for event in read_events(path):

@@ -14,6 +14,7 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
 from stallbench.scenario.section import SettingValue
 from stallbench.setup.components import MissingComponentError
+from tests.error_details import split_error
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
 from tests.integration.real_processes import RecordingProcess, start_recording
@@ -75,7 +76,7 @@ def crash_under_load(
     wait_until_both_go_on(producer, worker)
     errors = producer.of(Event.ERROR) + worker.of(Event.ERROR)
     assert errors
-    assert {error.error_code for error in errors} <= LOST_CONNECTION
+    assert {split_error(error.detail)[0] for error in errors} <= LOST_CONNECTION
     with opened_queue(kind, {}, server.endpoint, "final_snapshot") as queue:
         left = {job_id for job_id, _ in queue.job_ids()} | set(ids_of(worker, Event.ERROR))
     return left, ids_of(producer, Event.ENQUEUED), ids_of(worker, Event.COMPLETED)
@@ -128,7 +129,7 @@ def test_postgres_ends_the_sessions_of_a_queue_that_would_have_rolled_back(empty
             )
     wait_until_both_go_on(producer, worker)
     for process in (producer, worker):
-        kinds = {error.error_code for error in process.of(Event.ERROR)}
+        kinds = {split_error(error.detail)[0] for error in process.of(Event.ERROR)}
         assert kinds
         assert kinds <= {"57P01", "OperationalError"}, "as the server said, or as libpq found"
     with opened_queue("laravel", {}, endpoint, "final_snapshot") as queue:

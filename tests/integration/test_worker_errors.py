@@ -14,6 +14,7 @@ from stallbench.engines.mysql import DRIVER
 from stallbench.injection.job_faults import JobFault, end_job_fault, start_job_fault
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event, EventRecord
+from tests.error_details import split_error
 from tests.integration.real_processes import RecordingProcess
 from tests.integration.worker_bench import Bench, bench, short_waits
 
@@ -28,7 +29,7 @@ BY_PRIMARY_KEY = "primary"
 
 
 def told(records: list[EventRecord]) -> list[tuple[str, str, int | None]]:
-    return [(record.error_code, record.operation, record.job_id) for record in records]
+    return [(*split_error(record.detail), record.job_id) for record in records]
 
 
 class TestADeadlock:
@@ -146,7 +147,8 @@ class TestAConnectionThatIsKilled:
         worker.wait_for(Event.COMPLETED)
         worker.end()
         (error,) = worker.of(Event.ERROR)
-        assert (error.error_code in LOST_CONNECTION, error.operation, error.job_id) == (True, "claim", None)
+        code, operation = split_error(error.detail)
+        assert (code in LOST_CONNECTION, operation, error.job_id) == (True, "claim", None)
 
     def test_between_claim_and_completion(self, bench: Bench) -> None:
         (job,) = bench.install(1)
@@ -176,7 +178,8 @@ class TestAConnectionThatIsKilled:
     def assert_re_executed(worker: RecordingProcess, job: int) -> None:
         """The completion is an error of the job, which comes again when its reservation has expired."""
         (error,) = worker.of(Event.ERROR)
-        assert (error.error_code in LOST_CONNECTION, error.operation, error.job_id) == (True, "complete", job)
+        code, operation = split_error(error.detail)
+        assert (code in LOST_CONNECTION, operation, error.job_id) == (True, "complete", job)
         assert [record.attempt for record in worker.of(Event.CLAIMED)] == [1, 2]
         assert len(worker.of(Event.COMPLETED)) == 1
 
@@ -190,7 +193,8 @@ class TestAConnectionThatIsKilled:
         rival.let_go()
         assert_goes_on(producer, Event.ENQUEUED)
         (error,) = producer.of(Event.ERROR)
-        assert (error.error_code in LOST_CONNECTION, error.operation, error.job_id) == (True, "enqueue", None)
+        code, operation = split_error(error.detail)
+        assert (code in LOST_CONNECTION, operation, error.job_id) == (True, "enqueue", None)
         assert_all_there(bench, producer)
 
     def test_and_a_query_that_is_killed_leaves_the_connection(self, bench: Bench) -> None:

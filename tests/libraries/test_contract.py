@@ -16,6 +16,7 @@ import pytest
 
 from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced, start_job_fault
 from stallbench.records.events import EventRecord, read_events
+from tests.error_details import split_error
 from tests.libraries.probes import CONTRACT, PROBES, ProbeCommand
 
 LANGUAGES = sorted(folder.name for folder in CONTRACT.iterdir())
@@ -102,9 +103,7 @@ def test_a_job_is_recorded_at_its_start_and_at_its_end_with_the_bench_s_number(p
 def test_arguments_that_are_damaged_or_another_job_s_are_found(probe: Probe) -> None:
     for damaged in ({**make_job(1), "n": 2}, {**make_job(1), "payload": '{"n":3}'}):
         assert "damaged" in probe.execute(damaged)["message"]
-    assert [(event.event, event.error_code, event.operation) for event in probe.events()] == [
-        ("error", "DamagedArguments", "claim")
-    ] * 2
+    assert [(event.event, *split_error(event.detail)) for event in probe.events()] == [("error", "DamagedArguments", "claim")] * 2
 
 
 def test_a_text_of_several_lines_with_commas_stays_one_record(probe: Probe) -> None:

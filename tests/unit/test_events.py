@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.records.events import EVENT_NUMBERS, Event, EventLog, format_error, parse_event, read_events, split_error
+from stallbench.records.events import EVENT_NUMBERS, Event, EventLog, format_error, parse_event, read_events
+from tests.error_details import split_error
 
 
 def test_a_record_has_the_declared_columns_in_their_order(tmp_path: Path) -> None:
