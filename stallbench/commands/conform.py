@@ -48,8 +48,7 @@ def conform(
         stallbench conform laravel --set database.engine=mariadb --no-crash-points
     """
     from stallbench.conformance.conformance import plan_conformance, try_promises
-    from stallbench.conformance.outcome import decide, write_junit
-    from stallbench.conformance.screen import describe_outcome, describe_promise
+    from stallbench.conformance.outcome import decide, describe_outcome, describe_promise, write_junit
     from stallbench.run.view import RunView
 
     seed = secrets.randbelow(2**31) if seed is None else seed

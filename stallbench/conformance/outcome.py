@@ -1,8 +1,9 @@
-"""The result for each promise of a queue, and the files that contain it: ``conformance.json`` and JUnit."""
+"""The result for each promise of a queue: what `stallbench conform` prints of it, and the files that contain it, ``conformance.json`` and JUnit."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from stallbench.torture.outcome import PROMISES, State, TortureOutcome
 Result = Literal["pass", "fail", "unknown", "info"]
 _RESULTS: dict[State, Result] = {"holds": "pass", "broken": "fail", "unknown": "unknown", "not promised": "info"}
 _WORST_FIRST: tuple[Result, ...] = ("fail", "unknown", "pass", "info")
+_MARKS: dict[Result, str] = {"pass": "pass", "fail": "FAIL", "unknown": "unknown", "info": "info"}
+_WIDTH = max(map(len, _MARKS.values()))
 RECORD = "conformance.json"
 
 
@@ -55,6 +58,19 @@ def summarise_torture(outcome: TortureOutcome) -> list[PromiseOutcome]:
 def decide(promises: Sequence[PromiseOutcome]) -> int:
     """Return the exit code: 0 if every promise holds or is not given."""
     return EXIT_PASS if all(each.result in ("pass", "info") for each in promises) else EXIT_FAIL
+
+
+def describe_promise(promise: PromiseOutcome) -> str:
+    """Return one line."""
+    return f"{_MARKS[promise.result]:<{_WIDTH}}  {promise.name}{f': {promise.reason}' if promise.reason else ''}"
+
+
+def describe_outcome(promises: Sequence[PromiseOutcome], folder: str) -> str:
+    """Return the verdict, the number of promises by result, and the path of the ``folder`` with the records."""
+    counts = Counter(each.result for each in promises)
+    counted = ", ".join(f"{counts[result]} {mark}" for result, mark in _MARKS.items() if counts[result])
+    verdict = "PASS" if decide(promises) == EXIT_PASS else "FAIL" if counts["fail"] else "UNKNOWN"
+    return f"\n{verdict}  {counted}\nthe records: {folder}"
 
 
 def write_record(folder: Path, queue: str, engine: str, seed: int, promises: Sequence[PromiseOutcome]) -> None:

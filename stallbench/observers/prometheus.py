@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
+from urllib.parse import urlencode
 
 import requests
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.observers.curves import curves_page
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.servers.ports import LOOPBACK, is_free
@@ -15,6 +16,13 @@ from stallbench.setup.server_programs import require_server
 from stallbench.waiting import wait_until
 
 DEFAULT_PORT = 9090
+CURVES = (
+    "histogram_quantile(0.95, sum by (le) (rate(stallbench_claim_seconds_bucket[5s])))",
+    "max by (table) (stallbench_dead_tuples) or max by (server) (stallbench_history_list_length)",
+    "max(stallbench_queue_depth)",
+    "max by (server) (stallbench_oldest_transaction_seconds)",
+)
+"""Claim time, dead tuples, depth, oldest transaction: as on the dashboard *Run*, but for one run only."""
 _START_S = 20.0
 _MOST_BYTES = "512MB"
 """Limit of blocks, head and write-ahead log together; the oldest data is removed first."""
@@ -56,7 +64,7 @@ class PrometheusServer:
         settings.write_text(_SETTINGS.format(targets=targets.resolve()))
         pages = folder / "pages"
         pages.mkdir()
-        (pages / "index.html").write_text(curves_page())
+        (pages / "index.html").write_text(_curves_page())
         self.process: Process = processes.start(
             "prometheus",
             "observer",
@@ -91,3 +99,14 @@ class PrometheusServer:
         """Stop one that did not become ready; its end does not count as unexpected."""
         self.process.intended = "stopped"
         self.process.kill()
+
+
+def _curves_page() -> str:
+    """Return the page that Prometheus serves: it redirects to its graphs of `CURVES`."""
+    asked = [
+        pair
+        for number, expr in enumerate(CURVES)
+        for pair in ((f"g{number}.expr", expr), (f"g{number}.tab", "0"), (f"g{number}.range_input", "3m"))
+    ]
+    address = html.escape(f"../graph?{urlencode(asked)}")
+    return f'<!doctype html><title>stallbench</title><meta http-equiv="refresh" content="0; url={address}">\n'

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from stallbench.libraries import find_library
 from stallbench.libraries.installation import command_of, environment_of, require_installed
+from stallbench.libraries.packages.java import compile_java
 from stallbench.setup.components import require_java
 from stallbench.setup.go_toolchain import build_module
-from stallbench.setup.java_compiler import compile_java
 from stallbench.setup.steps import one_at_a_time
 
 HERE = Path(__file__).parent

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 from stallbench.cli import app
 from stallbench.conformance.conformance import try_crash_points
-from stallbench.conformance.outcome import PromiseOutcome, decide, summarise_torture
-from stallbench.conformance.screen import describe_outcome, describe_promise
+from stallbench.conformance.outcome import PromiseOutcome, decide, describe_outcome, describe_promise, summarise_torture
 from stallbench.conformance.worker_deaths import summarise_verdict, write_scenario
 from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint

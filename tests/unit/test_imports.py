@@ -24,7 +24,6 @@ setup.components setup.certificates deadlocks
 setup.packages
 setup.go_toolchain setup.npm setup.python_interpreter setup.steps setup.uv_settings
 setup.jars
-setup.java_compiler
 libraries setup.server_programs setup.postgres_packages setup.volatile_disk_program
 queues
 exposition

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stallbench.libraries.definition import Library
 from stallbench.libraries.packages.kind import CONTRACT, PackageKind, present
-from stallbench.setup.components import find_java
+from stallbench.setup.components import CACHE, JAVA_MINIMUM, find_java, require_java
 from stallbench.setup.jars import download_jars
-from stallbench.setup.java_compiler import compile_java
+from stallbench.setup.packages import LOCKS, run
 
 _LOCK = "packages.jars"
 _ADAPTER = "Adapter.java"
@@ -39,6 +40,21 @@ class JavaLibraries(PackageKind):
     def environment(self, target: Path) -> Mapping[str, str]:
         """Let Java find the adapter and the libraries."""
         return {"CLASSPATH": f"{target / 'classes'}:{target / 'jars'}/*"}
+
+
+def compile_java(sources: Sequence[Path], libraries: Sequence[Path], target: Path) -> None:
+    """Compile ``sources``, which use the jars ``libraries``, into the folder ``target``; raises `InstallError`.
+
+    The Java runtime has no compiler: this is the Eclipse compiler, which is there only during the compilation.
+    """
+    with tempfile.TemporaryDirectory(prefix="ecj-", dir=CACHE) as scratch:
+        compiler = Path(scratch) / "compiler"
+        download_jars(LOCKS / "ecj.jars", compiler)
+        (jar,) = compiler.iterdir()
+        options = ["-source", str(JAVA_MINIMUM), "-target", str(JAVA_MINIMUM), "-encoding", "UTF-8", "-proc:none", "-nowarn"]
+        uses = ["-classpath", ":".join(map(str, libraries))] if libraries else []
+        java = require_java().home / "bin" / "java"
+        run([str(java), "-jar", str(jar), *options, *uses, "-d", str(target), *map(str, sources)])
 
 
 def _contract() -> list[Path]:
