@@ -31,9 +31,9 @@ def apply_diff(page: str, project: Path) -> None:
             continue
         text = path.read_text()
         # The page with the diff has the same lines in it, each behind a space.
-        places = list(re.finditer(rf"^{re.escape(before)}", text, re.MULTILINE))
-        assert len(places) == 1, f"{file} has the context of the diff in docs/{page} {len(places)} times; expected once"
-        path.write_text(text[: places[0].start()] + after + text[places[0].end() :])
+        found = list(re.finditer(rf"^{re.escape(before)}", text, re.MULTILINE))
+        assert len(found) == 1, f"{file} has the context of the diff in docs/{page} {len(found)} times; expected once"
+        path.write_text(text[: found[0].start()] + after + text[found[0].end() :])
 
 
 def _read_parts(page: str) -> dict[str, list[str]]:

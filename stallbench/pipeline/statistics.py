@@ -133,7 +133,7 @@ def _sort_buckets(measurements: DataFrame, summary: DataFrame, axis: TimeAxis) -
         F.struct(_number(name), F.col(f"{name}_bucket").alias("bucket"), F.col(f"{name}_rank").alias("rank"))
         for name in PERCENTILES
     ]
-    places = summary.select("scope", "measure", "count", F.inline(F.array(*wanted))).filter(
+    ranks = summary.select("scope", "measure", "count", F.inline(F.array(*wanted))).filter(
         F.col("bucket").isNotNull() & (~axis.is_second(F.col("scope")) | _is_shown_by_second())
     )
     values = measurements.filter("value_ns IS NOT NULL").select(
@@ -141,9 +141,9 @@ def _sort_buckets(measurements: DataFrame, summary: DataFrame, axis: TimeAxis) -
     )
     in_bucket = Window.partitionBy("scope", "measure", "statistic").orderBy("value_ns")
     return (
-        values.join(F.broadcast(places), ["scope", "measure", "bucket"])
-        .withColumn("place", F.row_number().over(in_bucket))
-        .filter(F.col("place") == F.col("rank"))
+        values.join(F.broadcast(ranks), ["scope", "measure", "bucket"])
+        .withColumn("position", F.row_number().over(in_bucket))
+        .filter(F.col("position") == F.col("rank"))
         .select("scope", "measure", "statistic", (F.col("value_ns") / _NS_PER_MS).alias("value"), "count")
     )
 

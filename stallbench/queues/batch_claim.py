@@ -70,12 +70,12 @@ class BatchClaim(PostgresQueue[BatchClaimOptions]):
         self._rescue_at_s = 0.0
         self._batch: deque[Claim] = deque()
         """Jobs that were claimed with the latest batch and are not begun."""
-        places = {
+        placeholders = {
             "{batch}": str(options.batch),
             "{skip}": "SKIP LOCKED" if options.lock == "skip_locked" else "",
             "{expire_after}": str(options.expire_after_s),
         }
-        self.statements = {name: fill_placeholders(statement, places) for name, statement in _STATEMENTS.items()}
+        self.statements = {name: fill_placeholders(statement, placeholders) for name, statement in _STATEMENTS.items()}
 
     @property
     def _expire_after(self) -> bytes:

@@ -84,14 +84,14 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
         if options.busy_timeout_s is not None:
             self.session.run(f"PRAGMA busy_timeout = {round(options.busy_timeout_s * 1000)}")
         hint = _HINTS[options.hint].format(index=_INDEX_NAMES.get(options.index, ""))
-        places = {
+        placeholders = {
             "index_hint": hint,
             "row_lock": self.session.row_lock,
             "not_done": "delete_mark = 0" if self.has_delete_mark else "1 = 1",
             "limit": "1",
             "attempts_type": {"tinyint": "tinyint(3)", "smallint": "smallint"}[options.attempts_type],
         }
-        self.statements = {name: _fill(statement, places) for name, statement in _STATEMENTS.items()}
+        self.statements = {name: _fill(statement, placeholders) for name, statement in _STATEMENTS.items()}
 
     def observe_answers(self, call: Callable[[], None]) -> None:
         """Observe the session."""
@@ -204,7 +204,7 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
         return self.queue_name, at_s, at_s - self.options.retry_after_s
 
 
-def _fill(statement: str, places: dict[str, str]) -> str:
-    for name, text in places.items():
+def _fill(statement: str, placeholders: dict[str, str]) -> str:
+    for name, text in placeholders.items():
         statement = statement.replace(f"{{{name}}}", text)
     return " ".join(statement.split())

@@ -49,8 +49,10 @@ class RotatingTables(PostgresQueue[RotatingTablesOptions]):
         self._rotate_at_s = 0.0
         self.statements = dict(_STATEMENTS)
         for slot in range(_SLOTS):
-            places = {"{slot}": str(slot), "{next}": str((slot + 1) % _SLOTS)}
-            self.statements |= {f"{name}_{slot}": fill_placeholders(statement, places) for name, statement in _STATEMENTS.items()}
+            placeholders = {"{slot}": str(slot), "{next}": str((slot + 1) % _SLOTS)}
+            self.statements |= {
+                f"{name}_{slot}": fill_placeholders(statement, placeholders) for name, statement in _STATEMENTS.items()
+            }
 
     def install(self) -> None:
         """Create the tables, and set the current one."""

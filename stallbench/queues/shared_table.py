@@ -76,7 +76,7 @@ class SharedTable(PostgresQueue[SharedTableOptions], HasOtherJobs):
         self._latest_queue = b""
         self._preconditions: Mapping[int, Precondition] = {}
         self._parameters = (_OWN, b"ready") if options.parameters and options.claim == "one_queue" else ()
-        places = {
+        placeholders = {
             "{choice}": _STATEMENTS[options.claim],
             "{key}": "queue, job_id" if options.partitioned else "job_id",
             "{partitioned}": "PARTITION BY LIST (queue)" if options.partitioned else "",
@@ -86,7 +86,7 @@ class SharedTable(PostgresQueue[SharedTableOptions], HasOtherJobs):
             "{limit}": str(options.limit),
             "{expire_after}": str(options.expire_after_s),
         }
-        self.statements = {name: fill_placeholders(statement, places) for name, statement in _STATEMENTS.items()}
+        self.statements = {name: fill_placeholders(statement, placeholders) for name, statement in _STATEMENTS.items()}
 
     @property
     def _expire_after(self) -> bytes:

@@ -23,8 +23,8 @@ def read_statements(path: Path) -> dict[str, str]:
     }
 
 
-def fill_placeholders(statement: str, places: Mapping[str, str]) -> str:
+def fill_placeholders(statement: str, placeholders: Mapping[str, str]) -> str:
     """Return ``statement`` with each placeholder of an option replaced by its text."""
-    for place, text in places.items():
-        statement = statement.replace(place, text)
+    for placeholder, text in placeholders.items():
+        statement = statement.replace(placeholder, text)
     return statement

@@ -78,14 +78,14 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
         """Serve ``connection``; the first claim checks for expired claims."""
         super().__init__(connection, options)
         self._rescue_at_s = 0.0
-        places = {
+        placeholders = {
             "{storage}": _PARTITIONED if options.partition else _FILLED,
             "{fillfactor}": str(options.fillfactor),
             "{expire_after}": str(options.expire_after_s),
             "{partition}": str(options.partition),
             "{partitioned}": str(options.retained + _PARTITIONS_AHEAD * (options.partition or 0)),
         }
-        self.statements = {name: fill_placeholders(statement, places) for name, statement in _STATEMENTS.items()}
+        self.statements = {name: fill_placeholders(statement, placeholders) for name, statement in _STATEMENTS.items()}
 
     @property
     def _expire_after(self) -> bytes:
