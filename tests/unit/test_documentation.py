@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.faults import find_faults
 from stallbench.scenario.file import read_scenario, read_variants
 from stallbench.scenario.model import CONTROL
 
@@ -59,6 +60,11 @@ def test_the_map_names_paths_that_exist() -> None:
             missing += [] if found else [name]
             folders += [path if path.is_dir() else path.parent for path in found]
     assert not missing
+
+
+def test_the_page_of_faults_lists_every_kind() -> None:
+    table, _, _ = (ROOT / "docs" / "faults.md").read_text().partition("\n## Combined faults\n")
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(find_faults())
 
 
 @pytest.mark.parametrize("page", PAGES)
