@@ -14,7 +14,7 @@ from functools import partial
 
 from longrunners import find_longrunners
 from longrunners.longrunner import LongrunnerDocument, LostError
-from longrunners.validation import Choice, Choices, describe_issue, find_issues
+from longrunners.validation import Choice, Choices, find_issues
 from stallbench.engines import driver_of
 from stallbench.exposition import serve
 from stallbench.external.role_document import role_document
@@ -35,7 +35,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.check:
         choices = read_document(Choices, arguments.document)
-        print(json.dumps([find_issues(choice) for choice in choices.root]))
+        print(json.dumps([[issue.model_dump(mode="json") for issue in find_issues(choice)] for choice in choices.root]))
     else:
         run_role(partial(run_one, arguments))
 
@@ -52,7 +52,7 @@ def hold(document: LongrunnerDocument, stop: Stop) -> None:
     """Do what the document says."""
     engine = document.endpoint.engine
     if issues := find_issues(Choice(kind=document.kind, engine=engine, options=document.options)):
-        print("\n".join(f"document of {document.name}: {describe_issue(issue)}" for issue in issues), file=sys.stderr)
+        print("\n".join(f"document of {document.name}: {issue}" for issue in issues), file=sys.stderr)
         sys.exit(EXIT_BAD_DOCUMENT)
     kind = find_longrunners(engine)[document.kind]
     longrunner = kind(document, kind.options_type.model_validate(document.options))

@@ -87,11 +87,9 @@ class RunTarget(Target):
     @contextmanager
     def opened_document(self, stop: Stop) -> Iterator[EnqueuerDocument]:
         """Register as a producer."""
-        with join_run_folder("producer", self._folder, stop) as fields:
-            self.result = self._folder.parent / "locust" / f"{fields['name']}.json"
-            yield EnqueuerDocument.model_validate(
-                {key: value for key, value in fields.items() if key not in ("rate", "max_batch")}
-            )
+        with join_run_folder(EnqueuerDocument, "producer", self._folder, stop) as document:
+            self.result = self._folder.parent / "locust" / f"{document.name}.json"
+            yield document
 
     def lead(self, stop: Stop) -> None:
         """Set ``stop`` when the run ends the load; the worker processes register themselves."""

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
@@ -31,6 +31,8 @@ INSTRUCTIONS_FILE = "join.json"
 _POLL_EVERY_S = 0.2
 _EXIT_CANNOT_CONTINUE = 3
 _MOST_PROCESSES = 1000
+
+DocumentT = TypeVar("DocumentT", bound=BaseModel)
 
 
 class WorkerLoad(BaseModel):
@@ -81,10 +83,10 @@ def stop_file(folder: Path, role: str) -> Path:
 
 
 @contextmanager
-def join_run(role: str, path: Path, stop: Stop, **own_fields: object) -> Iterator[dict[str, Any] | None]:
+def join_run(model: type[DocumentT], role: str, path: Path, stop: Stop, **own_fields: object) -> Iterator[DocumentT | None]:
     """Wait for a run that can be joined, join it as a process of ``role``, and record the end when the block is left.
 
-    ``path``: a run's folder, or the folder of all runs, where the newest is joined. The block is given the process's document,
+    ``path``: a run's folder, or the folder of all runs, where the newest is joined. The block is given the process's document, a ``model``,
     which includes ``own_fields``; none if the process was asked to stop before there was a run. Raises `CannotContinueError` if the
     instructions cannot be read.
     """
@@ -92,12 +94,12 @@ def join_run(role: str, path: Path, stop: Stop, **own_fields: object) -> Iterato
     if folder is None:
         yield None
         return
-    with join_run_folder(role, folder, stop, **own_fields) as document:
+    with join_run_folder(model, role, folder, stop, **own_fields) as document:
         yield document
 
 
 @contextmanager
-def join_run_folder(role: str, folder: Path, stop: Stop, **own_fields: object) -> Iterator[dict[str, Any]]:
+def join_run_folder(model: type[DocumentT], role: str, folder: Path, stop: Stop, **own_fields: object) -> Iterator[DocumentT]:
     """Join, as `join_run` does, the run whose instructions are in ``folder``."""
     instructions = read_join_instructions(folder)
     record, path = _register(folder, role, _find_free_port() if instructions.expose else None)
@@ -105,7 +107,7 @@ def join_run_folder(role: str, folder: Path, stop: Stop, **own_fields: object) -
     watch_for_stop(role, folder, stop)
     exit_code = _EXIT_CANNOT_CONTINUE
     try:
-        document = _document(instructions, record, folder.parent, own_fields)
+        document = _make_document(model, instructions, record, folder.parent, own_fields)
         primary = instructions.endpoints["primary"].model_copy(update={"password": SecretStr(_read_password(instructions))})
         clock = measure_clock_offset(primary, record.name)
         record = record.model_copy(update={"clock": clock, "bench_clock": instructions.bench_clock})
@@ -195,9 +197,10 @@ def _read_password(instructions: JoinInstructions) -> str:
     return password or ""
 
 
-def _document(
-    instructions: JoinInstructions, record: ProcessRecord, run: Path, own_fields: Mapping[str, object]
-) -> dict[str, Any]:
+def _make_document(
+    model: type[DocumentT], instructions: JoinInstructions, record: ProcessRecord, run: Path, own_fields: Mapping[str, object]
+) -> DocumentT:
+    """Return the document of a process that has joined. Of the scenario's load it has what the ``model`` asks for: Locust's users have a rate of their own."""
     password = _read_password(instructions)
     endpoints = {name: {**endpoint.with_password(), "password": password} for name, endpoint in instructions.endpoints.items()}
     if record.metrics_port is not None:
@@ -206,16 +209,19 @@ def _document(
         on = str(own_fields.get("on", "primary"))
         if on not in endpoints:
             raise CannotContinueError(f"there is no server {on!r}; there are {', '.join(endpoints)}")
-        return {"name": record.name, "endpoint": endpoints[on], **own_fields}
-    return {
-        "name": record.name,
-        "endpoint": endpoints["primary"],
-        "queue": instructions.queue,
-        "queue_options": instructions.queue_options,
-        "events": str(run / "events" / f"{record.name}.csv"),
-        **(instructions.worker if record.role == "worker" else instructions.producer).model_dump(),
-        **own_fields,
-    }
+        return model.model_validate({"name": record.name, "endpoint": endpoints[on], **own_fields})
+    load = instructions.worker if record.role == "worker" else instructions.producer
+    return model.model_validate(
+        {
+            "name": record.name,
+            "endpoint": endpoints["primary"],
+            "queue": instructions.queue,
+            "queue_options": instructions.queue_options,
+            "events": str(run / "events" / f"{record.name}.csv"),
+            **load.model_dump(include=set(model.model_fields)),
+            **own_fields,
+        }
+    )
 
 
 def read_registrations(folder: Path) -> list[ProcessRecord]:

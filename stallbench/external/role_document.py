@@ -32,5 +32,5 @@ def role_document(
         sys.exit(EXIT_BAD_DOCUMENT)
     from stallbench.external.registration import join_run  # the bench's own processes never join
 
-    with join_run(role, Path(arguments.join), stop, **own_fields) as document:
-        yield None if document is None else model.model_validate(document)
+    with join_run(model, role, Path(arguments.join), stop, **own_fields) as document:
+        yield document

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from longrunners.validation import Choices, find_issues
+from stallbench.injection.longrunner_issue import LongrunnerIssue
 from stallbench.queues import find_queues
 from stallbench.scenario.file import ScenarioError, read_scenario
 from stallbench.scenario.model import Scenario
@@ -55,10 +54,10 @@ at_least = 5
 """
 
 
-def ask_longrunners_here(questions: str) -> list[list[dict[str, Any]]]:
+def ask_longrunners_here(questions: str) -> list[list[LongrunnerIssue]]:
     """Answer as ``python -m longrunners --check`` does, without the quarter of a second that a process takes."""
     answers = [find_issues(choice) for choice in Choices.model_validate_json(questions).root]
-    return json.loads(json.dumps(answers))  # type: ignore[no-any-return]
+    return [[LongrunnerIssue.model_validate_json(issue.model_dump_json()) for issue in issues] for issues in answers]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 LAYERS = """
 errors
 storage
-waiting discovery injection.record processes.parent_death
+waiting discovery injection.record injection.longrunner_issue processes.parent_death
 records
 measure
 measures
@@ -112,7 +112,7 @@ ROOT_PACKAGES = {
         "stallbench.scenario.model",
     },
     "schedulers": LIBRARY_OF_PROCESSES,
-    "longrunners": LIBRARY_OF_PROCESSES | {"stallbench.injection.record"},
+    "longrunners": LIBRARY_OF_PROCESSES | {"stallbench.injection.longrunner_issue", "stallbench.injection.record"},
     "dashboards": {"stallbench.measures"},
 }
 

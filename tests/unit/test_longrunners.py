@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from longrunners import find_longrunners
-from longrunners.validation import Choice, describe_issue, find_issues
+from longrunners.validation import Choice, find_issues
 from stallbench.engines import ENGINES
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -109,7 +109,7 @@ BAD_CHOICES: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("choice", "sentence"), BAD_CHOICES)
 def test_an_issue_names_what_is_allowed(choice: dict[str, Any], sentence: str) -> None:
-    assert [describe_issue(fault) for fault in find_issues(Choice.model_validate(choice))] == [sentence]
+    assert [str(issue) for issue in find_issues(Choice.model_validate(choice))] == [sentence]
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_all_choices_of_a_scenario_are_checked_by_one_command() -> None:
     assert ended.returncode == 0
     of_good, (fault,) = json.loads(ended.stdout)
     assert of_good == []
-    assert fault.items() >= {"where": "raeders", "unknown": True, "allowed": ["readers", "each", "at_once"]}.items()
-    assert fault.items() >= {"type": "extra_forbidden", "loc": ["raeders"]}.items()
+    assert (fault["where"], fault["allowed"]) == ("raeders", ["readers", "each", "at_once"])
+    assert fault["detail"].items() >= {"type": "extra_forbidden", "loc": ["raeders"]}.items()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from stallbench.errors import NotCarriedOutError
+from stallbench.injection.longrunner_issue import LongrunnerIssue
 from stallbench.processes.role_command import role_command
 from stallbench.scenario.choices import LongrunnerChoice
 from stallbench.scenario.validation.content import Content, as_table
@@ -20,6 +23,7 @@ from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_
 from stallbench.scenario.validation.keys_and_values import describe_detail
 
 _ANSWER_S = 30.0
+_ANSWERS = TypeAdapter(list[list[LongrunnerIssue]])
 
 
 def find_longrunner_issues(content: Content) -> Iterator[ValidationIssue]:
@@ -50,12 +54,12 @@ def find_longrunner_issues(content: Content) -> Iterator[ValidationIssue]:
     ]
     answers = ask_longrunners(json.dumps(questions, sort_keys=True))
     for (path, choice), found in zip(asked, answers, strict=True):
-        for answer in found:
-            yield _make_issue(path, choice, answer, servers)
+        for issue in found:
+            yield _make_issue(path, choice, issue, servers)
 
 
 @cache
-def ask_longrunners(questions: str) -> list[list[dict[str, Any]]]:
+def ask_longrunners(questions: str) -> list[list[LongrunnerIssue]]:
     """Return, for each of ``questions`` (a JSON list), the issues that ``python -m longrunners --check`` finds.
 
     Raises `NotCarriedOutError` if that command fails.
@@ -74,8 +78,7 @@ def ask_longrunners(questions: str) -> list[list[dict[str, Any]]]:
     except subprocess.CalledProcessError as error:
         last_line = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
         raise NotCarriedOutError(f"python -m longrunners --check failed: {last_line}") from error
-    answers: list[list[dict[str, Any]]] = json.loads(ended.stdout)
-    return answers
+    return _ANSWERS.validate_json(ended.stdout)
 
 
 def _settings_by_role(content: Content) -> dict[str, dict[str, Any]]:
@@ -85,19 +88,17 @@ def _settings_by_role(content: Content) -> dict[str, dict[str, Any]]:
     return {"primary": of_all, "replica": {**of_all, **as_table(database.get("replica_settings"))}}
 
 
-def _make_issue(
-    path: KeyPath, choice: LongrunnerChoice, answer: Mapping[str, Any], servers: Mapping[str, str]
-) -> ValidationIssue:
-    """Turn an answer of ``longrunners.validation.find_issues`` into an issue of the choice at ``path``."""
-    if "type" in answer:
-        allowed = [*choice.list_keys(), *answer.get("allowed", [])]
-        issue = describe_detail({**answer, "of": choice.kind, "allowed": allowed}, choice.options)
-        return ValidationIssue((*path, *issue.path), issue.problem)
-    if "allowed" in answer:
-        why = "" if answer["allowed"] else f", but no longrunner runs on {answer['engine']}"
-        return make_kind_issue(path, choice.kind, answer["allowed"], why=why)
-    here = (*path, answer["where"])
-    if answer["where"] == "on":
+def _make_issue(path: KeyPath, choice: LongrunnerChoice, issue: LongrunnerIssue, servers: Mapping[str, str]) -> ValidationIssue:
+    """Turn an issue that the longrunners report into one of the choice at ``path``."""
+    if issue.detail is not None:
+        allowed = [*choice.list_keys(), *(issue.allowed or ())]
+        described = describe_detail({**issue.detail, "of": choice.kind, "allowed": allowed}, choice.options)
+        return ValidationIssue((*path, *described.path), described.problem)
+    if issue.allowed is not None:
+        why = "" if issue.allowed else f", but no longrunner runs on {issue.engine}"
+        return make_kind_issue(path, choice.kind, list(issue.allowed), why=why)
+    here = (*path, issue.where)
+    if issue.where == "on":
         there_are = f"; there are {', '.join(servers)}" if len(servers) > 1 else ", but database.replicas is 0"
-        return ValidationIssue(here, f" is {show_value(choice.on)}; expected {answer['expected']}{there_are}")
-    return ValidationIssue(here, f" is {show_value(choice.kind)}; expected {answer['expected']}")
+        return ValidationIssue(here, f" is {show_value(choice.on)}; expected {issue.expected}{there_are}")
+    return ValidationIssue(here, f" is {show_value(choice.kind)}; expected {issue.expected}")
