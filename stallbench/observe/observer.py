@@ -14,7 +14,7 @@ from typing import Any
 
 from stallbench.engines import loaded_errors
 from stallbench.observe.address import PRIMARY
-from stallbench.observe.subject import Finding, Look, Section, Subject, Unseen, require_order
+from stallbench.observe.subject import Finding, Known, Look, Section, Subject, Unseen, require_order
 
 GREATEST_SHARE = 0.01
 """Share of one core's time that looks may take, on the server and on this machine."""
@@ -73,7 +73,7 @@ class Observer:
         self._sessions: dict[str, Any] = {}
         self._sections: dict[str, Section] = {}
         self._not_before_s: dict[str, float] = {}
-        self._known: dict[str, Any] = {}
+        self._known = Known()
         self._title = ""
 
     def look(self, *, reads_everything: bool = False) -> Observation:
@@ -83,7 +83,7 @@ class Observer:
         unseen: list[Unseen] = []
         try:
             server = self._session(PRIMARY)
-            self._known["replicas"] = self._open_replicas(unseen)
+            self._known.replicas = self._open_replicas(unseen)
             look = Look(server=server, at_s=began_s, known=self._known)
             for subject in self._subjects:
                 if reads_everything or began_s >= self._not_before_s.get(subject.name, 0.0):
@@ -127,7 +127,7 @@ class Observer:
             if error.name == PRIMARY:
                 raise
             self._forget(error.name)
-            look.known["replicas"] = {name: one for name, one in look.known["replicas"].items() if name != error.name}
+            look.known.replicas = {name: one for name, one in look.known.replicas.items() if name != error.name}
             section = subject.look(look)
         except loaded_errors() as error:
             section = Section(title="", unseen=(self._explain(subject, error),))

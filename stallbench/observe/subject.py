@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
@@ -64,6 +65,33 @@ class Section:
 
 
 @dataclass(slots=True, kw_only=True)
+class Known:
+    """What subjects found, for those that look after them. It stays from look to look, and is empty until its subject has looked."""
+
+    user: str = ""
+    database: str = ""
+    version: str = ""
+    """As the server reports it; empty if not even the server's kind could be read."""
+    is_replica: bool = False
+    sees_all: bool = False
+    """Whether the user may see the sessions and statements of other users."""
+    up_s: float | None = None
+    """How long the server has been up."""
+    replicas: Mapping[str, Any] = field(default_factory=dict)
+    """The open sessions to replicas, by name."""
+    holder: str = ""
+    """The oldest holder of the horizon, if it has held it for long."""
+    holder_statement: str = ""
+    """The statement that ends it; empty if it is not known what to end."""
+    queue_oids: Sequence[int] = ()
+    """The tables of queues, each partition by itself."""
+    queue_names: Sequence[str] = ()
+    """The tables of queues, without schema."""
+    claim_patterns: Sequence[re.Pattern[str]] = ()
+    """What finds the claims of known libraries."""
+
+
+@dataclass(slots=True, kw_only=True)
 class Look:
     """One look at a server: what its subjects share."""
 
@@ -71,8 +99,7 @@ class Look:
     """The connection, a `stallbench.observe.postgres.session.ReadOnlySession` or its counterpart."""
     at_s: float
     """When it began, on the monotonic clock."""
-    known: dict[str, Any] = field(default_factory=dict)
-    """What subjects found, for those that look after them: ``holder``, ``queue_oids``, ``is_replica``, ``sees_all``, .. It stays from look to look."""
+    known: Known
 
 
 class Subject(ABC):

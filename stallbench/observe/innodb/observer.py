@@ -42,12 +42,12 @@ def make_innodb_observer(servers: ObservedServers, queues: QueuesSubject) -> Obs
 
 def _describe(look: Look) -> str:
     endpoint, known = look.server.endpoint, look.known
-    if "version" not in known:
+    if not known.version:
         return f"{endpoint.host}:{endpoint.port}"
-    product = "MariaDB" if "mariadb" in str(known["version"]).lower() else "MySQL"
+    product = "MariaDB" if "mariadb" in known.version.lower() else "MySQL"
     return (
-        f"{known['database']} on {endpoint.host}:{endpoint.port}: {product} {str(known['version']).partition('-')[0]}, "
-        f"{'read-only' if known['is_replica'] else 'accepts writes'}, up for {format_age(known['up_s'])}; read-only as {known['user']}"
+        f"{known.database} on {endpoint.host}:{endpoint.port}: {product} {known.version.partition('-')[0]}, "
+        f"{'read-only' if known.is_replica else 'accepts writes'}, up for {format_age(known.up_s)}; read-only as {known.user}"
     )
 
 

@@ -20,7 +20,9 @@ class InnoDBRightsSubject(Subject):
         """Return no table; only what cannot be seen."""
         ((user, database, version, counts, read_only),) = look.server.fetch(_SERVER)
         ((_, up_s),) = look.server.fetch(_UP)
-        look.known |= {"user": user, "database": database, "version": version, "is_replica": bool(read_only), "up_s": float(up_s)}
+        known = look.known
+        known.user, known.database, known.version = str(user), str(database), str(version)
+        known.is_replica, known.up_s = bool(read_only), float(up_s)
         grants = " ".join(row[0] for row in look.server.fetch("SHOW GRANTS"))
         unseen = []
         if not any(right in grants for right in ("PROCESS", "ALL PRIVILEGES ON *.*", "SUPER")):

@@ -30,4 +30,4 @@ class InnoDBStatementsSubject(StatementsSubject):
 
     def describe_reset(self, look: Look) -> str:
         """Return when the counts began."""
-        return f"since the server was started, {format_age(look.known.get('up_s'))} ago, until this observation began"
+        return f"since the server was started, {format_age(look.known.up_s)} ago, until this observation began"

@@ -42,7 +42,7 @@ class BlockingSubject(Subject):
         """Return the sessions that have waited longest, with their blockers, and the deadlocks since the last look."""
         deadlocks, reset_s, waiting = look.server.execute(_COUNTS).fetchone() or (0, None, 0)
         # Who may not see other users' sessions may still see their locks.
-        blocked = read_blocked(look.server) if waiting or not look.known.get("sees_all") else []
+        blocked = read_blocked(look.server) if waiting or not look.known.sees_all else []
         pids = [pid for one in blocked for pid in (one.pid, one.blocker_pid)]
         sessions = read_sessions(look.server, pids)
         rows = tuple(

@@ -39,7 +39,7 @@ class ConnectionsSubject(Subject):
                     because="workers that reconnect are refused",
                 ),
             )
-        seen = "" if look.known.get("sees_all") else " that this user may see"
+        seen = "" if look.known.sees_all else " that this user may see"
         return Section(
             title="Connections",
             sentences=(

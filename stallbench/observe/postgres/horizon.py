@@ -54,18 +54,18 @@ class HorizonSubject(Subject):
 
     def look(self, look: Look) -> Section:
         """Return the oldest holders, and a finding for each that holds the horizon for long."""
-        replicas: Mapping[str, Any] = look.known["replicas"]
+        replicas = look.known.replicas
         holders = [one for one in read_horizon(look.server, replicas, "this server") if not _is_own(one)]
         lasting = [one for one in holders if one.kind != "backend" or (one.age_s or 0) >= _BRIEF_S]
         shown = lasting[:_MOST_SHOWN]
         prepared = _read_prepared(look) if any(one.kind == "prepared" for one in shown) else {}
         details = _read_details(look, shown, replicas)
         holding = [one for one in shown if not one.catalog_only]
-        look.known |= {"holder": "", "holder_statement": ""}
+        look.known.holder = look.known.holder_statement = ""
         if holding and _is_long(holding[0]):
             oldest = holding[0]
-            look.known["holder"] = _describe(oldest, details, prepared)
-            look.known["holder_statement"] = _end(oldest, details.get(oldest.key), prepared)[0] if _names_it(oldest) else ""
+            look.known.holder = _describe(oldest, details, prepared)
+            look.known.holder_statement = _end(oldest, details.get(oldest.key), prepared)[0] if _names_it(oldest) else ""
         rows = [
             (
                 _describe(one, details, prepared),

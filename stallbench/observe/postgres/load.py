@@ -89,7 +89,7 @@ class LoadSubject(Subject):
 
     def look(self, look: Look) -> Section:
         """Add a reading; the section has no title, so the report does not show it."""
-        self._is_replica = bool(look.known.get("is_replica"))
+        self._is_replica = look.known.is_replica
         if len(self._queues.tables) != 1:
             return Section(title="")
         (table,) = self._queues.tables

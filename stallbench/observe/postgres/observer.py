@@ -63,13 +63,13 @@ def make_postgres_observer(
 
 def _describe(look: Look) -> str:
     endpoint, known = look.server.endpoint, look.known
-    if "version" not in known:
+    if not known.version:
         return f"{endpoint.host or 'local socket'}:{endpoint.port}"
-    role = "replica" if known["is_replica"] else "primary"
+    role = "replica" if known.is_replica else "primary"
     pooled = ", through a pooler" if look.server.is_pooled else ""
     return (
-        f"{known['database']} on {endpoint.host or 'local socket'}:{endpoint.port}: PostgreSQL {known['version'].split()[0]}, {role}, "
-        f"up for {format_age(known['up_s'])}; read-only as {known['user']}{pooled}"
+        f"{known.database} on {endpoint.host or 'local socket'}:{endpoint.port}: PostgreSQL {known.version.split()[0]}, {role}, "
+        f"up for {format_age(known.up_s)}; read-only as {known.user}{pooled}"
     )
 
 

@@ -84,11 +84,9 @@ class QueuesSubject(Subject):
             self._search(look)
             self._searched_s = look.at_s
         patterns = [pattern for table in self.tables if table.known and (pattern := table.known.claim_pattern)]
-        look.known |= {
-            "queue_oids": [oid for table in self.tables for oid in table.leaves],
-            "queue_names": [table.plain_name for table in self.tables],
-            "claim_patterns": patterns,
-        }
+        look.known.queue_oids = [oid for table in self.tables for oid in table.leaves]
+        look.known.queue_names = [table.plain_name for table in self.tables]
+        look.known.claim_patterns = patterns
         rows, findings = [], []
         unseen = [
             Unseen(what=f"table {name}", why="there is no such table", remedy="give it as SCHEMA.TABLE") for name in self._missing
@@ -251,7 +249,7 @@ def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
 
 def _explain(look: Look, table: QueueTable, counts: JobCounts) -> Unseen:
     if counts.why_not == REFUSED:
-        user = look.known.get("user", "the user")
+        user = look.known.user or "the user"
         return Unseen(
             what=f"the jobs of {table.title}",
             why=f"{user} may not read the table",

@@ -71,7 +71,7 @@ class ReplicationSubject(Subject):
             if not active:
                 findings.append(_judge_inactive(name, kind, kept_bytes, xmin_age, catalog_age))
         sentences = () if rows else ("No replicas, and no replication slots.",)
-        if look.known.get("is_replica"):
+        if look.known.is_replica:
             sentences = (*sentences, self._describe_replica(look))
         return Section(
             title="Replication",

@@ -26,14 +26,9 @@ class RightsSubject(Subject):
         row = look.server.execute(_SERVER).fetchone()
         assert row is not None
         user, database, version, is_replica, sees_all, up_s, counts, activities = row
-        look.known |= {
-            "user": user,
-            "database": database,
-            "version": version,
-            "is_replica": is_replica,
-            "sees_all": sees_all,
-            "up_s": up_s,
-        }
+        known = look.known
+        known.user, known.database, known.version = user, database, version
+        known.is_replica, known.sees_all, known.up_s = is_replica, sees_all, up_s
         unseen = []
         if not sees_all:
             unseen.append(

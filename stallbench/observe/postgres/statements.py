@@ -59,7 +59,7 @@ class StatementsSubject(Subject):
         over_s = look.at_s - self._last_s
         slowest = sorted(grown.values(), key=lambda one: -one.total_ms)[:_MOST_SHOWN]
         of_all_time = sorted(counts.values(), key=lambda one: -one.total_ms)[:_MOST_SHOWN]
-        tables, patterns = look.known.get("queue_names", []), look.known.get("claim_patterns", [])
+        tables, patterns = look.known.queue_names, look.known.claim_patterns
         claims = [name for name in counts if self._is_claim(name, tables, patterns)]
         shown = dict.fromkeys(
             [*sorted(claims, key=lambda name: -counts[name].total_ms)[:_MOST_SHOWN], *(one.statement for one in slowest)]
@@ -184,7 +184,7 @@ def _describe_missing(look: Look) -> Unseen:
         False,
     )
     if is_loaded:
-        remedy = f"CREATE EXTENSION pg_stat_statements; in database {look.known.get('database')}"
+        remedy = f"CREATE EXTENSION pg_stat_statements; in database {look.known.database}"
     else:
         remedy = "shared_preload_libraries = 'pg_stat_statements' (needs a restart), then CREATE EXTENSION pg_stat_statements"
     return Unseen(what="time and buffers of statements", why="the server does not count them in this database", remedy=remedy)

@@ -112,8 +112,8 @@ class TablesSubject(Subject):
 
     def look(self, look: Look) -> Section:
         """Return the tables with the most dead rows and the queue's, and a finding for each that holds claims up."""
-        wanted: list[int] = look.known.get("queue_oids", [])
-        rows = look.server.execute(_TABLES, {"wanted": wanted}).fetchall()
+        wanted = look.known.queue_oids
+        rows = look.server.execute(_TABLES, {"wanted": list(wanted)}).fetchall()
         tables = [TableCounts(*row) for row in rows if row[1] is not None]
         self._notice_vacuums(tables)
         most, workers = read_workers(look.server)
@@ -169,7 +169,7 @@ class TablesSubject(Subject):
     def _judge(self, table: TableCounts, look: Look, wanted: Sequence[int]) -> Finding | None:
         if table.dead < _MANY_DEAD or table.dead < _MOSTLY_DEAD * (table.live + table.dead):
             return None
-        holder: str = look.known.get("holder", "")
+        holder = look.known.holder
         vacuumed = (
             f"its last vacuum ended {format_age(table.vacuumed_s)} ago"
             if table.vacuumed_s is not None
@@ -183,7 +183,7 @@ class TablesSubject(Subject):
             could_not = f"; it could not remove what died since {holder} began"
         if table.in_vacuum:
             vacuumed += ", another one is running"
-        statement = look.known.get("holder_statement", "") if holder else f"VACUUM {table.name};"
+        statement = look.known.holder_statement if holder else f"VACUUM {table.name};"
         return Finding(
             severity=Severity.CRITICAL if table.oid in wanted else Severity.WARNING,
             subject=self.name,
