@@ -24,7 +24,8 @@ OF_CRASH_POINTS = (
     "renews_lost_lease",
     "retries_enqueue_without_key",
 )
-TRIED_BY_MAKE_TEST = ("commits_with_next_statement", "forgets_delete", "skip_locked, rough")
+TRIED_BY_MAKE_TEST = ("forgets_delete", "starves_old_jobs", "skip_locked, rough")
+"""One for each of two checks; the third that fails of a defect, duplicates, does so in test_torture, by ``commits_with_next_statement``."""
 ROUNDS = 20
 TRIALS = [
     pytest.param(subject, id=subject.name, marks=() if subject.name in TRIED_BY_MAKE_TEST else pytest.mark.long)
