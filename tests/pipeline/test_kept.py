@@ -1,4 +1,4 @@
-"""A pipeline that is kept for further runs: one Java for all of them, and what it cannot do is done without it."""
+"""A pipeline that is kept for further runs, without a service: one Java for all of them, and what it cannot do is done without it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from stallbench.run.folder import RunFolder
 from tests.pipeline.test_process import java_of
 from tests.synthetic_run import SyntheticRun
 
-pytestmark = pytest.mark.timeout(600)  # it starts Java three times, on a machine that may be busy with others
+pytestmark = [
+    pytest.mark.timeout(600),  # it starts Java, on a machine that may be busy with others
+    pytest.mark.long,  # test_service has the same done by the service, which keeps a pipeline
+]
 
 
 @pytest.fixture

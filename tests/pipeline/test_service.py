@@ -71,17 +71,22 @@ def own_processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return folders
 
 
-def test_commands_share_one_java_which_ends_with_the_service(
+def test_commands_share_one_java_which_ends_with_the_service_and_a_run_that_it_cannot_make_stops_no_other(
     tmp_path: Path, scratch: Path, service: subprocess.Popen[str], own_processes: list[str]
 ) -> None:
     first, second = make_folder(tmp_path / "first", 1), make_folder(tmp_path / "second", 2)
+    broken = make_folder(tmp_path / "broken", 1)
+    broken.record.unlink()
+    make_tables(broken)
+    assert own_processes == [str(broken.path)], "the service says that it cannot"
+    assert java_of(scratch) == [], "a Java that has failed is not used again"
     make_tables(first)
     (java,) = java_of(scratch)
     with KeptPipeline() as kept:
         kept.make_tables(second)
     assert java_of(scratch) == [java]
     assert [len(read_table(folder.path, "jobs")) for folder in (first, second)] == [1, 2]
-    assert own_processes == []
+    assert own_processes == [str(broken.path)]
 
     below = psutil.Process(service.pid).children(recursive=True)
     service.send_signal(signal.SIGTERM)
