@@ -1,4 +1,4 @@
-"""While a run goes on every process answers Prometheus, and its folder says where."""
+"""While a run goes on every process answers Prometheus, and its folder says where; an interrupt ends it, and its records are kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from stallbench.observers.grafana import TOKEN_VARIABLE
-from tests.end_to_end.conftest import Bench, short
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 from tests.grafana_stand_in import TOKEN, grafana_stand_in
 from tests.waiting import wait_for
 
@@ -43,7 +43,7 @@ def value(families: dict[str, Metric], name: str, /, **labels: str) -> float:
     return float(sample.value)
 
 
-def test_every_process_answers_prometheus_and_phases_reach_grafana(bench: Bench) -> None:
+def test_every_process_answers_prometheus_phases_reach_grafana_and_an_interrupted_run_is_kept(bench: Bench) -> None:
     with grafana_stand_in() as grafana, socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         run = bench.start(
@@ -58,10 +58,14 @@ def test_every_process_answers_prometheus_and_phases_reach_grafana(bench: Bench)
             run.send_signal(signal.SIGINT)
             out, err = run.communicate(timeout=120)
     assert run.returncode == 130, out + err
+    assert "interrupted; the records are kept: stallbench report" in err
+    assert "Traceback" not in err
     assert not list((bench.runs / "targets").iterdir())
     assert f"--watch: the run continues without Prometheus: port {port} on 127.0.0.1 is in use; choose another" in out
     intervals = {one["text"]: one for one in grafana.annotations.values()}
     record = bench.record()
+    assert record["status"] == "aborted"
+    assert_nothing_is_left(bench, record["bench"]["pid"])
     assert set(intervals) == {
         "phase warmup (not measured)",
         "phase baseline",
