@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import psutil
 import pytest
 
 from stallbench.pipeline.service import SERVICE_VARIABLE
+from stallbench.pipeline.tables import read_table
 from stallbench.processes.reaper import OWNER_FILE, SCRATCH_PREFIX
 from stallbench.processes.supervisor import TOKEN_VARIABLE
 from tests.waiting import wait_for
@@ -158,6 +160,30 @@ def assert_nothing_is_left(bench: Bench, pid: int, within_s: float = 60) -> None
         return [*marked_with_folder(bench.folder()), *scratch_folders(pid)]
 
     wait_for(lambda: not list_left(), lambda: f"the end of what is left behind, {list_left()},", within_s, every_s=0.1)
+
+
+def kill_at_random_moments(record: dict[str, Any], roles: tuple[str, ...], seed: int) -> list[str]:
+    """Kill the first process of each of ``roles``, one after the other, each within three seconds; returns their names."""
+    victims = [next(process for process in record["processes"] if process["role"] == role) for role in roles]
+    moments = random.Random(seed)
+    for victim in moments.sample(victims, len(victims)):
+        time.sleep(moments.uniform(0, 3))
+        os.kill(victim["pid"], signal.SIGKILL)
+    return [victim["name"] for victim in victims]
+
+
+def assert_every_job_is_accounted_for(bench: Bench) -> None:
+    """The newest run has no job in another state than the deaths of processes can leave it in."""
+    (finding,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == "conservation"]
+    assert finding["result"] == "pass"
+    conservation = read_table(bench.folder(), "conservation")
+    assert set(conservation[conservation["jobs"] > 0]["state"]) <= {
+        "completed",
+        "queued",
+        "enqueued",
+        "completed_unrecorded",
+        "enqueue_unrecorded",
+    }
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Producers, workers and longrunners that the bench did not start join a run, and its verdict counts them."""
+"""Producers, workers and longrunners that the bench did not start join a run, and its verdict counts them; killed ones are named."""
 
 from __future__ import annotations
 
@@ -12,10 +12,20 @@ from typing import Any
 import pytest
 
 from stallbench.waiting import wait_until
-from tests.end_to_end.conftest import Bench, short
+from tests.end_to_end.conftest import (
+    Bench,
+    assert_every_job_is_accounted_for,
+    assert_nothing_is_left,
+    kill_at_random_moments,
+    short,
+)
 
 pytestmark = pytest.mark.end_to_end
-EXTERNAL = ("external_processes=true", "phases.baseline.duration=8s", "workers.count=1")
+EXTERNAL = (
+    *("external_processes=true", "phases.baseline.duration=8s"),
+    *("producers.count=2", "workers.count=2", "workers.work=5ms"),
+)
+"""Two of each, for one of each is killed."""
 
 StartExternal = Callable[..., "subprocess.Popen[str]"]
 
@@ -49,23 +59,34 @@ def wait_for_registrations(bench: Bench, count: int) -> list[Path]:
     return registrations()
 
 
-def test_external_processes_work_in_the_run_and_end_with_it_and_a_killed_one_is_named(bench: Bench, start: StartExternal) -> None:
+def test_external_processes_work_in_the_run_and_end_with_it_and_all_that_are_killed_are_named(
+    bench: Bench, start: StartExternal
+) -> None:
     external = [start("worker"), start("worker"), start("producer"), start("longrunner", "--kind", "snapshot_reader")]
     run = bench.start("run", "longtx", *short(*EXTERNAL))
     bench.wait_for_phase("warmup")
     before = set(wait_for_registrations(bench, len(external)))
     victim = start("worker", path=bench.folder())
+    record = bench.wait_for_phase("baseline")
+    killed = kill_at_random_moments(record, ("worker", "producer"), seed=0)
     (registration,) = set(wait_for_registrations(bench, len(external) + 1)) - before
     victim.send_signal(signal.SIGKILL)
 
     out, err = run.communicate(timeout=600)
     assert run.returncode == 1, out + err
+    assert bench.record()["status"] == "completed"
     for process in external:
         process.communicate(timeout=120)
         assert process.returncode == 0
     findings = {finding["check"]: finding for finding in bench.verdict()["findings"]}
-    assert findings["processes"]["reason"] == f"exited unexpectedly: {registration.stem} (its end was not seen)"
-    assert findings["conservation"]["result"] == findings["clocks"]["result"] == "pass"
+    said, _, named = findings["processes"]["reason"].partition(": ")
+    assert said == "exited unexpectedly"
+    assert sorted(named.split(", ")) == sorted(
+        [f"{registration.stem} (its end was not seen)", *(f"{name} (SIGKILL)" for name in killed)]
+    )
+    assert findings["clocks"]["result"] == "pass"
+    assert_every_job_is_accounted_for(bench)
+    assert_nothing_is_left(bench, record["bench"]["pid"])
 
     joined = external_processes(bench.record())
     del joined[registration.stem]

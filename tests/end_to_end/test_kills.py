@@ -13,18 +13,19 @@ import pytest
 
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.pipeline.tables import read_table
-from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
+from tests.end_to_end.conftest import (
+    Bench,
+    assert_every_job_is_accounted_for,
+    assert_nothing_is_left,
+    kill_at_random_moments,
+    short,
+)
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
 
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 10))]
-"""Of the random moments; `docs/results/bench.md` has the outcome of all ten."""
-
-
-def finding(bench: Bench, check: str) -> dict[str, object]:
-    (found,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == check]
-    return dict(found)
+"""Of the random moments at which a bench is killed; `docs/results/bench.md` has the outcome of all ten."""
 
 
 def names_below(pid: int) -> set[str]:
@@ -36,30 +37,19 @@ def names_below(pid: int) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.long  # test_external_processes kills them, too, by seed 0
+@pytest.mark.parametrize("seed", range(1, 10))
 def test_killed_processes_are_named_and_every_job_is_accounted_for(bench: Bench, seed: int) -> None:
     running = bench.start("run", "longtx", *short("producers.count=2", "workers.work=5ms"))
     record = bench.wait_for_phase("baseline")
-    victims = [next(process for process in record["processes"] if process["role"] == role) for role in ("worker", "producer")]
-    moments = random.Random(seed)
-    for victim in moments.sample(victims, 2):
-        time.sleep(moments.uniform(0, 3))
-        os.kill(victim["pid"], signal.SIGKILL)
+    victims = kill_at_random_moments(record, ("worker", "producer"), seed)
     out, err = running.communicate(timeout=600)
     assert running.returncode == 1, out + err
     assert bench.record()["status"] == "completed"
 
-    for victim in victims:
-        assert f"{victim['name']} (SIGKILL)" in str(finding(bench, "processes")["reason"])
-    assert finding(bench, "conservation")["result"] == "pass"
-    conservation = read_table(bench.folder(), "conservation")
-    assert set(conservation[conservation["jobs"] > 0]["state"]) <= {
-        "completed",
-        "queued",
-        "enqueued",
-        "completed_unrecorded",
-        "enqueue_unrecorded",
-    }
+    (found,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == "processes"]
+    assert all(f"{victim} (SIGKILL)" in found["reason"] for victim in victims)
+    assert_every_job_is_accounted_for(bench)
     assert_nothing_is_left(bench, record["bench"]["pid"])
 
 
@@ -107,7 +97,8 @@ def test_a_bench_that_ends_during_a_pause_leaves_no_paused_worker(bench: Bench, 
     assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
+@pytest.mark.long  # test_exposition interrupts a run that others look at
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_taken_down_and_kept(bench: Bench, signum: signal.Signals) -> None:
     running = bench.start("run", "longtx", *short())
     record = bench.wait_for_phase("baseline")
