@@ -1,22 +1,30 @@
-"""The main job, shortened: from real servers to a report, and what is left of it when it is over."""
+"""The main job, shortened: from real servers to a report, what is left of it when it is over, and the commands that read such a run."""
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stallbench.pipeline.tables import read_table
-from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
+from tests.end_to_end.conftest import RATE, Bench, assert_nothing_is_left, short
 
 pytestmark = pytest.mark.end_to_end
 
+HELD_FOR = "phases.longtx.duration=20s"
+"""So long that a forecast has its fifteen seconds, and that the transaction is seen to have held even if the collectors stand still for most of it."""
+METRIC = "latency_ms.p95 in longtx"
 
-def test_a_run_goes_from_servers_to_a_report_and_leaves_nothing(bench_with_own_pipeline: Bench) -> None:
+
+def test_a_run_goes_from_servers_to_a_report_a_forecast_and_a_baseline_and_leaves_nothing(
+    bench_with_own_pipeline: Bench, pipeline_service: Path | None
+) -> None:
     bench = bench_with_own_pipeline
-    # So long that the transaction is seen to have held for some time even if the collectors stand still for most of it.
-    ended = bench.run("run", "longtx", *short("phases.longtx.duration=7s"))
+    ended = bench.run("run", "longtx", *short(HELD_FOR))
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "Traceback" not in ended.stderr
     record, verdict, folder = bench.record(), bench.verdict(), bench.folder()
@@ -46,9 +54,58 @@ def test_a_run_goes_from_servers_to_a_report_and_leaves_nothing(bench_with_own_p
     folder.rename(moved)
     for made in ("report.html", "verdict.json", "junit.xml", "summary.md"):
         (moved / made).unlink()
-    again = bench.run("report", str(moved))
-    assert again.returncode == 0, again.stderr
-    assert (moved / "report.html").exists(), "a report is made again from the folder alone"
+    assert_it_can_be_forecast(bench, moved)
+    assert_a_regression_is_seen(Bench(bench.runs, pipeline_service), moved)
+
+
+def assert_it_can_be_forecast(bench: Bench, run: Path) -> None:
+    """`stallbench forecast` needs fifteen seconds with jobs, and on a machine that stood still for five says how many there were."""
+    ended = bench.run("forecast", str(run), "--json")
+    if ended.returncode == 2:
+        assert "a fit needs 15 or more" in ended.stderr
+        return
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"producers.rate={json.loads(ended.stdout)['load']['rate']:g}" == RATE
+    assert "Traceback" not in ended.stderr
+
+
+def assert_a_regression_is_seen(bench: Bench, run: Path) -> None:
+    """A run passes against a baseline made of itself, and fails against one that was quicker; each time the report is made anew from the folder."""
+    file = bench.runs.parent / "baseline.json"
+    written = bench.run("baseline", str(run), "--output", str(file))
+    assert written.returncode == 0, written.stderr
+    assert written.stdout == f"{file}: 1 run of control\n"
+
+    alike = bench.run("report", str(run), "--against", str(file))
+    assert alike.returncode == 0, alike.stdout + alike.stderr
+    assert (run / "report.html").exists(), "a report is made again from the folder alone"
+    results = {
+        finding["subject"]: finding["result"] for finding in read_verdict(run)["findings"] if finding["check"] == "regression"
+    }
+    assert results[f"{METRIC} against the baseline"] == "pass"
+    assert set(results.values()) == {"pass"}
+
+    content = json.loads(file.read_text())
+    values = content["variants"]["control"]["metrics"][METRIC]["values"]
+    content["variants"]["control"]["metrics"][METRIC]["values"] = [value / 2 for value in values]
+    file.write_text(json.dumps(content))
+    slower = bench.run("report", str(run), "--against", str(file))
+    assert slower.returncode == 1, slower.stdout + slower.stderr
+    assert f"{METRIC} is" in slower.stdout
+    assert "worse by 100.0%" in slower.stdout
+    assert "worse by 100.0%" in (run / "report.html").read_text()
+    assert "<failure" in (run / "junit.xml").read_text()
+
+    file.write_text("{")
+    damaged = bench.run("report", str(run), "--against", str(file))
+    assert damaged.returncode == 2
+    assert f"{file}: not a baseline" in damaged.stderr
+    assert read_verdict(run)["verdict"] == "fail", "what was judged before is left as it was"
+
+
+def read_verdict(run: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((run / "verdict.json").read_text())
+    return content
 
 
 @pytest.mark.long  # a second worker must claim in the moment before the re-check
