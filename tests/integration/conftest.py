@@ -18,6 +18,7 @@ from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster, Server
 from stallbench.waiting import wait_until
 from tests.integration.engines import PrivateServers, private_servers
+from tests.integration.faulty_run import FaultyRun, faulty_run
 from tests.integration.running_cluster import StartedCluster, running_cluster
 from tests.integration.shared_clusters import CLUSTERS
 
@@ -46,6 +47,23 @@ def shared_clusters() -> Iterator[None]:
     """Takes down the servers that tests have shared."""
     yield
     CLUSTERS.close()
+
+
+@pytest.fixture(scope="module")
+def run_of_module(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
+    """A run for those tests of a file that leave it whole. Its parameter, if any, is the options of `faulty_run`."""
+    with faulty_run(tmp_path_factory.mktemp("run"), **getattr(request, "param", {})) as run:
+        yield run
+
+
+@pytest.fixture
+def run(run_of_module: FaultyRun) -> Iterator[FaultyRun]:
+    """The same, for one test: after it, the load must still be complete, and no fault may be left.
+
+    Tests that start their own come first in their file: they and the shared run then use the same servers, one after the other.
+    """
+    yield run_of_module
+    run_of_module.require_whole()
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import random
 import signal
 import time
@@ -83,6 +81,8 @@ class FaultyRun:
             note=self.notes.append,
         )
         self.injections = Injections(context, say=lambda _: None)
+        self._read: dict[Path, int] = {}
+        self._events: dict[str, list[tuple[int, dict[str, str]]]] = {}
         self.load.start_scheduler()
         self.load.start_workers()
         self.load.start_producers()
@@ -138,12 +138,16 @@ class FaultyRun:
             time.sleep(0.02)
 
     def events(self, event: Event, since_ns: int = 0) -> list[dict[str, str]]:
-        """Return all records of an event, of all processes."""
-        rows = []
+        """Return all records of an event, of all processes. Each line is read once, however often a test looks."""
         for path in self.folder.events.glob("*.csv"):
-            whole_lines, _, _ = path.read_text().rpartition("\n")  # the last may be half written
-            rows += [dict(zip(EVENT_COLUMNS, row, strict=True)) for row in csv.reader(io.StringIO(whole_lines))]
-        return [row for row in rows if row["event"] == event and int(row["t_ns"]) >= since_ns]
+            with path.open("rb") as file:
+                file.seek(self._read.get(path, 0))
+                whole_lines, end, _ = file.read().rpartition(b"\n")  # the last may be half written
+            self._read[path] = self._read.get(path, 0) + len(whole_lines) + len(end)
+            for line in whole_lines.decode().split("\n") if whole_lines else []:
+                row = dict(zip(EVENT_COLUMNS, line.split(","), strict=True))
+                self._events.setdefault(row["event"], []).append((int(row["t_ns"]), row))
+        return [row for t_ns, row in self._events.get(event, []) if t_ns >= since_ns]
 
     def go_on_until_killed(self, role: str) -> None:
         """Wait until one more process of a role has been killed."""
@@ -159,6 +163,21 @@ class FaultyRun:
         since_ns = time.time_ns()
         self.wait_until(lambda: len(self.events(Event.COMPLETED, since_ns)) >= count, f"{count} completions", within_s)
 
+    def require_whole(self) -> None:
+        """Fail unless no fault is left, and as many workers and producers as at the start do their work: another test can use the run."""
+        assert not [record.name for record in self.injections.records() if not is_over(record)], "an injection is left"
+        assert not self.processes.exited_unexpectedly()
+        roles = (("worker", self.scenario.workers.count), ("producer", self.scenario.producers.count))
+        running = {role: {process.name for process in self.load.running(role)} for role, _ in roles}
+        assert {role: len(names) for role, names in running.items()} == dict(roles)
+        since_ns = time.time_ns()
+        for role, event in (("worker", Event.COMPLETED), ("producer", Event.ENQUEUED)):
+
+            def are_at_work(names: set[str] = running[role], event: Event = event) -> bool:
+                return names <= {row["process"] for row in self.events(event, since_ns)}
+
+            self.wait_until(are_at_work, f"a job of each {role}")
+
     def process(self, name: str) -> Process:
         """Return the process of that name that was started last."""
         return [
@@ -167,6 +186,11 @@ class FaultyRun:
             for process in self.processes.of_role(role)
             if process.name == name
         ][-1]
+
+
+def is_over(record: InjectionRecord) -> bool:
+    """Whether a fault was ended, or could not be started."""
+    return record.end_ns is not None or record.verified_ns is None
 
 
 @contextmanager

@@ -13,11 +13,15 @@ from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
-from tests.integration.faulty_run import faulty_run
+from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
 
 ENGINES = pytest.mark.parametrize(("engine", "queue"), [("postgres", "skip_locked"), ("mariadb", "laravel")])
+SETTINGS = {"settings": "{ max_connections = 25 }", "work": "20ms"}
+RUNS = [{"engine": "postgres", "queue": "skip_locked", **SETTINGS}, {"engine": "mariadb", "queue": "laravel", **SETTINGS}]
+SHARED = pytest.mark.parametrize("run_of_module", RUNS, ids=["postgres", "mariadb"], indirect=True)
+SHARED_POSTGRES = pytest.mark.parametrize("run_of_module", RUNS[:1], ids=["postgres"], indirect=True)
 ENDED = {"57P01", "AdminShutdown", "OperationalError", "2006", "2013", "1927", "1317"}
 """What a client sees: PostgreSQL's admin_shutdown or a lost connection, MariaDB's lost connections, or that its query was killed."""
 FULL = {"postgres": "too many clients already", "mariadb": "Too many connections"}
@@ -49,25 +53,6 @@ def has_room_for_one_whose_place_was(engine: str, endpoint: Endpoint, names: str
         driver.close(connection)
 
 
-@ENGINES
-def test_connections_are_ended_at_a_rate_and_clients_reconnect(tmp_path: Path, engine: str, queue: str) -> None:
-    with faulty_run(tmp_path, engine=engine, queue=queue, work="20ms") as run:
-        run.wait_until_jobs_complete(5)
-        began_ns = time.time_ns()
-        began_s = time.monotonic()
-        terminated = run.inject("terminate_backends", every="200ms", of="workers").evidence["terminated"]
-        run.wait_until(lambda: sum(terminated.values()) >= 4, "four terminations")
-        run.wait_until(lambda: {row["detail"].split()[0] for row in run.events(Event.ERROR, began_ns)} & ENDED, "an ended one")
-        record = run.end_faults()
-        assert record.active_to_end is True
-        assert sum(terminated.values()) <= 1 + (time.monotonic() - began_s) / 0.2
-        assert set(record.evidence["terminated"]) <= {"worker-1", "worker-2"}
-        errors = run.events(Event.ERROR, began_ns)
-        assert {row["process"] for row in errors} <= {"worker-1", "worker-2"}
-        run.wait_until_jobs_complete(5)
-        assert not run.processes.exited_unexpectedly()
-
-
 def test_without_a_connected_client_it_cannot_be_verified(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.load.stop()
@@ -75,37 +60,6 @@ def test_without_a_connected_client_it_cannot_be_verified(tmp_path: Path) -> Non
             run.wait_until(lambda: count_sessions("postgres", watch, OF_CLIENTS) == 0, "the end of the clients' sessions")
         with pytest.raises(NotCarriedOutError, match="no connection of clients was found on primary"):
             run.inject("terminate_backends")
-
-
-@ENGINES
-def test_new_clients_are_refused_until_the_idle_connections_are_closed(tmp_path: Path, engine: str, queue: str) -> None:
-    with faulty_run(tmp_path, engine=engine, queue=queue, settings="{ max_connections = 25 }") as run:
-        run.wait_until_jobs_complete(5)
-        direct = run.cluster.server("primary").direct
-        watch = driver_of(engine).connect(direct, "watch")
-        record = run.inject("idle_connections")
-        assert 15 <= record.evidence["connections"] <= 25
-        assert FULL[engine] in record.evidence["refusal"]
-        run.wait_until_jobs_complete(5)  # who has a connection goes on
-        began_ns = time.time_ns()
-        taken, clients = (count_sessions(engine, watch, names) for names in (OF_THE_FAULT, OF_CLIENTS))
-        assert clients >= 3
-        run.inject("down")
-        run.wait_until(lambda: count_sessions(engine, watch, OF_THE_FAULT) >= taken + clients, "the clients' places taken")
-        driver_of(engine).close(watch)
-        run.cluster.toxiproxy.set_enabled("primary", True)
-        run.wait_until(lambda: any(FULL[engine] in row["detail"] for row in run.events(Event.ERROR, began_ns)), FULL[engine])
-        run.end_faults()
-        run.wait_until_jobs_complete(5)
-        driver_of(engine).close(driver_of(engine).connect(direct, "test"))
-
-
-def test_a_limited_number_of_idle_connections_leaves_connections_for_clients(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        record = run.inject("idle_connections", count=5)
-        assert record.evidence == {"connections": 5, "refusal": None}
-        run.wait_until_jobs_complete(5)
-        assert run.end_faults().active_to_end is True
 
 
 @ENGINES
@@ -123,44 +77,6 @@ def test_an_application_that_connects_for_each_call_is_refused_while_workers_go_
         run.end_faults()
         run.wait_until_jobs_complete(5)
         assert not run.processes.exited_unexpectedly()
-
-
-@ENGINES
-def test_idle_connections_leave_as_many_free_as_wanted(tmp_path: Path, engine: str, queue: str) -> None:
-    with faulty_run(tmp_path, engine=engine, queue=queue, settings="{ max_connections = 25 }") as run, ExitStack() as stack:
-        run.wait_until_jobs_complete(5)
-        record = run.inject("idle_connections", leave_free=4)
-        assert record.evidence["refusal"] is None
-        driver, direct = driver_of(engine), run.cluster.server("primary").direct
-        for _ in range(4):
-            stack.callback(driver.close, driver.connect(direct, "other"))
-        if engine == "mariadb":  # keeps one more for an administrator
-            stack.callback(driver.close, driver.connect(direct, "other"))
-        with pytest.raises(driver.errors, match=FULL[engine]):
-            driver.connect(direct, "other")
-        stack.close()
-        assert run.end_faults().active_to_end is True
-
-
-@ENGINES
-def test_a_connection_limit_of_the_other_role_lets_clients_reconnect(tmp_path: Path, engine: str, queue: str) -> None:
-    with faulty_run(tmp_path, engine=engine, queue=queue, settings="{ max_connections = 30 }") as run:
-        run.wait_until_jobs_complete(5)
-        record = run.inject("idle_connections", limit=8)
-        assert record.evidence["connections"] == 8
-        began_ns = time.time_ns()
-        run.inject("terminate_backends", every="200ms", of="workers")
-        run.wait_until(lambda: len(run.events(Event.ERROR, began_ns)) >= 4, "four ended connections")
-        run.end_faults()
-        assert not [row for row in run.events(Event.ERROR, began_ns) if FULL[engine] in row["detail"]]
-        assert all(record.active_to_end for record in run.faults())
-        run.wait_until_jobs_complete(5)
-        direct = run.cluster.server("primary").direct
-        connection = driver_of(engine).connect(direct, "test")
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = 'others'" if engine == "postgres" else OTHERS)
-            assert not cursor.fetchall(), "the role is gone, too"
-        driver_of(engine).close(connection)
 
 
 @ENGINES
@@ -182,3 +98,91 @@ def test_leaked_connections_may_be_ended_by_a_timeout(tmp_path: Path, engine: st
         record = run.end_faults()
         assert record.active_to_end is True
         assert record.evidence["ended"] > 0
+
+
+@SHARED
+def test_connections_are_ended_at_a_rate_and_clients_reconnect(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete(5)
+    began_ns = time.time_ns()
+    began_s = time.monotonic()
+    terminated = run.inject("terminate_backends", every="200ms", of="workers").evidence["terminated"]
+    run.wait_until(lambda: sum(terminated.values()) >= 4, "four terminations")
+    run.wait_until(lambda: {row["detail"].split()[0] for row in run.events(Event.ERROR, began_ns)} & ENDED, "an ended one")
+    record = run.end_faults()
+    assert record.active_to_end is True
+    assert sum(terminated.values()) <= 1 + (time.monotonic() - began_s) / 0.2
+    assert set(record.evidence["terminated"]) <= {"worker-1", "worker-2"}
+    errors = run.events(Event.ERROR, began_ns)
+    assert {row["process"] for row in errors} <= {"worker-1", "worker-2"}
+    run.wait_until_jobs_complete(5)
+    assert not run.processes.exited_unexpectedly()
+
+
+@SHARED
+def test_new_clients_are_refused_until_the_idle_connections_are_closed(run: FaultyRun) -> None:
+    engine = run.scenario.database.engine
+    run.wait_until_jobs_complete(5)
+    direct = run.cluster.server("primary").direct
+    watch = driver_of(engine).connect(direct, "watch")
+    record = run.inject("idle_connections")
+    assert 15 <= record.evidence["connections"] <= 25
+    assert FULL[engine] in record.evidence["refusal"]
+    run.wait_until_jobs_complete(5)  # who has a connection goes on
+    began_ns = time.time_ns()
+    taken, clients = (count_sessions(engine, watch, names) for names in (OF_THE_FAULT, OF_CLIENTS))
+    assert clients >= 3
+    run.inject("down")
+    run.wait_until(lambda: count_sessions(engine, watch, OF_THE_FAULT) >= taken + clients, "the clients' places taken")
+    driver_of(engine).close(watch)
+    run.cluster.toxiproxy.set_enabled("primary", True)
+    run.wait_until(lambda: any(FULL[engine] in row["detail"] for row in run.events(Event.ERROR, began_ns)), FULL[engine])
+    run.end_faults()
+    run.wait_until_jobs_complete(5)
+    driver_of(engine).close(driver_of(engine).connect(direct, "test"))
+
+
+@SHARED_POSTGRES
+def test_a_limited_number_of_idle_connections_leaves_connections_for_clients(run: FaultyRun) -> None:
+    record = run.inject("idle_connections", count=5)
+    assert record.evidence == {"connections": 5, "refusal": None}
+    run.wait_until_jobs_complete(5)
+    assert run.end_faults().active_to_end is True
+
+
+@SHARED
+def test_idle_connections_leave_as_many_free_as_wanted(run: FaultyRun) -> None:
+    engine = run.scenario.database.engine
+    with ExitStack() as stack:
+        run.wait_until_jobs_complete(5)
+        record = run.inject("idle_connections", leave_free=4)
+        assert record.evidence["refusal"] is None
+        driver, direct = driver_of(engine), run.cluster.server("primary").direct
+        for _ in range(4):
+            stack.callback(driver.close, driver.connect(direct, "other"))
+        if engine == "mariadb":  # keeps one more for an administrator
+            stack.callback(driver.close, driver.connect(direct, "other"))
+        with pytest.raises(driver.errors, match=FULL[engine]):
+            driver.connect(direct, "other")
+        stack.close()
+        assert run.end_faults().active_to_end is True
+
+
+@SHARED
+def test_a_connection_limit_of_the_other_role_lets_clients_reconnect(run: FaultyRun) -> None:
+    engine = run.scenario.database.engine
+    run.wait_until_jobs_complete(5)
+    record = run.inject("idle_connections", limit=8)
+    assert record.evidence["connections"] == 8
+    began_ns = time.time_ns()
+    run.inject("terminate_backends", every="200ms", of="workers")
+    run.wait_until(lambda: len(run.events(Event.ERROR, began_ns)) >= 4, "four ended connections")
+    run.end_faults()
+    assert not [row for row in run.events(Event.ERROR, began_ns) if FULL[engine] in row["detail"]]
+    assert all(record.active_to_end for record in run.faults()[-2:])
+    run.wait_until_jobs_complete(5)
+    direct = run.cluster.server("primary").direct
+    connection = driver_of(engine).connect(direct, "test")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = 'others'" if engine == "postgres" else OTHERS)
+        assert not cursor.fetchall(), "the role is gone, too"
+    driver_of(engine).close(connection)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from stallbench.engines.postgres import connect
-from tests.integration.faulty_run import FaultyRun, faulty_run
+from tests.integration.faulty_run import FaultyRun
 
 pytestmark = pytest.mark.integration
 
@@ -23,30 +21,28 @@ def see_that_nothing_is_left(run: FaultyRun) -> None:
     run.wait_until_jobs_complete()
 
 
-def test_in_steps_it_is_done_while_jobs_are_completed(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        run.wait_until_jobs_complete()
-        run.inject("migration", how="steps", lock_timeout="500ms", retry_after="100ms")
-        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the migration's end")
-        evidence = run.faults()[-1].evidence
-        assert evidence["done"]
-        assert evidence["attempts"] >= 4  # one for each step
-        assert evidence["ended_by_deadlock"] == 0
-        see_that_nothing_is_left(run)
+def test_in_steps_it_is_done_while_jobs_are_completed(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete()
+    run.inject("migration", how="steps", lock_timeout="500ms", retry_after="100ms")
+    run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the migration's end")
+    evidence = run.faults()[-1].evidence
+    assert evidence["done"]
+    assert evidence["attempts"] >= 4  # one for each step
+    assert evidence["ended_by_deadlock"] == 0
+    see_that_nothing_is_left(run)
 
 
-def test_in_one_transaction_it_gives_up_at_its_lock_timeout_and_tries_again(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        run.wait_until_jobs_complete()
-        with connect(run.cluster.server("primary").direct, "holder") as holder:
-            holder.execute("BEGIN")
-            holder.execute("DELETE FROM skip_locked_jobs WHERE job_id = -1")  # a lock that an index cannot be made beside
-            run.inject("migration", lock_timeout="100ms", retry_after="100ms")
-            run.go_on_for(1)
-            assert run.faults()[-1].verified_gone_ns is None
-            holder.execute("ROLLBACK")
-        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the migration's end")
-        evidence = run.faults()[-1].evidence
-        assert evidence["done"]
-        assert evidence["attempts"] >= 2
-        see_that_nothing_is_left(run)
+def test_in_one_transaction_it_gives_up_at_its_lock_timeout_and_tries_again(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete()
+    with connect(run.cluster.server("primary").direct, "holder") as holder:
+        holder.execute("BEGIN")
+        holder.execute("DELETE FROM skip_locked_jobs WHERE job_id = -1")  # a lock that an index cannot be made beside
+        run.inject("migration", lock_timeout="100ms", retry_after="100ms")
+        run.go_on_for(1)
+        assert run.faults()[-1].verified_gone_ns is None
+        holder.execute("ROLLBACK")
+    run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the migration's end")
+    evidence = run.faults()[-1].evidence
+    assert evidence["done"]
+    assert evidence["attempts"] >= 2
+    see_that_nothing_is_left(run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -11,18 +10,14 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.faults import find_faults
 from stallbench.faults.network import Toxic
 from stallbench.records.events import Event
-from tests.integration.faulty_run import FaultyRun, faulty_run
+from tests.integration.faulty_run import FaultyRun
 
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.parametrize("run_of_module", [{"replicas": 1}], ids=["one replica"], indirect=True),
+]
 
 TOXICS = [name for name, kind in find_faults().items() if issubclass(kind, Toxic)]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
-    """One run with a replica for all tests of this file; each test ends its faults."""
-    with faulty_run(tmp_path_factory.mktemp("network"), replicas=1) as running:
-        yield running
 
 
 def is_in_order(*times_ns: int | None) -> bool:

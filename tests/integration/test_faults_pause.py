@@ -53,39 +53,6 @@ def pause_with_a_job_in_hand(run: FaultyRun) -> str:
     return job_id
 
 
-def test_all_are_suspended_until_they_are_resumed(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        run.wait_until_jobs_complete(5)
-        record = run.inject("pause", "workers")
-        assert sorted(record.evidence["paused"]) == ["worker-1", "worker-2"]
-        assert all(is_stopped(process) for process in run.load.running("worker"))
-        before = len(run.events(Event.COMPLETED))
-        run.go_on_for(0.5)
-        assert len(run.events(Event.COMPLETED)) == before
-        record = run.end_faults()
-        assert record.active_to_end is True
-        assert not any(is_stopped(process) for process in run.load.running("worker"))
-        run.wait_until_jobs_complete(5)
-        assert not run.processes.exited_unexpectedly()
-
-
-def test_a_count_draws_some_of_them(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        record = run.inject("pause", "workers", count=1)
-        assert len(record.evidence["paused"]) == 1
-        run.wait_until_jobs_complete(5)
-        run.end_faults()
-
-
-def test_a_process_that_was_resumed_is_a_lapse(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        run.inject("pause", "worker-1")
-        psutil.Process(run.process("worker-1").pid).resume()
-        record = run.end_faults()
-        assert record.active_to_end is False
-        assert record.why_ended == "no longer paused: worker-1"
-
-
 @pytest.mark.parametrize("engine", ["postgres", "mariadb"])
 def test_laravel_completes_a_job_twice_when_a_worker_is_resumed_after_its_reservation(tmp_path: Path, engine: str) -> None:
     with faulty_run(
@@ -119,3 +86,32 @@ def test_beanstalkd_refuses_the_completion_of_a_worker_that_is_resumed_too_late(
         run.wait_until(lambda: times(Event.CLAIMED) == times(Event.COMPLETED) + times(Event.ERROR), "the end of each claim")
         assert times(Event.COMPLETED) == 1
         assert times(Event.CLAIMED) >= 2
+
+
+def test_all_are_suspended_until_they_are_resumed(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete(5)
+    record = run.inject("pause", "workers")
+    assert sorted(record.evidence["paused"]) == ["worker-1", "worker-2"]
+    assert all(is_stopped(process) for process in run.load.running("worker"))
+    before = len(run.events(Event.COMPLETED))
+    run.go_on_for(0.5)
+    assert len(run.events(Event.COMPLETED)) == before
+    record = run.end_faults()
+    assert record.active_to_end is True
+    assert not any(is_stopped(process) for process in run.load.running("worker"))
+    run.wait_until_jobs_complete(5)
+
+
+def test_a_count_draws_some_of_them(run: FaultyRun) -> None:
+    record = run.inject("pause", "workers", count=1)
+    assert len(record.evidence["paused"]) == 1
+    run.wait_until_jobs_complete(5)
+    run.end_faults()
+
+
+def test_a_process_that_was_resumed_is_a_lapse(run: FaultyRun) -> None:
+    run.inject("pause", "worker-1")
+    psutil.Process(run.process("worker-1").pid).resume()
+    record = run.end_faults()
+    assert record.active_to_end is False
+    assert record.why_ended == "no longer paused: worker-1"
