@@ -1,0 +1,60 @@
+"""`stallbench matrix` on two versions of PostgreSQL, in runs that are as short as they can be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stallbench.setup.components import MissingComponentError
+from stallbench.setup.postgres_packages import list_packaged_majors, require_version
+from tests.end_to_end.conftest import Bench, marked_with_folder
+
+pytestmark = pytest.mark.end_to_end
+
+OLD, NEW = 14, 18
+SCENARIO = """
+summary = "Next to no load, for as long as a figure of it needs."
+[queue]
+kind = "skip_locked"
+[producers]
+rate = 20
+max_batch = 200
+[workers]
+count = 1
+[[phases]]
+name = "baseline"
+duration = "2s"
+[comparison]
+metric = "latency_ms.p95"
+phase = "baseline"
+better = "lower"
+"""
+
+
+def test_a_scenario_runs_on_two_versions_and_one_round_decides_nothing(bench: Bench, tmp_path: Path) -> None:
+    for major in (OLD, NEW):
+        if major not in list_packaged_majors():
+            pytest.skip(f"there is no package of PostgreSQL {major} for this machine")
+        try:
+            require_version(major, packaged=True)
+        except MissingComponentError as error:
+            pytest.skip(str(error))
+    scenario = tmp_path / "little.toml"
+    scenario.write_text(SCENARIO)
+    versions = f"postgres:{OLD},postgres:{NEW}"
+    ended = bench.run("matrix", str(scenario), "--versions", versions, "--repeat", "1")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "1 round is not enough to decide whether an upgrade helps" in " ".join(ended.stdout.split())
+    (path,) = bench.runs.glob("*-matrix-little")
+    content = json.loads((path / "comparison.json").read_text())
+    servers = {}
+    for run in content["runs"]:
+        folder = bench.runs / run["folder"]
+        servers[run["variant"]] = json.loads((folder / "run.json").read_text())["servers"][0]["version"].split(".")[0]
+        assert run["values"]["latency_ms.p95 in baseline"] > 0
+        assert not marked_with_folder(folder)
+    assert servers == {f"postgres:{major}": str(major) for major in (OLD, NEW)}
+    assert (path / "report.html").is_file()
