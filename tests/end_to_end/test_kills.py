@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
+import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import pytest
 
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.pipeline.tables import read_table
+from stallbench.processes.reaper import SCRATCH_PREFIX
 from tests.end_to_end.conftest import (
     Bench,
     assert_every_job_is_accounted_for,
@@ -79,6 +84,39 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: B
     reporting.communicate()
     _, alive = psutil.wait_procs(below, timeout=60)
     assert not alive, "no process makes tables for a bench that is dead"
+
+
+def test_what_a_bench_and_its_reaper_leave_when_both_are_killed_is_removed_by_clean(bench: Bench, own_tmp: Path) -> None:
+    running = bench.start("run", "longtx", *short("workers.count=1"), environment={"TMPDIR": str(own_tmp)})
+    record = bench.wait_for_phase("warmup")
+    (reaper,) = [
+        process for process in psutil.Process(running.pid).children() if "stallbench.processes.reaper" in process.cmdline()
+    ]
+    reaper.kill()
+    running.kill()
+    running.communicate()
+    assert bench.record()["status"] == "running"
+    (scratch,) = own_tmp.glob(f"{SCRATCH_PREFIX}*")
+
+    cleaning = bench.start("clean", environment={"TMPDIR": str(own_tmp)})
+    out, err = cleaning.communicate(timeout=120)
+    assert cleaning.returncode == 0, out + err
+    assert f"removed {scratch} and " in out
+    assert f"{bench.folder().name}: marked as aborted" in out
+    assert not scratch.exists()
+    assert (bench.record()["status"], bench.record()["reason"]) == ("aborted", "the bench was killed")
+    assert_nothing_is_left(bench, record["bench"]["pid"])
+    again = bench.start("clean", environment={"TMPDIR": str(own_tmp)})
+    assert again.communicate(timeout=120)[0] == "nothing was left behind\n"
+
+
+@pytest.fixture
+def own_tmp() -> Iterator[Path]:
+    """Where a bench keeps its files: `clean` finds there what this test has left, and nothing of tests beside it. Servers run as another user."""
+    folder = Path(tempfile.mkdtemp(prefix="cleaned-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize(
