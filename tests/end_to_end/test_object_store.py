@@ -1,4 +1,4 @@
-"""A run that is kept in an object store: it is made here, and moved there when it is over."""
+"""A run that is kept in an object store: it is made and judged here, and moved there when it is over. Its jobs wait for each other and for times."""
 
 from __future__ import annotations
 
@@ -16,11 +16,21 @@ import pytest
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.run.folder import RUNS, find_run_at
 from stallbench.verdicts import RunTables
-from tests.end_to_end.conftest import short
 from tests.s3_server import BUCKET, S3Server, start_s3_server
 
 ADDRESS = f"s3://{BUCKET}/runs"
 WITHIN_S = 600.0
+CHANGES = (
+    *("producers.rate=20", "producers.count=1", "producers.max_batch=400", "workers.count=2"),
+    *("phases.warmup.duration=1s", "phases.work.duration=6s", "expect=[]"),
+)
+"""`postgrestue-waiting`, so short that the jobs which are due after three seconds are claimed."""
+WAITING = (
+    "jobs of a FIFO queue run in their order",
+    "a FIFO queue runs one job at a time",
+    "a scheduled job does not start before it is due",
+    "a blocked job waits until the other job succeeds",
+)
 
 pytestmark = pytest.mark.end_to_end
 
@@ -33,9 +43,11 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]
         yield server
 
 
-def test_a_run_is_judged_and_moved_to_an_object_store(store: S3Server, pipeline_service: Path | None) -> None:
+def test_a_run_of_jobs_that_wait_is_judged_and_moved_to_an_object_store(store: S3Server, pipeline_service: Path | None) -> None:
+    changes = [part for change in CHANGES for part in ("--set", change)]
+    program = [sys.executable, "-c", "from stallbench.cli import main; main()"]
     ended = subprocess.run(
-        [sys.executable, "-c", "from stallbench.cli import main; main()", "run", "longtx", *short(), "--runs", ADDRESS],
+        [*program, "run", "postgrestue-waiting", *changes, "--runs", ADDRESS],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -55,7 +67,10 @@ def test_a_run_is_judged_and_moved_to_an_object_store(store: S3Server, pipeline_
 
     there = store.objects / "runs" / name
     assert json.loads((there / "run.json").read_text())["status"] == "completed"
-    assert json.loads((there / "verdict.json").read_text())["verdict"] == "pass"
+    verdict = json.loads((there / "verdict.json").read_text())
+    assert verdict["verdict"] == "pass"
+    waiting = {finding["subject"]: finding["result"] for finding in verdict["findings"] if finding["check"] == "waiting"}
+    assert waiting == dict.fromkeys(WAITING, "pass"), "each kind of waiting was seen"
     assert {path.name for path in there.iterdir()} >= {"events", "samples", "logs", "tables", "report.html", "final_snapshot.csv"}
     run = RunTables(find_run_at(f"{ADDRESS}/{name}"))
     assert run.state_count("enqueued") == run.state_count("completed") + run.state_count("queued") > 0
