@@ -13,6 +13,7 @@ from junitparser import JUnitXml
 from rich.console import Console
 
 from stallbench import PROJECT
+from stallbench.commands.conform import conform
 from stallbench.conformance.conformance import plan_conformance, try_promises
 from stallbench.conformance.empty_databases import EmptyDatabases
 from stallbench.conformance.outcome import PromiseOutcome
@@ -61,12 +62,20 @@ def test_the_queue_that_init_creates_keeps_every_promise_that_it_gives(tmp_path:
     }
 
 
-def test_a_broken_promise_says_what_was_found_and_what_was_expected(tmp_path: Path) -> None:
+def test_the_command_says_of_a_broken_promise_what_was_found_and_what_was_expected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     claim = '{"claim": "SELECT job_id, attempts, payload FROM skip_locked_jobs ORDER BY job_id LIMIT 1"}'
-    found = try_operations(write_defective(tmp_path, claim), tmp_path)
-    broken = found["a claimed job is given to no other worker"]
-    assert (broken.result, broken.reason) == ("fail", "the jobs of two workers: found {1}; expected {1, 2}")
-    assert found["a claim carries the payload"].result == "pass"
+    junit = tmp_path / "junit.xml"
+    with pytest.raises(SystemExit) as ended:
+        conform(write_defective(tmp_path, claim), seed=1, crash_points=False, junit=junit, runs=tmp_path / "runs")
+    assert ended.value.code == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "FAIL a claimed job is given to no other worker: the jobs of two workers: found {1}; expected {1, 2}" in said
+    assert "pass a claim carries the payload" in said
+    cases = {case.name: case.result for suite in JUnitXml.fromfile(str(junit)) for case in suite}
+    assert cases["a claimed job is given to no other worker"]
+    assert not cases["a claim carries the payload"]
 
 
 def test_what_a_queue_raises_breaks_the_promise_in_which_it_does(tmp_path: Path) -> None:
