@@ -17,6 +17,11 @@ pytestmark = pytest.mark.end_to_end
 
 HELD_FOR = "phases.longtx.duration=20s"
 """So long that a forecast has its fifteen seconds, and that the transaction is seen to have held even if the collectors stand still for most of it."""
+JUDGED = {
+    *("conservation", "duplicates", "left behind", "order", "deadlocks", "errors", "advisory locks"),
+    *("injections", "processes", "schedule", "records"),
+}
+"""The checks that have something to judge in this run; the rest say that they do not apply."""
 METRIC = "latency_ms.p95 in longtx"
 
 
@@ -31,6 +36,9 @@ def test_a_run_goes_from_servers_to_a_report_a_forecast_and_a_baseline_and_leave
 
     assert record["status"] == "completed"
     assert verdict["verdict"] == "pass"
+    results = {(finding["check"], finding["result"]) for finding in verdict["findings"]}
+    assert {result for _, result in results} == {"pass", "info"}
+    assert {check for check, result in results if result == "pass"} == JUDGED
     assert {process["exit_code"] for process in record["processes"]} == {0}
 
     (longrunner,) = record["injections"]
