@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from stallbench import cli
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.pipeline.tables import read_table
 from stallbench.processes.reaper import OWNER_FILE, SCRATCH_PREFIX
@@ -199,6 +201,24 @@ def bench(tmp_path: Path, pipeline_service: Path | None) -> Iterator[Bench]:
     """The command line; whatever it started that still runs when the test ends is killed."""
     with watched(Bench(tmp_path / "runs", pipeline_service)) as made:
         yield made
+
+
+RunHere = Callable[..., "subprocess.CompletedProcess[str]"]
+"""What the fixture `run_here` is."""
+
+
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
+    """Runs the command line in this process, which has imported it already: for what is refused before a process or a server is started."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["stallbench", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert isinstance(ended.value.code, int)
+        return subprocess.CompletedProcess(arguments, ended.value.code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.conftest import Bench, marked_with_folder, measured, short
+from tests.end_to_end.conftest import Bench, RunHere, marked_with_folder, measured, short
 
 pytestmark = pytest.mark.end_to_end
 
@@ -65,8 +65,8 @@ def test_after_an_interrupt_the_completed_runs_are_compared(bench: Bench) -> Non
     assert not marked_with_folder(bench.folder())
 
 
-def test_bad_input_is_refused_before_a_server_is_started(bench: Bench) -> None:
-    ended = bench.run("compare", "longtx", "--variants", "control,skip_lockd")
+def test_bad_input_is_refused_before_a_server_is_started(run_here: RunHere, tmp_path: Path) -> None:
+    ended = run_here("compare", "longtx", "--variants", "control,skip_lockd", "--runs", str(tmp_path / "runs"))
     assert ended.returncode == 2
     assert 'there is no variant "skip_lockd"' in ended.stderr
-    assert not bench.runs.exists()
+    assert not (tmp_path / "runs").exists()

@@ -23,7 +23,7 @@ from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import find_free_port
 from stallbench.waiting import wait_until
-from tests.end_to_end.conftest import Bench
+from tests.end_to_end.conftest import Bench, RunHere
 from tests.integration.engines import PrivateServers, private_servers
 
 pytestmark = pytest.mark.end_to_end
@@ -154,8 +154,8 @@ def test_in_a_file_changes_follow_the_first_report_until_it_is_stopped(server: E
         (["--dsn", NOBODY_LISTENS], 3, "reader@127.0.0.1:9/app cannot be read"),
     ],
 )
-def test_bad_input_is_one_message_with_an_exit_code(arguments: list[str], code: int, words: str) -> None:
-    done = run(*arguments)
+def test_bad_input_is_one_message_with_an_exit_code(run_here: RunHere, arguments: list[str], code: int, words: str) -> None:
+    done = run_here("observe", *arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr
     assert "Traceback" not in done.stderr

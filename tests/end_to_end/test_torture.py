@@ -13,7 +13,7 @@ from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.torture.plan import Trial
 from stallbench.torture.torture import plan_torture
-from tests.end_to_end.conftest import Bench
+from tests.end_to_end.conftest import Bench, RunHere
 
 pytestmark = pytest.mark.end_to_end
 
@@ -55,8 +55,8 @@ def test_a_sound_queue_passes(bench: Bench) -> None:
         (["laravel", "--set", "queue.retry=3"], "queue.retry: unknown key of laravel"),
     ],
 )
-def test_bad_input_gives_one_message_and_code_2(bench: Bench, arguments: list[str], message: str) -> None:
-    ended = bench.run("torture", *arguments)
+def test_bad_input_gives_one_message_and_code_2(run_here: RunHere, tmp_path: Path, arguments: list[str], message: str) -> None:
+    ended = run_here("torture", *arguments, "--runs", str(tmp_path / "runs"))
     assert ended.returncode == 2
     assert message in ended.stderr
     assert "Traceback" not in ended.stderr
