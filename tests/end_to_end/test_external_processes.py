@@ -13,6 +13,7 @@ import pytest
 
 from stallbench.waiting import wait_until
 from tests.end_to_end.conftest import (
+    BUSY,
     Bench,
     assert_every_job_is_accounted_for,
     assert_nothing_is_left,
@@ -22,7 +23,7 @@ from tests.end_to_end.conftest import (
 
 pytestmark = pytest.mark.end_to_end
 EXTERNAL = (
-    *("external_processes=true", "phases.baseline.duration=8s"),
+    *(BUSY, "external_processes=true", "phases.baseline.duration=8s"),
     *("producers.count=2", "workers.count=2", "workers.work=5ms"),
 )
 """Two of each, for one of each is killed."""

@@ -19,6 +19,7 @@ from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.pipeline.tables import read_table
 from stallbench.processes.reaper import SCRATCH_PREFIX
 from tests.end_to_end.conftest import (
+    BUSY,
     Bench,
     assert_every_job_is_accounted_for,
     assert_nothing_is_left,
@@ -45,7 +46,7 @@ def names_below(pid: int) -> set[str]:
 @pytest.mark.long  # test_external_processes kills them, too, by seed 0
 @pytest.mark.parametrize("seed", range(1, 10))
 def test_killed_processes_are_named_and_every_job_is_accounted_for(bench: Bench, seed: int) -> None:
-    running = bench.start("run", "longtx", *short("producers.count=2", "workers.work=5ms"))
+    running = bench.start("run", "longtx", *short(BUSY, "producers.count=2", "workers.work=5ms"))
     record = bench.wait_for_phase("baseline")
     victims = kill_at_random_moments(record, ("worker", "producer"), seed)
     out, err = running.communicate(timeout=600)
@@ -60,7 +61,7 @@ def test_killed_processes_are_named_and_every_job_is_accounted_for(bench: Bench,
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: Bench, seed: int) -> None:
-    running = bench.start("run", "longtx", *short("phases.recovered.duration=60s"))
+    running = bench.start("run", "longtx", *short(BUSY, "phases.recovered.duration=60s"))
     record = bench.wait_for_phase("baseline")
     time.sleep(random.Random(seed).uniform(0, 6))
     running.kill()
