@@ -189,8 +189,8 @@ class FaultyRun:
 
 
 def is_over(record: InjectionRecord) -> bool:
-    """Whether a fault was ended, or could not be started."""
-    return record.end_ns is not None or record.verified_ns is None
+    """Whether a fault was ended or undone, or could not be started."""
+    return record.end_ns is not None or record.verified_gone_ns is not None or record.verified_ns is None
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def has_room_for_one_whose_place_was(engine: str, endpoint: Endpoint, names: str
 
 
 def test_without_a_connected_client_it_cannot_be_verified(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
+    with faulty_run(tmp_path, workers=1) as run:
         run.load.stop()
         with driver_of("postgres").connect(run.cluster.server("primary").direct, "test") as watch:
             run.wait_until(lambda: count_sessions("postgres", watch, OF_CLIENTS) == 0, "the end of the clients' sessions")

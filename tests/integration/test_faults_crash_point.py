@@ -70,16 +70,6 @@ def test_a_paused_worker_is_resumed_after_its_claim_has_expired_and_learns_that(
         run.wait_until_jobs_complete(10)
 
 
-def test_the_fault_resumes_at_its_end_what_it_has_paused(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        run.wait_until_jobs_complete(5)
-        run.inject("crash_point", "workers", at="after_claim", action="pause", every_nth=1, pause_for="1h")
-        run.wait_until(lambda: all(process.is_paused() for process in run.load.running("worker")), "a pause of both workers")
-        record = run.end_faults()
-        assert sorted(record.evidence["paused"]) == ["worker-1", "worker-2"]
-        run.wait_until_jobs_complete(10)
-
-
 def test_a_mover_dies_between_the_stores_and_its_batch_is_in_both(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="redis_batches", queue_options="batch = 5") as run:
         run.wait_until_jobs_complete(5)
@@ -94,16 +84,6 @@ def test_a_mover_dies_between_the_stores_and_its_batch_is_in_both(tmp_path: Path
         run.wait_until(is_any_completed_twice, "a job that was moved twice: it died between the push and the commit")
         run.end_faults()
         run.wait_until_jobs_complete(10)
-
-
-def test_a_fault_whose_point_nobody_comes_to_was_not_active(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        run.wait_until_jobs_complete(5)
-        run.inject("crash_point", "workers", at="after_claim", every_nth=1_000_000)
-        run.wait_until_jobs_complete(5)
-        record = run.end_faults()
-        assert record.active_to_end is False
-        assert "after_claim" in record.why_ended
 
 
 def test_the_seed_decides_which_passages_crash(tmp_path: Path) -> None:
@@ -121,3 +101,21 @@ def test_the_seed_decides_which_passages_crash(tmp_path: Path) -> None:
                 [sum(event == Event.COMPLETED for event, _ in records_of(run, name)) for name in ("worker-1", "worker-1-2")]
             )
     assert done[0][1] == done[1][1], "of the replacement, which meets the fault from its first job on"
+
+
+def test_the_fault_resumes_at_its_end_what_it_has_paused(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete(5)
+    run.inject("crash_point", "workers", at="after_claim", action="pause", every_nth=1, pause_for="1h")
+    run.wait_until(lambda: all(process.is_paused() for process in run.load.running("worker")), "a pause of both workers")
+    record = run.end_faults()
+    assert sorted(record.evidence["paused"]) == ["worker-1", "worker-2"]
+    run.wait_until_jobs_complete(10)
+
+
+def test_a_fault_whose_point_nobody_comes_to_was_not_active(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete(5)
+    run.inject("crash_point", "workers", at="after_claim", every_nth=1_000_000)
+    run.wait_until_jobs_complete(5)
+    record = run.end_faults()
+    assert record.active_to_end is False
+    assert "after_claim" in record.why_ended

@@ -31,27 +31,6 @@ def full_server(run: FaultyRun) -> Iterator[None]:
             driver.close(connection)
 
 
-def test_all_workers_are_replaced_each_time_and_each_completes_its_job_first(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        run.wait_until_jobs_complete(5)
-        run.inject("deploy", "workers", times=2, pause="100ms")
-        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the end of both deployments")
-        evidence = run.faults()[-1].evidence
-        assert evidence["deployments"] == 2
-        assert evidence["replaced"] == ["worker-1", "worker-2", "worker-1-2", "worker-2-2"]
-        assert evidence["killed"] == []
-        assert {process.name for process in run.load.running("worker")} == {"worker-1-3", "worker-2-3"}
-        assert run.process("worker-1").exit_code == 0
-        claimed, completed = (
-            [row["job_id"] for row in run.events(event) if row["process"] == "worker-1"]
-            for event in (Event.CLAIMED, Event.COMPLETED)
-        )
-        assert claimed == completed
-        run.wait_until(lambda: any(row["process"] == "worker-2-3" for row in run.events(Event.COMPLETED)), "a job of worker-2-3")
-        assert not run.processes.exited_unexpectedly()
-        run.end_faults()
-
-
 def test_a_worker_that_does_not_end_within_its_grace_period_is_killed(tmp_path: Path) -> None:
     with faulty_run(tmp_path, work="3s") as run:
         run.wait_until(lambda: len(run.events(Event.CLAIMED)) == 2, "a job in each worker")
@@ -59,32 +38,6 @@ def test_a_worker_that_does_not_end_within_its_grace_period_is_killed(tmp_path: 
         run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the end of the deployment")
         assert sorted(run.faults()[-1].evidence["killed"]) == ["worker-1", "worker-2"]
         assert run.process("worker-1").exit_code == -9
-        assert not run.processes.exited_unexpectedly()
-        run.end_faults()
-
-
-def test_a_deployment_that_its_phase_is_too_short_for_was_not_carried_out_as_planned(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        run.wait_until_jobs_complete(5)
-        run.inject("deploy", "workers", times=50, pause="1s")
-        run.go_on_for(0.3)
-        record = run.end_faults()
-        assert "of 50 deployments were complete" in str(record.why_ended)
-        assert len(run.load.running("worker")) == 2, "no worker is missing afterwards"
-
-
-def test_with_a_surge_each_new_worker_is_ready_before_the_old_one_ends(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        run.wait_until_jobs_complete(5)
-        run.inject("deploy", "workers", surge=1, ready_for="300ms")
-        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the end of the deployment")
-        old, new = ([run.process(f"worker-{number}{suffix}").record() for number in (1, 2)] for suffix in ("", "-2"))
-        for before, after in zip(old, new, strict=True):
-            assert before.end_ns is not None
-            assert after.start_ns < before.end_ns - 300_000_000
-        assert old[0].end_ns is not None
-        assert new[1].start_ns > old[0].end_ns, "one at a time"
-        assert [process.name for process in run.load.running("worker")] == ["worker-1-2", "worker-2-2"]
         assert not run.processes.exited_unexpectedly()
         run.end_faults()
 
@@ -130,3 +83,51 @@ def test_a_surge_that_finds_no_connection_in_its_phase_leaves_the_old_workers(tm
         assert sorted(process.name for process in run.load.running("worker")) == ["worker-1", "worker-2"]
         assert not run.processes.exited_unexpectedly()
         run.wait_until_jobs_complete(5)
+
+
+def test_all_workers_are_replaced_each_time_and_each_completes_its_job_first(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete(5)
+    first = [process.name for process in run.load.running("worker")]
+    run.inject("deploy", "workers", times=2, pause="100ms")
+    run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the end of both deployments")
+    evidence = run.faults()[-1].evidence
+    assert evidence["deployments"] == 2
+    assert evidence["replaced"][:2] == first
+    assert evidence["killed"] == []
+    third = {process.name for process in run.load.running("worker")}
+    assert len(third | set(evidence["replaced"])) == 6, "the first, the second and the third of either worker"
+    assert run.process(first[0]).exit_code == 0
+    claimed, completed = (
+        [row["job_id"] for row in run.events(event) if row["process"] == first[0]] for event in (Event.CLAIMED, Event.COMPLETED)
+    )
+    assert claimed == completed
+    run.wait_until(lambda: third <= {row["process"] for row in run.events(Event.COMPLETED)}, "a job of each of the third")
+    assert not run.processes.exited_unexpectedly()
+    run.end_faults()
+
+
+def test_a_deployment_that_its_phase_is_too_short_for_was_not_carried_out_as_planned(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete(5)
+    run.inject("deploy", "workers", times=50, pause="1s")
+    run.go_on_for(0.3)
+    record = run.end_faults()
+    assert "of 50 deployments were complete" in str(record.why_ended)
+    assert len(run.load.running("worker")) == 2, "no worker is missing afterwards"
+
+
+def test_with_a_surge_each_new_worker_is_ready_before_the_old_one_ends(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete(5)
+    first = [process.name for process in run.load.running("worker")]
+    run.inject("deploy", "workers", surge=1, ready_for="300ms")
+    run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the end of the deployment")
+    assert run.faults()[-1].evidence["replaced"] == first
+    second = run.load.running("worker")
+    old, new = [run.process(name).record() for name in first], [process.record() for process in second]
+    for before, after in zip(old, new, strict=True):
+        assert before.end_ns is not None
+        assert after.start_ns < before.end_ns - 300_000_000
+    assert old[0].end_ns is not None
+    assert new[1].start_ns > old[0].end_ns, "one at a time"
+    assert [process.name.split("-")[:2] for process in second] == [name.split("-")[:2] for name in first]
+    assert not run.processes.exited_unexpectedly()
+    run.end_faults()

@@ -109,7 +109,7 @@ def test_a_full_disk_without_a_failed_write_is_a_lapse(tmp_path: Path) -> None:
 
 
 def test_it_requires_a_small_disk(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run, pytest.raises(NotCarriedOutError, match=r"database\.small_disk"):
+    with faulty_run(tmp_path, workers=0) as run, pytest.raises(NotCarriedOutError, match=r"database\.small_disk"):
         run.inject("full_disk")
 
 

@@ -40,16 +40,6 @@ def is_over(run: FaultyRun) -> bool:
     return run.faults()[-1].verified_gone_ns is not None
 
 
-def test_a_server_that_is_down_cannot_be_taken_down_again(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        run.inject("crash", down_for="1h")
-        run.wait_until(lambda: not answers(run.cluster.server("primary").direct), "its end")
-        with pytest.raises(NotCarriedOutError, match="primary is not running"):
-            run.inject("restart")
-        run.injections.undo_all()
-        assert answers(run.cluster.server("primary").direct)
-
-
 @pytest.mark.parametrize(
     ("kind", "engine"),
     [*(("crash", engine) for engine in ON), ("restart", "postgres"), pytest.param("restart", "mariadb", marks=pytest.mark.long)],
@@ -87,17 +77,6 @@ def test_a_replica_can_crash_and_replicates_again(tmp_path: Path) -> None:
         assert not run.events(Event.ERROR)
 
 
-def test_its_end_starts_the_server_at_once(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
-        run.inject("crash", down_for="1h")
-        run.go_on_for(0.3)
-        assert not answers(run.cluster.server("primary").direct)
-        record = run.end_faults()
-        assert answers(run.cluster.server("primary").direct)
-        assert 0.2 <= record.evidence["down_s"] < 60
-        run.wait_until_jobs_complete()
-
-
 def test_a_server_that_is_killed_while_it_starts_ends_the_run(tmp_path: Path) -> None:
     with faulty_run(tmp_path) as run:
         run.inject("crash", down_for="0s")
@@ -110,3 +89,22 @@ def test_a_server_that_is_killed_while_it_starts_ends_the_run(tmp_path: Path) ->
         with pytest.raises(NotCarriedOutError, match="server primary was ended by SIGKILL"):
             run.wait_until(lambda: is_over(run), "its return")
         run.injections.undo_all()
+
+
+def test_a_server_that_is_down_cannot_be_taken_down_again(run: FaultyRun) -> None:
+    run.inject("crash", down_for="1h")
+    run.wait_until(lambda: not answers(run.cluster.server("primary").direct), "its end")
+    with pytest.raises(NotCarriedOutError, match="primary is not running"):
+        run.inject("restart")
+    run.injections.undo_all()
+    assert answers(run.cluster.server("primary").direct)
+
+
+def test_its_end_starts_the_server_at_once(run: FaultyRun) -> None:
+    run.inject("crash", down_for="1h")
+    run.go_on_for(0.3)
+    assert not answers(run.cluster.server("primary").direct)
+    record = run.end_faults()
+    assert answers(run.cluster.server("primary").direct)
+    assert 0.2 <= record.evidence["down_s"] < 60
+    run.wait_until_jobs_complete()

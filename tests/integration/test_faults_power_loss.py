@@ -36,5 +36,5 @@ def test_only_commits_that_did_not_wait_for_their_sync_are_lost(tmp_path: Path, 
 
 
 def test_it_requires_a_volatile_cache(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run, pytest.raises(NotCarriedOutError, match=r"database\.volatile_cache"):
+    with faulty_run(tmp_path, workers=0) as run, pytest.raises(NotCarriedOutError, match=r"database\.volatile_cache"):
         run.inject("power_loss")

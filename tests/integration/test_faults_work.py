@@ -135,7 +135,7 @@ def test_a_worker_whose_clock_is_ahead_claims_jobs_that_others_have_reserved(tmp
 
 
 def test_a_job_fault_that_no_worker_met_is_a_lapse(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
+    with faulty_run(tmp_path, workers=1) as run:
         run.load.stop()
         run.inject("failing_jobs", "workers")
         record = run.end_faults()

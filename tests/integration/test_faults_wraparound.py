@@ -31,5 +31,5 @@ def test_writes_are_refused_until_the_holder_is_removed_and_the_databases_are_fr
 
 
 def test_it_requires_a_server_that_was_moved(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run, pytest.raises(NotCarriedOutError, match=r"database\.xids_left"):
+    with faulty_run(tmp_path, workers=0) as run, pytest.raises(NotCarriedOutError, match=r"database\.xids_left"):
         run.inject("wraparound")
