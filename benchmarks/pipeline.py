@@ -1,9 +1,13 @@
 """Measures what the pipeline takes, from the start of its process until all tables are written.
 
 ``python -m benchmarks.pipeline`` writes a synthetic run of 120 s with about 250 000 events of 9 processes, as in `longtx`, runs
-``python -m stallbench.pipeline`` on it several times, and prints each time as a line of JSON. ``--events 100_000_000``: a larger run.
-``--duckdb``: DuckDB computes jobs, windows, percentiles and order from the same files between two runs of the pipeline. The synthetic run is
-removed afterwards.
+``python -m stallbench.pipeline`` on it several times, and prints each time as a line of JSON, then a line with the medians. ``--events
+100_000_000``: a larger run. ``--report``: ``stallbench report`` as well, from the records to the pages. ``--duckdb``: DuckDB computes jobs,
+windows, percentiles and order from the same files between two runs of the pipeline. The synthetic run is removed afterwards.
+
+``seconds`` is the time on the clock, ``cpu_s`` the processor time of all processes. ``peak_process_mb`` is the largest resident set that one of the
+processes ever had, as the kernel counted it; ``peak_tree_mb`` is the largest memory that all of them had at the same time, by samples: pages that
+several have mapped count once (PSS).
 """
 
 from __future__ import annotations
@@ -11,16 +15,19 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import random
-import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from benchmarks.memory import TreeMemory
+from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.processes.record import ProcessRecord
 from stallbench.run.record import PhaseRecord
 from stallbench.run.recorder import RunRecorder
@@ -31,6 +38,8 @@ _HOLDERS = 2
 _EVENTS = 240_000
 _EVENTS_PER_JOB = 4
 _DURATION_S = 120
+_EXIT_CODES = {"report": (EXIT_PASS, EXIT_FAIL)}
+"""The made-up run need not meet the expectations of its scenario."""
 
 
 def write_run(folder: Path, *, jobs_per_s: int, duration_s: int, workers: int) -> int:
@@ -45,15 +54,36 @@ def write_run(folder: Path, *, jobs_per_s: int, duration_s: int, workers: int) -
     return events
 
 
-def _measure(module: str, folder: Path) -> dict[str, float]:
-    """Run ``module`` on ``folder`` in a new process; returns what it and its own processes took, ``peak_mb`` being the largest so far."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+def measure(command: Sequence[str], exit_codes: Collection[int] = (EXIT_PASS,)) -> dict[str, float]:
+    """Run ``command``, which must end with one of ``exit_codes``, and return what it and all its processes took."""
     began_s = time.monotonic()
-    subprocess.run([sys.executable, "-m", module, str(folder)], check=True)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    with TreeMemory(process.pid) as memory:
+        _, status, used = os.wait4(process.pid, 0)
     seconds = time.monotonic() - began_s
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"seconds": round(seconds, 2), "cpu_s": round(cpu_s, 1), "peak_mb": round(after.ru_maxrss / 1024)}
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in exit_codes:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return {
+        "seconds": round(seconds, 2),
+        "cpu_s": round(used.ru_utime + used.ru_stime, 1),
+        "peak_process_mb": round(used.ru_maxrss / 1024),
+        "peak_tree_mb": round(memory.peak_bytes / 1024**2),
+    }
+
+
+def find_medians(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the median of each figure."""
+    return {name: round(statistics.median(each[name] for each in measured), 2) for name in measured[0]}
+
+
+def _list_commands(folder: Path, *, report: bool, duckdb: bool) -> dict[str, list[str]]:
+    commands = {"pipeline": [sys.executable, "-m", "stallbench.pipeline", str(folder)]}
+    if report:
+        commands["report"] = [sys.executable, "-c", "from stallbench.cli import main; main()", "report", str(folder)]
+    if duckdb:
+        commands["duckdb"] = [sys.executable, "-m", "benchmarks.duckdb_tables", str(folder)]
+    return commands
 
 
 def _write_record(path: Path, duration_s: int, workers: int) -> None:
@@ -158,6 +188,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=_EVENTS)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--report", action="store_true", help="also measure `stallbench report`, from the records to the pages")
     parser.add_argument("--duckdb", action="store_true", help="also measure DuckDB, which must be installed")
     options = parser.parse_args()
     if options.duckdb and importlib.util.find_spec("duckdb") is None:
@@ -166,10 +197,15 @@ def main() -> None:
         folder = Path(scratch) / "run"
         jobs_per_s = max(1, options.events // _EVENTS_PER_JOB // _DURATION_S)
         events = write_run(folder, jobs_per_s=jobs_per_s, duration_s=_DURATION_S, workers=options.workers)
-        modules = {"pipeline": "stallbench.pipeline"} | ({"duckdb": "benchmarks.duckdb_tables"} if options.duckdb else {})
+        commands = _list_commands(folder, report=options.report, duckdb=options.duckdb)
+        measured: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
         for repeat in range(1, options.repeats + 1):
-            for name, module in modules.items():
-                print(json.dumps({"benchmark": name, "events": events, "repeat": repeat, **_measure(module, folder)}), flush=True)
+            for name, command in commands.items():
+                measured[name].append(measure(command, _EXIT_CODES.get(name, (EXIT_PASS,))))
+                print(json.dumps({"benchmark": name, "events": events, "repeat": repeat, **measured[name][-1]}), flush=True)
+        if options.repeats > 1:
+            for name, each in measured.items():
+                print(json.dumps({"benchmark": name, "events": events, "median_of": len(each), **find_medians(each)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+"""What the benchmark of the pipeline reports of the processes that it has measured."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.pipeline import find_medians, measure
+
+HELD_MB = 60
+HOLD = f"import time; held = b'x' * ({HELD_MB} * 1024 ** 2); time.sleep(1.5)"
+TWO = f"import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', {HOLD!r}]); {HOLD}; child.wait()"
+
+
+def test_memory_of_processes_that_run_at_the_same_time_is_added() -> None:
+    """Two processes with 60 MB each: the kernel knows the larger one, samples show both."""
+    found = measure([sys.executable, "-c", TWO])
+    assert HELD_MB <= found["peak_process_mb"] < 2 * HELD_MB
+    assert found["peak_tree_mb"] >= 2 * HELD_MB
+    assert found["seconds"] >= 1.5
+
+
+def test_processor_time_is_that_of_this_command_and_of_those_that_it_has_started() -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass"
+    found = measure([sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"])
+    assert found["cpu_s"] >= 0.3
+    assert measure([sys.executable, "-c", ""])["cpu_s"] < found["cpu_s"]
+
+
+def test_a_command_that_fails_has_no_figures() -> None:
+    with pytest.raises(subprocess.CalledProcessError, match="exit status 3"):
+        measure([sys.executable, "-c", "raise SystemExit(3)"])
+
+
+def test_medians_are_of_each_figure_by_itself() -> None:
+    figures = [{"seconds": 3.0, "cpu_s": 1.0}, {"seconds": 1.0, "cpu_s": 2.0}, {"seconds": 2.0, "cpu_s": 9.0}]
+    assert find_medians(figures) == {"seconds": 2.0, "cpu_s": 2.0}
