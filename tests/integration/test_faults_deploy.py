@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from stallbench.engines import driver_of
 from stallbench.records.events import Event
 from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = pytest.mark.integration
 
 FEW_CONNECTIONS = "{ max_connections = 25 }"
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
+
 from stallbench.records.events import Event
 from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = pytest.mark.integration
 
 
 def test_a_killed_worker_need_not_be_replaced(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The pytest plugin: what it costs those who do not use it, how it calls the command line, and what it publishes.
 
-The command line is a stand-in here, which leaves the folder of the sample run. tests/end_to_end/test_pytest_plugin.py has a real run.
+The command line is a stand-in here, which leaves the folder of the sample run. tests/end_to_end/test_first_project.py has a real run.
 """
 
 from __future__ import annotations
