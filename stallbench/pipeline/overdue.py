@@ -7,11 +7,13 @@ each slot has one value, the earliest claim among the jobs that were enqueued in
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.conservation import EXAMPLES
-from stallbench.pipeline.frames import make_rows
+from stallbench.pipeline.frames import constant, make_rows
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.records.events import Event
 from stallbench.run.record import RunRecord
@@ -128,12 +130,7 @@ def _due_ns(record: RunRecord) -> Column:
     if queue.claims_survive_connection:
         expiry_ns = _NEVER_NS if queue.expiry_s is None else F.col("claimed_ns") + F.lit(int(queue.expiry_s * NS_PER_S))
         due_ns = F.greatest(due_ns, F.lit(expiry_ns))
-    for fault in sorted(record.faults, key=lambda fault: fault.start_ns or 0):
-        begin_ns, end_ns = fault.start_ns, fault.verified_gone_ns or fault.end_ns
-        if begin_ns is not None:
-            is_in_force = (due_ns >= begin_ns) & (due_ns < (end_ns or _NEVER_NS))
-            due_ns = F.when(is_in_force, F.lit(end_ns or _NEVER_NS)).otherwise(due_ns)
-    return due_ns + _PATIENCE_NS
+    return _after_faults(due_ns, record) + _PATIENCE_NS
 
 
 def _offered_again(events: DataFrame, deaths: DataFrame) -> DataFrame:
@@ -168,6 +165,22 @@ def _offered_again(events: DataFrame, deaths: DataFrame) -> DataFrame:
         again.groupBy("job_id", "died_ns")
         .agg((waited_ns / NS_PER_S).alias("waited_s"))
         .select("job_id", F.lit(OFFERED_AGAIN).alias("kind"), "waited_s")
+    )
+
+
+def _after_faults(due_ns: Column, record: RunRecord) -> Column:
+    """Return when no fault was active any more at ``due_ns`` or later, of faults that follow one another without a gap.
+
+    The faults are one array that is gone through once: an expression for each fault would contain the previous one three times.
+    """
+    begun = [(fault.start_ns, fault.verified_gone_ns or fault.end_ns) for fault in record.faults if fault.start_ns is not None]
+    in_order = [{"begin_ns": begin_ns, "end_ns": end_ns or _NEVER_NS} for begin_ns, end_ns in sorted(begun, key=itemgetter(0))]
+    if not in_order:
+        return due_ns
+    return F.aggregate(
+        constant(in_order, "array<struct<begin_ns:long,end_ns:long>>"),
+        due_ns,
+        lambda due, fault: F.when((due >= fault.begin_ns) & (due < fault.end_ns), fault.end_ns).otherwise(due),
     )
 
 

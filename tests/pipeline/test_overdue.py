@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,27 @@ def test_nothing_is_due_while_a_fault_is_active(overdue: Overdue, tmp_path: Path
         {"name": "kill-1", "category": "fault", "kind": "kill", "on": "workers", "phase": "only", **times}
     ]
     assert list(overdue(run, {1: "claimed", 3: "queued"})) == ["not_yet_due"]
+
+
+@pytest.mark.parametrize(("last_end_s", "is_due"), [(10.5, True), (11.5, False)])
+def test_many_faults_that_follow_one_another_postpone_a_job_like_one(
+    overdue: Overdue, tmp_path: Path, last_end_s: float, is_due: bool
+) -> None:
+    """The worker dies at 3 s, during one of 40 faults; each of them begins when the previous one ends."""
+    run = with_a_death(tmp_path)
+    faults = 40
+    ends_s = [2 + (last_end_s - 2) * (number + 1) / faults for number in range(faults)]
+    for number, (begin_s, end_s) in enumerate(pairwise([2, *ends_s]), start=1):
+        times = {
+            "start_ns": at_ns(begin_s),
+            "verified_ns": at_ns(begin_s),
+            "end_ns": at_ns(end_s),
+            "verified_gone_ns": at_ns(end_s),
+        }
+        run.record["injections"].insert(
+            0, {"name": f"kill-{number}", "category": "fault", "kind": "kill", "on": "workers", "phase": "only", **times}
+        )
+    assert list(overdue(run, {1: "claimed", 3: "queued"})) == ["held_for_the_dead" if is_due else "not_yet_due"]
 
 
 @pytest.mark.parametrize("by", ["worker-1", "worker-2"], ids=["another worker", "a replacement of the same name"])
