@@ -225,7 +225,8 @@ def _write_tables_of_some_runs(writing: Writing, run: _Run, windows: DataFrame) 
     """Write the tables that only some runs have rows for; yields their rows of ``phases``."""
     events, executions, preconditions = run.records.events, run.executions, run.preconditions
     claims = run.records.count_events(Event.CLAIMED)
-    partitions = choose_partitions(claims + run.records.count_events(Event.LOST_RACE))
+    picks = claims + run.records.count_events(Event.LOST_RACE)
+    partitions = choose_partitions(picks)
     if executions is None:
         writing.put("duplicates")
     else:
@@ -237,7 +238,7 @@ def _write_tables_of_some_runs(writing: Writing, run: _Run, windows: DataFrame) 
     if (window := run.record.queue.window) is None:
         writing.put("rounds")
     else:
-        rounds = make_rounds(events, run.jobs, window, partitions).persist()
+        rounds = make_rounds(events, run.jobs, window, picks=picks, partitions=partitions).persist()
         writing.start("rounds", lambda: rounds)
         yield make_round_metrics(rounds)
     if faults := list_ended_faults(run.record, run.axis):

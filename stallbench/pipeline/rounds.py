@@ -9,40 +9,44 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.failures import PipelineError
 from stallbench.pipeline.frames import as_phase_rows
 from stallbench.pipeline.positions import add_position
+from stallbench.queues.queue import LARGEST_WINDOW
 from stallbench.records.events import Event
 
-WINDOWS_BACK = 20
-"""How many windows of earlier jobs are looked at; those before them are taken to have been claimed. In one window a job is left over with a
-probability of about 1/e, so that one in 500 million is."""
-_JOBS_PER_CHUNK = 200_000
-"""Jobs are looked at in chunks of so many, with those before each that may still have been in the window."""
+JOBS_PER_CHUNK = 200_000
+"""Jobs are looked at in chunks of so many in the order of their enqueueing, so that no partition ever holds all of them."""
 
 
-def make_rounds(events: DataFrame, jobs: DataFrame, window: int, partitions: int = 1) -> DataFrame:
+def make_rounds(
+    events: DataFrame, jobs: DataFrame, window: int, *, picks: int, partitions: int = 1, jobs_per_chunk: int = JOBS_PER_CHUNK
+) -> DataFrame:
     """Return ``round, jobs``: how many jobs were claimed in their first round, their second, ...; ``window`` is N.
 
-    ``partitions``: over how many jobs and picks are sorted.
+    ``picks``: how many there are. ``partitions``: over how many jobs and picks are sorted. Raises `PipelineError` if the window is larger than
+    `LARGEST_WINDOW`.
     """
+    if window > LARGEST_WINDOW:
+        raise PipelineError(
+            f"the queue's window is {window}, and rounds are computed for windows of at most {LARGEST_WINDOW} jobs; "
+            "give the queue a smaller window, or let it declare none"
+        )
     of_jobs = events.filter(F.col("event").isin(Event.CLAIMED, Event.LOST_RACE)).select("t_ns", "process", "event", "job_id")
-    picks = add_position(of_jobs, ("t_ns", "process"), partitions, "pick")
-    first_claims = picks.filter(F.col("event") == Event.CLAIMED).groupBy("job_id").agg((F.min("pick") + 1).alias("pick"))
+    in_turn = add_position(of_jobs, ("t_ns", "process", "job_id"), partitions, "pick")
+    first_claims = in_turn.filter(F.col("event") == Event.CLAIMED).groupBy("job_id").agg((F.min("pick") + 1).alias("pick"))
     claimed = jobs.filter("first_claimed_ns IS NOT NULL AND enqueue_recorded").join(first_claims, "job_id")
     placed = add_position(claimed.select("job_id", "enqueued_ns", "pick"), ("enqueued_ns", "job_id"), partitions, "position")
-    back = WINDOWS_BACK * window
-    chunk, in_chunk = F.floor(F.col("position") / _JOBS_PER_CHUNK), F.col("position") % _JOBS_PER_CHUNK
-    chunks = F.array_compact(F.array(chunk, F.when(in_chunk >= _JOBS_PER_CHUNK - back, chunk + 1)))
-    in_turn = Window.partitionBy("chunk").orderBy("position")
-    earlier = F.array_sort(F.collect_list("pick").over(in_turn.rowsBetween(-back, -1)))
-    with_earlier = (
-        placed.select("pick", "position", chunk.alias("own_chunk"), F.explode(chunks).alias("chunk"))
-        .withColumn("earlier", earlier)
-        .filter(F.col("chunk") == F.col("own_chunk"))
-    )
-    picks_in_window = F.col("pick") - _entered_after(F.col("earlier"), window)
-    round_number = F.greatest(F.ceil(picks_in_window / window), F.lit(1))
-    return with_earlier.groupBy(round_number.alias("round")).agg(F.count("*").alias("jobs"))
+    chunked = placed.select("pick", "position", F.floor(F.col("position") / jobs_per_chunk).alias("chunk"))
+    if picks > jobs_per_chunk:
+        chunked = chunked.persist()
+        chunked = chunked.unionByName(_carry_over(chunked, window))
+    earlier = Window.partitionBy("chunk").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
+    # It enters when all but N - 1 of the earlier ones are claimed; it is there at once if there are fewer.
+    entered_after = F.coalesce(F.get(_latest(window).over(earlier), F.lit(window - 1)), F.lit(0))
+    with_entry = chunked.withColumn("picks", F.col("pick") - entered_after).filter(F.col("position") >= 0)
+    round_number = F.greatest(F.ceil(F.col("picks") / window), F.lit(1))
+    return with_entry.groupBy(round_number.alias("round")).agg(F.count("*").alias("jobs"))
 
 
 def make_round_metrics(rounds: DataFrame) -> DataFrame:
@@ -55,7 +59,17 @@ def make_round_metrics(rounds: DataFrame) -> DataFrame:
     return as_phase_rows(figures, "claim_round", ("mean", "max"))
 
 
-def _entered_after(earlier: Column, window: int) -> Column:
-    """After which pick a job came into the window: when all but N - 1 of the earlier ones were claimed; 0 if it was there at once."""
-    position = F.size(earlier) + 1 - window
-    return F.when(position > 0, F.element_at(earlier, position)).otherwise(0)
+def _latest(window: int) -> Column:
+    """The latest N picks, from the last one back."""
+    return F.max_by("pick", "pick", window)
+
+
+def _carry_over(chunked: DataFrame, window: int) -> DataFrame:
+    """Return, for each chunk, the latest N picks of the jobs in all earlier chunks, as if their jobs were before its first one."""
+    # One partition, of a row a chunk.
+    earlier = Window.partitionBy().orderBy("chunk").rowsBetween(Window.unboundedPreceding, -1)
+    of_earlier = F.sort_array(F.flatten(F.collect_list("latest").over(earlier)), asc=False)
+    of_chunks = (
+        chunked.groupBy("chunk").agg(_latest(window).alias("latest")).withColumn("carried", F.slice(of_earlier, 1, window))
+    )
+    return of_chunks.select(F.explode("carried").alias("pick"), F.lit(-1).cast("long").alias("position"), "chunk")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from stallbench.queues.laravel_table import LaravelOptions, LaravelTableQueue
-from stallbench.queues.queue import Claim, LostRaceError, OptionRole
+from stallbench.queues.queue import LARGEST_WINDOW, Claim, LostRaceError, OptionRole
 
 _SHARES = {"N/2": 0.5, "N": 1.0, "2N": 2.0}
 _EXPONENTIAL_STOP = 3
@@ -19,9 +19,9 @@ _EXPONENTIAL_STOP = 3
 def _require_window(value: object) -> object:
     if isinstance(value, str) and value in _SHARES:
         return value
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_WINDOW:
         return value
-    raise ValueError('expected a whole number of at least 1, "N/2", "N" or "2N"')
+    raise ValueError(f'expected a whole number from 1 to {LARGEST_WINDOW}, "N/2", "N" or "2N"')
 
 
 Window = Annotated[int | Literal["N/2", "N", "2N"], BeforeValidator(_require_window)]

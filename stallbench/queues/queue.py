@@ -32,9 +32,10 @@ class OptionRole(StrEnum):
     EXPIRY = "expiry"
     """Seconds after which a claim expires."""
     WINDOW = "window"
-    """Number of available jobs that a worker chooses from; 1: it takes the first."""
+    """Number of available jobs that a worker chooses from, at most `LARGEST_WINDOW`; 1: it takes the first."""
 
 
+LARGEST_WINDOW = 100_000  # so many picks Spark can remember for each job, to tell in which round it is claimed
 _WITHOUT_EFFECT = {OptionRole.ATTEMPT_LIMIT: 0, OptionRole.WINDOW: 1}
 """The value of an option with which it has no effect, by its role."""
 

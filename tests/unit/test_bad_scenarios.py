@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("longrunners_here")
 NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
 DURATION = 'a number with us, ms, s, m or h, like "90s"'
 IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
-WINDOW = 'a whole number of at least 1, "N/2", "N" or "2N"'
+WINDOW = 'a whole number from 1 to 100000, "N/2", "N" or "2N"'
 ALL_KEYS = "summary, seed, database, queue, producers, workers, external_processes, collectors, maintenance, phases, expect, comparison, mitigation"
 ALL_QUEUES = ", ".join(find_queues())
 
@@ -154,6 +154,7 @@ QUEUE = [
     ),
     ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = "3N"', f'queue.window is "3N"; expected {WINDOW}'),
     ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = 0', f"queue.window is 0; expected {WINDOW}"),
+    ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = 100001', f"queue.window is 100001; expected {WINDOW}"),
     ('kind = "que"', 'kind = "laravel_optimistic"\nwindow = true', f"queue.window is true; expected {WINDOW}"),
     (
         'kind = "que"',
