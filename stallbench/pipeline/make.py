@@ -215,9 +215,10 @@ def _write_tables_of_jobs(writing: Writing, run: _Run) -> Iterator[DataFrame]:
     conservation = make_conservation(run.jobs, may_miss_enqueues=may_miss, refused=refused).persist()
     writing.start("conservation", lambda: conservation)
     yield make_lost_metric(conservation)
-    order = make_order(run.jobs, run.repeated, choose_partitions(run.claimed)).persist()
+    partitions = choose_partitions(run.claimed)
+    order = make_order(run.jobs, run.repeated, partitions).persist()
     writing.start("order", lambda: order)
-    yield make_order_metrics(order)
+    yield make_order_metrics(order, partitions)
     writing.start("overdue", lambda: make_overdue(run.spark, run.records.events, run.jobs, run.record, run.axis))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.frames import as_phase_rows
-from stallbench.pipeline.positions import add_position
+from stallbench.pipeline.positions import add_position, add_running_total
 
 
 def make_order(jobs: DataFrame, again: DataFrame | None, partitions: int) -> DataFrame:
@@ -28,16 +28,18 @@ def make_order(jobs: DataFrame, again: DataFrame | None, partitions: int) -> Dat
     return claimed.groupBy(F.abs(F.col("i") - F.col("job_idx")).alias("diff")).agg(F.count("*").alias("claims"))
 
 
-def make_order_metrics(order: DataFrame) -> DataFrame:
-    """Return the histogram's mean, 99th percentile and maximum as rows of ``phases``, of the whole run: an order has no phases."""
+def make_order_metrics(order: DataFrame, partitions: int = 1) -> DataFrame:
+    """Return the histogram's mean, 99th percentile and maximum as rows of ``phases``, of the whole run: an order has no phases.
+
+    ``partitions``: over how many the histogram is sorted. If the order is not kept, it may have a row for each claim.
+    """
     total = F.sum("claims")
-    so_far = F.sum("claims").over(Window.orderBy("diff").rowsBetween(Window.unboundedPreceding, Window.currentRow))
-    all_claims = F.sum("claims").over(Window.partitionBy())
-    ranked = order.select("diff", "claims", (so_far >= F.lit(0.99) * all_claims).alias("is_above"))
-    figures = ranked.agg(
+    added = add_running_total(order.select("diff", "claims"), "diff", "claims", partitions, "so_far", "all_claims")
+    is_above = F.col("so_far") >= F.lit(0.99) * F.col("all_claims")
+    figures = added.agg(
         total.alias("count"),
         (F.sum(F.col("diff") * F.col("claims")) / total).alias("mean"),
-        F.min(F.when(F.col("is_above"), F.col("diff"))).alias("p99"),
+        F.min(F.when(is_above, F.col("diff"))).alias("p99"),
         F.max("diff").alias("max"),
     ).filter("count IS NOT NULL")
     return as_phase_rows(figures, "order_diff", ("mean", "p99", "max"))

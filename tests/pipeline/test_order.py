@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 
@@ -62,6 +63,30 @@ def test_the_metrics_of_the_order_are_those_of_its_histogram(spark: SparkSession
     figures = {row["statistic"]: row["value"] for row in make_order_metrics(order).collect()}
     assert figures == {"mean": 0.16, "p99": 1, "max": 7}
     assert make_order_metrics(order.filter("diff > 7")).count() == 0, "without claims nothing is known"
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+@pytest.mark.parametrize("rows", [1, 3, 1000])
+def test_the_metrics_do_not_depend_on_the_number_of_partitions(spark: SparkSession, rows: int, partitions: int) -> None:
+    """Against the same figures by Python; the histogram has gaps, and no order."""
+    draw = random.Random(3)
+    claims = {diff * 3: draw.choice([1, 1, 1, 50]) for diff in draw.sample(range(rows), rows)}
+    in_order = sorted(diff for diff, times in claims.items() for _ in range(times))
+    order = spark.createDataFrame(list(claims.items()), "diff long, claims long").repartition(3)
+    (mean, p99, largest) = make_order_metrics(order, partitions).collect()
+    assert [mean["statistic"], p99["statistic"], largest["statistic"]] == ["mean", "p99", "max"]
+    assert mean["value"] == pytest.approx(sum(in_order) / len(in_order))
+    assert p99["value"] == in_order[math.ceil(0.99 * len(in_order)) - 1]
+    assert largest["value"] == in_order[-1]
+    assert {row["count"] for row in (mean, p99, largest)} == {len(in_order)}
+
+
+def test_no_partition_has_the_whole_histogram_if_there_are_several(spark: SparkSession) -> None:
+    order = spark.createDataFrame([(diff, 1) for diff in range(100)], "diff long, claims long")
+    plan = make_order_metrics(order, 3)._jdf.queryExecution().optimizedPlan().toString()
+    windows = [line for line in plan.splitlines() if "Window" in line]
+    assert windows
+    assert all("[range_number" in line for line in windows), plan
 
 
 @pytest.mark.parametrize("partitions", [2, 7])
