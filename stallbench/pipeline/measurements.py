@@ -1,9 +1,9 @@
 """Brings everything that is measured into one form: a *measurement* is one value of one measure at one moment.
 
 Measurements of events are ``t_ns, measure, value_ns, weight``: all their values are times. The weight is 1; the value is null if only
-the event counts. A measurement of weight 0 counts nothing; it keeps the row of a second or a phase in which nothing happened. Measurements of
-samples are ``t_ns, measure, value, increase``: the increase is the growth of a counter since the previous sample. ``measure`` is a number,
-see `measure_number`.
+the event counts. One measurement of a larger weight counts as so many. One of weight 0 counts nothing; it keeps the row of a second or a phase
+in which nothing happened. Measurements of samples are ``t_ns, measure, value, increase``: the increase is the growth of a counter since the
+previous sample. ``measure`` is a number, see `measure_number`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from stallbench.measure import FromEvents, FromSamples
 from stallbench.measures import MEASURES
 from stallbench.pipeline.duplicates import re_executions
 from stallbench.pipeline.frames import constant
+from stallbench.pipeline.positions import add_previous, choose_partitions
 from stallbench.pipeline.read import Records, is_event
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.records.events import ERROR_PATTERN, Event
+
+_LARGEST_KEY = (1 << 62) - 1
+"""Keys beyond it count as it, and as it below zero: then the difference of any two keys, and the sum of all gaps, have 63 bits."""
 
 
 def measure_number(name: str) -> int:
@@ -70,7 +74,7 @@ def measure_events(
     if preconditions is not None:
         parts.append(_measure_start_delays(preconditions, jobs))
         parts.append(_measure_default_queue(preconditions, jobs))
-        parts += _measure_keys(preconditions, jobs)
+        parts += _measure_keys(preconditions, jobs, choose_partitions(records.count_events(Event.ENQUEUED)))
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -155,25 +159,33 @@ def _measure_default_queue(preconditions: DataFrame, jobs: DataFrame) -> DataFra
     return _of_measure("default_queue_latency_ms", completed, completed_ns, completed_ns - F.col("intended_ns"))
 
 
-def _measure_keys(preconditions: DataFrame, jobs: DataFrame) -> list[DataFrame]:
-    """Measure each job whose key an earlier job had, and each number that no job has between the keys of two jobs, if keys are numbers."""
+def _measure_keys(preconditions: DataFrame, jobs: DataFrame, partitions: int) -> list[DataFrame]:
+    """Measure each job whose key an earlier job had, and the numbers that no job has between the keys of two jobs, if keys are numbers.
+
+    The numbers between two keys are one measurement with their number as its weight: keys may be far apart. ``partitions``: over how many the keys
+    are sorted.
+    """
     enqueued_ns = F.col("enqueued_ns")
     keyed = preconditions.filter("kind = 'key'").join(jobs.select("job_id", "enqueued_ns"), "job_id")
     repeated = keyed.withColumn(
         "nth", F.row_number().over(Window.partitionBy("subject").orderBy("enqueued_ns", "job_id"))
     ).filter("nth > 1")
-    numbers = keyed.groupBy(F.col("subject").try_cast("long").alias("number")).agg(F.min("enqueued_ns").alias("enqueued_ns"))
-    # One row for each key: few enough for a window over everything, because whoever looks for gaps has a job per interval.
-    before = F.lag("number").over(Window.partitionBy(F.lit(0)).orderBy("number"))
-    gaps = numbers.filter("number IS NOT NULL").withColumn("before", before).filter("number > before + 1")
-    skipped = gaps.select("enqueued_ns", F.explode(F.sequence(F.col("before") + 1, F.col("number") - 1)).alias("number"))
-    return [_of_measure("repeated_keys", repeated, enqueued_ns, None), _of_measure("skipped_keys", skipped, enqueued_ns, None)]
+    number = F.col("subject").try_cast("long")
+    within = F.greatest(F.least(number, F.lit(_LARGEST_KEY)), F.lit(-_LARGEST_KEY)).alias("number")
+    numbers = keyed.filter(number.isNotNull()).groupBy(within).agg(F.min("enqueued_ns").alias("enqueued_ns"))
+    gaps = add_previous(numbers, "number", partitions, "before").filter("number > before + 1")
+    between = F.col("number") - F.col("before") - 1
+    return [
+        _of_measure("repeated_keys", repeated, enqueued_ns, None),
+        _of_measure("skipped_keys", gaps, enqueued_ns, None, weight=between),
+    ]
 
 
-def _of_measure(name: str, rows: DataFrame, t_ns: Column, value_ns: Column | None) -> DataFrame:
+def _of_measure(name: str, rows: DataFrame, t_ns: Column, value_ns: Column | None, weight: Column | None = None) -> DataFrame:
     value = F.lit(None) if value_ns is None else value_ns
+    weight = F.lit(1) if weight is None else weight
     return rows.select(
-        t_ns.alias("t_ns"), _number(name).alias("measure"), value.cast("long").alias("value_ns"), F.lit(1).alias("weight")
+        t_ns.alias("t_ns"), _number(name).alias("measure"), value.cast("long").alias("value_ns"), weight.alias("weight")
     )
 
 

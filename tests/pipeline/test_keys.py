@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+from stallbench.pipeline import measurements
+from stallbench.pipeline.measurements import measure_events, measure_number
+from stallbench.pipeline.waiting import find_preconditions
 from stallbench.records.events import Event
-from tests.pipeline.conftest import MakeTables
+from tests.pipeline.conftest import MakeTables, ReadParts
 from tests.synthetic_run import PRODUCER, SyntheticRun
 
 
@@ -24,3 +30,46 @@ def test_repeated_and_skipped_keys_are_counted_and_the_default_queue_has_a_laten
     assert skipped == {"baseline": 0, "leader": 2, "run": 2}  # 12 and 13
     assert phases["leader", "latency_ms", "max"] > 7_000
     assert phases["leader", "default_queue_latency_ms", "max"] < 2_000
+
+
+SPARSE: dict[str, tuple[Sequence[int | str], int]] = {
+    "two that are far apart": ([1, 10_000_000_000], 9_999_999_998),
+    "as far apart as numbers can be": ([-(2**63), 2**63 - 1], 2**63 - 3),
+    "one": ([5], 0),
+    "neighbours": ([3, 4, 5], 0),
+    "below zero, out of order, and twice": ([7, -3, 0, 7], 8),
+    "no numbers": (["a", "10", "b7", str(10**30), "12"], 1),
+    "many": (list(range(0, 3000, 3)), 1998),
+}
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+@pytest.mark.parametrize("case", SPARSE)
+def test_keys_may_be_far_apart(
+    read_parts: ReadParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, partitions: int
+) -> None:
+    keys, between = SPARSE[case]
+    run = SyntheticRun(tmp_path / "run")
+    for job, key in enumerate(keys, start=1):
+        run.event(Event.ENQUEUED, at_s=job / 1000, by=PRODUCER, job=job, intended_s=job / 1000, detail=f"key:{key}")
+    parts = read_parts(run.write(final_snapshot={}))
+    monkeypatch.setattr(measurements, "choose_partitions", lambda rows: partitions)
+    measured = measure_events(
+        parts.records, jobs=parts.jobs, executions=None, again=None, preconditions=find_preconditions(parts.records.events)
+    )
+    skipped = measured.filter(measured.measure == measure_number("skipped_keys")).collect()
+    assert sum(row["weight"] for row in skipped) == between
+    assert len(skipped) < len(keys)
+    assert {row["value_ns"] for row in skipped} <= {None}
+
+
+def test_a_report_of_sparse_keys_is_made(make: MakeTables, tmp_path: Path) -> None:
+    run = SyntheticRun(tmp_path / "run", phases={"baseline": 5})
+    for job, key in enumerate([1, 10_000_000_000], start=1):
+        run.event(Event.ENQUEUED, at_s=job, by=PRODUCER, job=job, intended_s=job, detail=f"key:{key}").execute(
+            job, at_s=job + 0.1
+        )
+    tables = make(run.write(final_snapshot={}))
+    phases = tables("phases").set_index(["phase", "measure", "statistic"])
+    assert phases.value["baseline", "skipped_keys", "count"] == 9_999_999_998
+    assert tables("windows").set_index("t_s").skipped_keys.to_dict() == {0: 0, 1: 0, 2: 9_999_999_998}
