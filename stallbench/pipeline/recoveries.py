@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from stallbench.measures import WHOLE_RUN
-from stallbench.pipeline.frames import as_phase_rows, make_rows
+from stallbench.pipeline.frames import as_phase_rows, constant, make_rows
 from stallbench.pipeline.time_axis import NS_PER_S, Interval, TimeAxis
 from stallbench.run.record import RunRecord
 
 OF_BASELINE = 0.9
 """The share of the baseline's rate that counts as the baseline's rate."""
 _SECONDS_OF_RATE = 3
+_NEVER_NS = 1 << 62
 _HELD_BEFORE_S = 5
 """A job that a fault loses may have been enqueued, or claimed, so long before it."""
 _FAULTS = (
@@ -121,7 +123,7 @@ def make_recoveries(
         .groupBy("fault")
         .agg(*_of_seconds(axis))
     )
-    counted = _of_jobs(jobs, known)
+    counted = _of_jobs(jobs, known, faults)
     for name, times, t_ns in (
         ("re_completed", second_completions, "t_ns"),
         ("re_executed", re_executions, "claimed_ns"),
@@ -212,23 +214,35 @@ def _describe(fault: EndedFault, axis: TimeAxis, baseline: Interval | None) -> d
     }
 
 
-def _of_jobs(jobs: DataFrame, faults: DataFrame) -> DataFrame:
-    """Return ``fault, since_end_to_first_completion_s, lost``."""
-    last_move_ns = F.coalesce("first_claimed_ns", "enqueued_ns")
-    may_be_lost_from_ns = F.col("start_ns") - _HELD_BEFORE_S * NS_PER_S
-    is_lost = (
-        (F.col("state") == "lost") & (F.col("last_move_ns") >= may_be_lost_from_ns) & (F.col("last_move_ns") < F.col("until_ns"))
+def _of_jobs(jobs: DataFrame, faults: DataFrame, ended: Sequence[EndedFault]) -> DataFrame:
+    """Return ``fault, since_end_to_first_completion_s, lost``.
+
+    The jobs are first reduced to a few rows: every moment at which a job may begin or cease to count for a fault divides the time, and between
+    two of them all jobs count for the same faults.
+    """
+    held_ns = _HELD_BEFORE_S * NS_PER_S
+    moments = sorted({moment for fault in ended for moment in (fault.start_ns - held_ns, fault.end_ns, fault.until_ns)})
+    between = [{"from_ns": from_ns, "to_ns": to_ns} for from_ns, to_ns in pairwise([*moments, _NEVER_NS])]
+    spans = jobs.sparkSession.range(1).select(F.inline(constant(between, "array<struct<from_ns:long,to_ns:long>>")))
+    lost_ns = F.when(F.col("state") == "lost", F.coalesce("first_claimed_ns", "enqueued_ns"))
+    reduced = (
+        jobs.select(
+            F.coalesce("first_completed_ns", lost_ns).alias("t_ns"), F.col("first_completed_ns").isNotNull().alias("is_completed")
+        )
+        .join(F.broadcast(spans), (F.col("t_ns") >= F.col("from_ns")) & (F.col("t_ns") < F.col("to_ns")))
+        .groupBy("from_ns", "is_completed")
+        .agg(F.min("t_ns").alias("first_ns"), F.count("*").alias("jobs"))
     )
-    is_completed = F.col("first_completed_ns") >= F.col("end_ns")
+    is_completed = F.col("is_completed") & (F.col("from_ns") >= F.col("end_ns"))
+    may_be_lost = (F.col("from_ns") >= F.col("start_ns") - held_ns) & (F.col("from_ns") < F.col("until_ns"))
+    is_lost = ~F.col("is_completed") & may_be_lost
+    first_after_ns = F.min(F.when(is_completed, F.col("first_ns") - F.col("end_ns")))
     return (
-        jobs.select("state", "first_completed_ns", last_move_ns.alias("last_move_ns"))
-        .join(faults, is_completed | is_lost)
+        reduced.join(faults, is_completed | is_lost)
         .groupBy("fault")
         .agg(
-            (F.min(F.when(is_completed, F.col("first_completed_ns") - F.col("end_ns"))) / NS_PER_S).alias(
-                "since_end_to_first_completion_s"
-            ),
-            F.count_if(is_lost).alias("lost"),
+            (first_after_ns / NS_PER_S).alias("since_end_to_first_completion_s"),
+            F.coalesce(F.sum(F.when(is_lost, F.col("jobs"))), F.lit(0)).alias("lost"),
         )
     )
 

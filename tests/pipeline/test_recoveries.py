@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from stallbench.injection.record import InjectionRecord
-from stallbench.pipeline.recoveries import list_ended_faults, make_recoveries, make_recovery_metrics
-from stallbench.pipeline.time_axis import make_time_axis
-from stallbench.run.record import parse_record
+from stallbench.pipeline.recoveries import EndedFault, list_ended_faults, make_recoveries, make_recovery_metrics
+from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
+from stallbench.run.record import RunRecord, parse_record
 from tests.synthetic_run import START_NS, SyntheticRun
 
 S = 10**9
@@ -72,12 +73,9 @@ def recover(
         jobs.append((number, at(wanted_s), at(wanted_s), at(wanted_s), at(done_s) if is_done else None, state))
     done = [(row[4] - START_NS) // S for row in jobs if row[4] is not None]
     windows: list[Any] = [(t_s, done.count(t_s), 1 if t_s == FAULT_S[0] else 0) for t_s in range(LAST_S)]
-    run = SyntheticRun(Path("made-up"), phases={"baseline": BASELINE_S, "outage": LAST_S - BASELINE_S})
-    run.record["injections"] = [fault.model_dump(mode="json") for fault in faults]
-    record = parse_record(json.dumps(run.record), "made up")
-    axis = make_time_axis(record, at(0), at(LAST_S) - 1)
+    record, axis, ended = read_faults(faults)
     recoveries = make_recoveries(
-        list_ended_faults(record, axis),
+        ended,
         record,
         axis,
         jobs=spark.createDataFrame(
@@ -167,3 +165,65 @@ def test_what_is_reached_only_after_the_next_fault_began_is_not_a_recovery_from_
 def test_of_two_faults_that_end_at_the_same_moment_both_have_the_recovery(spark: SparkSession) -> None:
     first, second, *_ = recover(spark, [fault("down-1", *FAULT_S), fault("pause-1", 11, FAULT_S[1])])
     assert first["to_first_completion_s"] == second["to_first_completion_s"] == pytest.approx(0.25)
+
+
+@pytest.fixture
+def many_faults() -> list[InjectionRecord]:
+    """Forty faults, some at the same time, some of them over at once."""
+    draw = random.Random(1)
+    begun = sorted(draw.choice((11, 12.5, 20, draw.uniform(10, 29))) for _ in range(40))
+    return [fault(f"kill-{number}", from_s, from_s + draw.choice((0, 0.5, 3))) for number, from_s in enumerate(begun)]
+
+
+def make_jobs(spark: SparkSession) -> tuple[list[Any], DataFrame]:
+    """10 000 jobs that were completed or lost at some time, or neither, or at the moment of an end or a begin."""
+    draw = random.Random(2)
+    rows = []
+    for number in range(10_000):
+        t_ns = at(draw.choice((11, 12, 15.5, 20, draw.uniform(0, 30), draw.uniform(0, 30))))
+        state = draw.choice(("completed", "completed", "lost", "queued"))
+        claimed_ns = draw.choice((t_ns, None))
+        rows.append((number, t_ns, t_ns, claimed_ns, t_ns if state == "completed" else None, state))
+    columns = "job_id long, intended_ns long, enqueued_ns long, first_claimed_ns long, first_completed_ns long, state string"
+    return rows, spark.createDataFrame(rows, columns)
+
+
+def test_first_completion_and_lost_jobs_of_many_faults_are_those_of_each_alone(
+    spark: SparkSession, many_faults: list[InjectionRecord]
+) -> None:
+    record, axis, ended = read_faults(many_faults)
+    rows, jobs = make_jobs(spark)
+    windows = spark.createDataFrame([(t_s, 0, 0) for t_s in range(LAST_S)], "t_s int, completed long, errors long")
+    recoveries = make_recoveries(ended, record, axis, jobs=jobs, windows=windows, second_completions=None, re_executions=None)
+    found = {row["fault"]: (row["since_end_to_first_completion_s"], row["lost"]) for row in recoveries.collect()}
+    expected = {}
+    for each in ended:
+        after_ns = [row[4] - each.end_ns for row in rows if row[4] is not None and row[4] >= each.end_ns]
+        lost = [row for row in rows if row[5] == "lost" and each.start_ns - 5 * S <= row[2] < each.until_ns]
+        expected[each.name] = (min(after_ns) / S if after_ns else None, len(lost))
+    assert found == expected
+    assert max(lost for _, lost in found.values()) > 100
+    joined = max(rows_out_of_joins(recoveries))
+    assert joined <= len(rows), "no step has a row for each job and each fault"
+
+
+def read_faults(faults: list[InjectionRecord]) -> tuple[RunRecord, TimeAxis, list[EndedFault]]:
+    """A run of 30 s with these faults."""
+    run = SyntheticRun(Path("made-up"), phases={"baseline": BASELINE_S, "outage": LAST_S - BASELINE_S})
+    run.record["injections"] = [fault.model_dump(mode="json") for fault in faults]
+    record = parse_record(json.dumps(run.record), "made up")
+    axis = make_time_axis(record, at(0), at(LAST_S) - 1)
+    return record, axis, list_ended_faults(record, axis)
+
+
+def rows_out_of_joins(frame: DataFrame) -> list[int]:
+    """How many rows came out of each join while ``frame`` was collected."""
+    counts, left = [], [frame._jdf.queryExecution().executedPlan()]
+    while left:
+        node = left.pop()
+        metric = node.metrics().get("numOutputRows")
+        if "Join" in node.nodeName() and metric.isDefined():
+            counts.append(metric.get().value())
+        children = node.children()
+        left += [children.apply(place) for place in range(children.size())]
+    return counts
