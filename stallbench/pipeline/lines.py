@@ -10,10 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.frames import constant
 from stallbench.pipeline.layouts import LONGEST_LINE_BYTES, Layout
+
+COUNTERS = ("file_id", "start_bytes", "file_bytes", "line_bytes")
+"""The columns of a parsed line from which `survey` finds the lines of each file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +71,7 @@ def parse_lines(lines: DataFrame, layout: Layout, is_record: Column) -> DataFram
     """
     length_bytes = F.octet_length("value")
     split = lines.select(
-        F.col("_metadata.file_name").alias("file"),
+        _identify(F.col("_metadata.file_name")).alias("file_id"),
         F.col("_metadata.file_block_start").alias("start_bytes"),
         F.col("_metadata.file_size").alias("file_bytes"),
         (length_bytes + 1).alias("line_bytes"),
@@ -77,34 +81,36 @@ def parse_lines(lines: DataFrame, layout: Layout, is_record: Column) -> DataFram
     part = {name: F.get("parts", F.lit(index)) for index, name in enumerate(layout.columns)}
     # An empty text must not reach the cast: Spark makes an exception of each text that is no number.
     given = {name: F.when(text != "", text) for name, text in part.items()}
-    counters = ("file", "start_bytes", "file_bytes", "line_bytes")
     values = {name: text.try_cast("long") if name in layout.numbers else text for name, text in given.items()}
     is_split = (F.size("parts") == len(layout.columns)) & ~F.col("has_nul")
     numbers = [(part[name] == "") | values[name].isNotNull() for name in layout.numbers]
     parsed = split.select(
-        *counters,
+        *COUNTERS,
         *(value.alias(name) for name, value in values.items()),
         reduce(Column.__and__, numbers, is_split).alias("is_well_formed"),
     )
     whole = F.coalesce(F.col("is_well_formed") & is_record, F.lit(False))
-    return parsed.select(*counters, *layout.kept, whole.alias("whole"))
+    return parsed.select(*COUNTERS, *layout.kept, whole.alias("whole"))
 
 
-def survey(parsed: Mapping[Layout, tuple[DataFrame, Mapping[str, Column]]]) -> list[RecordFile]:
+def survey(parsed: Mapping[Layout, tuple[DataFrame, Mapping[str, Column]]], files: Collection[str]) -> list[RecordFile]:
     """Count the parsed lines of all layouts in one pass; returns the files by name, of those that have lines.
 
-    Each layout comes with its lines and with what else is counted of them: an aggregate of whole numbers for each name.
+    Each layout comes with its lines and with what else is counted of them: an aggregate of whole numbers for each name. ``files``: the names of
+    all files, without folders.
     """
     names = list(dict.fromkeys(name for _, counts in parsed.values() for name in counts))
     counted = [_count(layout, lines, counts, names) for layout, (lines, counts) in parsed.items()]
     if not counted:
         return []
-    files: dict[str, list[Block]] = {}
-    for row in reduce(DataFrame.unionByName, counted).collect():
+    blocks: dict[str, list[Block]] = {}
+    together = reduce(DataFrame.unionByName, counted)
+    for row in together.join(F.broadcast(_list_ids(together.sparkSession, files)), "file_id", "left").drop("file_id").collect():
         values = row.asDict()
+        assert values["file"] is not None, "lines of a file that was not listed"
         block = Block(counts={name: values.pop(name) for name in names}, **values)
-        files.setdefault(block.name, []).append(block)
-    return [_add_up(files[name]) for name in sorted(files)]
+        blocks.setdefault(block.name, []).append(block)
+    return [_add_up(blocks[name]) for name in sorted(blocks)]
 
 
 def without_last_lines(lines: DataFrame, files: Collection[str]) -> DataFrame:
@@ -123,12 +129,23 @@ def without_last_lines(lines: DataFrame, files: Collection[str]) -> DataFrame:
     return lines.filter(~reduce(Column.__or__, is_last))
 
 
+def _identify(file: Column) -> Column:
+    """Return a number for a file's name, so that not each line that Spark keeps has the name."""
+    return F.xxhash64(file)
+
+
+def _list_ids(spark: SparkSession, files: Collection[str]) -> DataFrame:
+    """Return ``file, file_id`` of each name."""
+    names = spark.range(1).select(F.explode(constant(sorted(set(files)), "array<string>")).alias("file"))
+    return names.select("file", _identify(F.col("file")).alias("file_id"))
+
+
 def _count(layout: Layout, lines: DataFrame, counts: Mapping[str, Column], names: Sequence[str]) -> DataFrame:
     """Only whole numbers are aggregated: Spark sorts all rows to aggregate a text."""
     none = F.lit(None).cast("long")
     t_ns = F.when(F.col("whole"), F.col("t_ns")) if "t_ns" in layout.kept else none
     return (
-        lines.groupBy("file", "start_bytes", "file_bytes")
+        lines.groupBy("file_id", "start_bytes", "file_bytes")
         .agg(
             F.count("*").alias("lines"),
             F.count_if(~F.col("whole")).alias("torn_lines"),

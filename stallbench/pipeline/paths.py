@@ -51,6 +51,11 @@ def read_lines_of(spark: SparkSession, path: str, only: Sequence[str] | None = N
         raise
 
 
+def list_names(lines: DataFrame) -> list[str]:
+    """Return the names, without folders, of the files that ``lines`` are read from, as their column ``_metadata.file_name`` has them."""
+    return [path.rpartition("/")[2] for path in lines.inputFiles()]
+
+
 def read_whole_text(spark: SparkSession, path: str) -> str | None:
     """Return the text of one small file; none if there is none."""
     if (local := find_local_folder(path)) is not None:

@@ -25,8 +25,8 @@ from stallbench.pipeline.layouts import (
     SUBJECTS,
     Layout,
 )
-from stallbench.pipeline.lines import RecordFile, parse_lines, survey, without_last_lines
-from stallbench.pipeline.paths import escape_glob, find_local_folder, read_lines_of
+from stallbench.pipeline.lines import COUNTERS, RecordFile, parse_lines, survey, without_last_lines
+from stallbench.pipeline.paths import escape_glob, find_local_folder, list_names, read_lines_of
 from stallbench.pipeline.whole_files import Copies, copy_whole_files
 from stallbench.records.events import Event
 
@@ -136,7 +136,7 @@ def read_records(spark: SparkSession, folder: str, scratch: Path | None = None) 
     def records_of(layout: Layout) -> DataFrame:
         parts = [copied[layout]] if layout in copied else []
         if layout in parsed:
-            whole = parsed[layout].filter("whole").drop("file", "start_bytes", "file_bytes", "line_bytes", "whole")
+            whole = parsed[layout].filter("whole").drop(*COUNTERS, "whole")
             parts.append(whole.withColumn("process_id", id_in_text) if layout is EVENTS else whole)
         return reduce(DataFrame.unionByName, parts) if parts else make_rows(spark, [], _COLUMNS[layout])
 
@@ -181,7 +181,8 @@ def _read_text(
     }
     lines = {layout: read for layout, read in found.items() if read is not None}
     parsed = {layout: _parse(read, layout) for layout, read in lines.items()}
-    files = survey({layout: (read, _counts(layout)) for layout, read in parsed.items()})
+    names = [name for read in lines.values() for name in list_names(read)]
+    files = survey({layout: (read, _counts(layout)) for layout, read in parsed.items()}, names)
     for layout, read in lines.items():
         unfinished = [file.name.rpartition("/")[2] for file in files if file.kind == layout.kind and file.unfinished]
         if unfinished:

@@ -43,13 +43,13 @@ _REQUIRED = {
 _ANYWHERE = {
     # The percentiles of each second stay in memory, some kB a second, instead of all events being sorted by second first.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "4096",
-    # Compressing the parsed records takes longer than reading them again would.
-    "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 _ON_ONE_MACHINE = {
     # Until `fit_to` knows how many events there are, only files are counted: a few rows.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
+    # Compressing what is kept takes longer than reading it again would. On a cluster, where all events are kept, it saves most of the memory.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # What is written is small; another library, unpacked to disk first, costs more than it saves.
     "spark.sql.parquet.compression.codec": "uncompressed",
 }

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from stallbench.pipeline.lines import RecordFile
-from stallbench.pipeline.paths import name_folder
+from stallbench.pipeline.layouts import EVENTS
+from stallbench.pipeline.lines import RecordFile, parse_lines
+from stallbench.pipeline.paths import name_folder, read_lines_of
 from stallbench.pipeline.read import Records, read_records
 from tests.synthetic_run import START_NS, SyntheticRun
 
@@ -73,6 +75,14 @@ def test_whole_lines_are_read_and_counted(run: SyntheticRun, read: Read) -> None
     assert counted(records, "events/worker-1.csv") == (3, 0)
     assert counted(records, "events/producer-1.csv") == (1, 0)
     assert records.event_count == 4
+
+
+def test_a_line_that_spark_keeps_has_a_number_for_its_file_and_not_the_name(spark: SparkSession, run: SyntheticRun) -> None:
+    lines = read_lines_of(spark, name_folder(run.write() / "events"))
+    assert lines is not None
+    parsed = parse_lines(lines, EVENTS, F.lit(True))
+    texts = [name for name, kind in parsed.dtypes if kind == "string"]
+    assert texts == ["process", "event", "detail"]
 
 
 def test_every_garbled_line_is_counted_and_left_out(run: SyntheticRun, read: Read) -> None:
