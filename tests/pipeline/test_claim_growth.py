@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.pipeline.conftest import MakeTables
+from stallbench.pipeline.claim_growth import STATISTICS, make_growth_metrics
+from tests.pipeline.conftest import MakeTables, ReadParts
 from tests.synthetic_run import SyntheticRun
 
 CLAIMS = 500
 
+Growth = Callable[..., dict[str, float]]
 
-def growth(make: MakeTables, folder: Path, *, ms_each: float, backlog: int, ms_each_squared: float = 0) -> dict[str, float]:
-    """Return the line of a run in which each claim takes ``ms_each`` longer than the one before, from 2 ms on; every hundredth is stalled.
+
+def run_of(folder: Path, *, ms_each: float, backlog: int, ms_each_squared: float = 0) -> SyntheticRun:
+    """A run in which each claim takes ``ms_each`` longer than the one before, from 2 ms on; every hundredth is stalled.
 
     ``ms_each_squared``: how much longer a claim takes with the square of its place.
     """
@@ -25,13 +29,23 @@ def growth(make: MakeTables, folder: Path, *, ms_each: float, backlog: int, ms_e
         run.claim(place, at_s=place / 10, took_ms=2 + ms_each * place + ms_each_squared * place**2 + stalled_ms).complete(
             place, at_s=place / 10 + 0.01
         )
-    phases = make(run.write(final_snapshot={}))("phases")
-    rows = phases[(phases.phase == "run") & (phases.measure == "claim_by_position")]
-    return dict(zip(rows.statistic, rows.value, strict=True))
+    return run
 
 
-def test_a_claim_that_takes_longer_the_more_were_before_it(make: MakeTables, tmp_path: Path) -> None:
-    line = growth(make, tmp_path, ms_each=0.01, backlog=CLAIMS)
+@pytest.fixture(params=[1, 3])
+def growth(read_parts: ReadParts, tmp_path: Path, request: pytest.FixtureRequest) -> Growth:
+    """Return the line of such a run; its claims are sorted in one partition, or in several."""
+
+    def compute(**story: float) -> dict[str, float]:
+        parts = read_parts(run_of(tmp_path, backlog=CLAIMS, **story).write(final_snapshot={}))
+        rows = make_growth_metrics(parts.records.events, CLAIMS, request.param).collect()
+        return {row["statistic"]: row["value"] for row in rows}
+
+    return compute
+
+
+def test_a_claim_that_takes_longer_the_more_were_before_it(growth: Growth) -> None:
+    line = growth(ms_each=0.01)
     assert line["slope_us"] == pytest.approx(10, rel=0.02)
     assert line["first_ms"] == pytest.approx(2.01, rel=0.02)
     assert line["last_ms"] == pytest.approx(7, rel=0.02)
@@ -39,17 +53,19 @@ def test_a_claim_that_takes_longer_the_more_were_before_it(make: MakeTables, tmp
     assert line["r2"] > 0.99
 
 
-def test_a_claim_that_always_takes_the_same(make: MakeTables, tmp_path: Path) -> None:
-    line = growth(make, tmp_path, ms_each=0, backlog=CLAIMS)
+def test_a_claim_that_always_takes_the_same(growth: Growth) -> None:
+    line = growth(ms_each=0)
     assert line["times"] == pytest.approx(1, rel=0.01)
     assert line["slope_us"] == pytest.approx(0, abs=0.1)
 
 
-def test_a_line_that_begins_below_zero_is_not_followed_below_the_quickest_claims(make: MakeTables, tmp_path: Path) -> None:
-    line = growth(make, tmp_path, ms_each=0, ms_each_squared=0.0004, backlog=CLAIMS)
+def test_a_line_that_begins_below_zero_is_not_followed_below_the_quickest_claims(growth: Growth) -> None:
+    line = growth(ms_each=0, ms_each_squared=0.0004)
     assert line["first_ms"] < 0
     assert line["times"] == pytest.approx(line["last_ms"] / 2, rel=0.05)
 
 
-def test_without_a_backlog_positions_are_not_measured(make: MakeTables, tmp_path: Path) -> None:
-    assert growth(make, tmp_path, ms_each=0.01, backlog=0) == {}
+def test_the_line_is_among_the_metrics_of_a_run_that_began_with_a_backlog(make: MakeTables, tmp_path: Path) -> None:
+    phases = make(run_of(tmp_path, ms_each=0.01, backlog=CLAIMS).write(final_snapshot={}))("phases")
+    rows = phases[phases.measure == "claim_by_position"]
+    assert set(zip(rows.phase, rows.statistic, strict=True)) == {("run", statistic) for statistic in STATISTICS}

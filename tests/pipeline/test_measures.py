@@ -282,3 +282,9 @@ def test_the_count_is_the_number_of_values_behind_a_figure(tables: Tables) -> No
     assert rows["baseline", "claim_ms", "p95"] == 101
     assert rows["baseline", "depth", "max"] == 6
     assert rows["baseline", "errors", "rate"] == 1
+
+
+def test_without_a_backlog_the_positions_of_claims_are_not_measured(tables: Tables) -> None:
+    measures = set(tables("phases").measure)
+    assert "claim_ms" in measures
+    assert "claim_by_position" not in measures
