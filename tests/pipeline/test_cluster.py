@@ -1,13 +1,13 @@
 """A run's report, made on a cluster: the same rows as on one machine, Spark's settings are the user's, and no secret is shown.
 
-The run is in an object store; the test that is marked ``long`` repeats this with a run in a folder.
+The run is the sample, with trouble added until every table has rows. It is in an object store; the test that is marked ``long`` repeats this with
+a run in a folder.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -28,10 +28,9 @@ from stallbench.storage.address import open_address
 from stallbench.storage.upload import upload
 from stallbench.verdicts import RunTables, judge
 from tests.pipeline.standalone_cluster import WORKERS, list_java_options, start_standalone_cluster
+from tests.pipeline.troubled_sample import SAMPLE, copy_with_trouble
 from tests.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, start_s3_server
 
-SAMPLE = Path(__file__).resolve().parents[2] / "reports" / "sample"
-MADE = ("tables", "verdict.json", "report.html", "junit.xml", "summary.md")
 SHUFFLE_PARTITIONS = 5
 WITHIN_S = 1500.0
 
@@ -72,7 +71,7 @@ class Reported:
 
 @contextmanager
 def run_in_folder(files: Path) -> Iterator[Run]:
-    shutil.copytree(SAMPLE, files / "run", ignore=shutil.ignore_patterns(*MADE))
+    copy_with_trouble(files / "run")
     yield Run(str(files / "run"), files / "run", {})
 
 
@@ -88,7 +87,7 @@ def run_in_object_store(files: Path) -> Iterator[Run]:
 
 @pytest.fixture(scope="module", params=[run_in_object_store, pytest.param(run_in_folder, marks=pytest.mark.long)])
 def reported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """The sample run, reported by one master and two workers, with a user's ``spark-defaults.conf``."""
+    """The run, reported by one master and two workers, with a user's ``spark-defaults.conf``."""
     files = tmp_path_factory.mktemp("cluster")
     log, configuration, scratch = files / "log", files / "conf", files / "tmp"
     for path in (log, configuration, scratch):
@@ -134,16 +133,16 @@ def watch_stallbench(command: Sequence[str], environment: dict[str, str]) -> tup
     finally:
         process.kill()
         printed, _ = process.communicate()
-    # The sample may be older than a collector whose samples its verdict asks for.
+    # The run has lost and duplicate jobs, and the sample may be older than a collector whose samples its verdict asks for.
     assert process.returncode in (EXIT_PASS, EXIT_FAIL), printed
     return printed, frozenset(seen)
 
 
 @pytest.fixture(scope="module")
 def here(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample run, whose tables and verdict this machine has made."""
+    """The same run, whose tables and verdict this machine has made."""
     folder = tmp_path_factory.mktemp("here") / "run"
-    shutil.copytree(SAMPLE, folder, ignore=shutil.ignore_patterns("tables"))
+    copy_with_trouble(folder)
     write_tables(spark, folder)
     judge(RunTables(folder))
     return folder
@@ -162,6 +161,13 @@ def findings_of(folder: Path) -> Sequence[tuple[str, str, str]]:
 def test_a_cluster_makes_the_same_tables_row_by_row(reported: Reported, here: Path) -> None:
     assert [name for name in TABLES if rows_of(here, name) != rows_of(reported.run.folder, name)] == []
     assert len(read_table(reported.run.folder, "jobs")) > 500
+
+
+def test_no_table_is_empty(here: Path) -> None:
+    """The cluster has computed each of them: a table without rows would have been written without Spark."""
+    assert [name for name in TABLES if read_table(here, name).empty] == []
+    of_the_run = read_table(here, "phases").query("phase == 'run'")
+    assert {"claim_by_position", "claim_round", "recovery_s", "skipped_keys"} <= set(of_the_run.measure)
 
 
 def test_the_verdict_is_the_same_and_everything_is_where_the_run_is(reported: Reported, here: Path) -> None:
