@@ -36,8 +36,7 @@ class OptionRole(StrEnum):
 
 
 LARGEST_WINDOW = 100_000  # so many picks Spark can remember for each job, to tell in which round it is claimed
-_WITHOUT_EFFECT = {OptionRole.ATTEMPT_LIMIT: 0, OptionRole.WINDOW: 1}
-"""The value of an option with which it has no effect, by its role."""
+_WITHOUT_EFFECT = {OptionRole.ATTEMPT_LIMIT: 0, OptionRole.WINDOW: 1}  # values with which an option has no effect
 
 
 class QueueOptions(BaseModel):
