@@ -57,4 +57,4 @@ def test_a_users_own_queue_is_tested_by_pytest(image: str, tmp_path: Path) -> No
     container = ("run", "--rm", "--init", "--network=none", f"--volume={tmp_path}:/work", "--entrypoint=sh", image)
     ended = docker(*container, "-c", steps)
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
-    assert list(tmp_path.glob("reports/*/report.html"))
+    assert list(tmp_path.glob("reports/**/report.html"))
