@@ -36,10 +36,10 @@ def kinds_of(library: Library) -> list[PackageKind]:
 
 
 def installation_of(library: Library) -> Path:
-    """Return the folder that contains the library, or will contain it; without links, because packages write its path into their files."""
+    """Return the folder that contains the library, or will contain it."""
     locks = b"".join(path.read_bytes() for kind in kinds_of(library) for path in kind.files(library.folder))
     key = hashlib.sha256(locks + sys.version.encode()).hexdigest()[:16]
-    return CACHE.resolve() / "libraries" / f"{_cache_name(library)}-{key}"
+    return CACHE / "libraries" / f"{_cache_name(library)}-{key}"
 
 
 def is_installed(library: Library) -> bool:

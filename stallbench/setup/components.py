@@ -29,7 +29,8 @@ def find_cache(*, is_wheel: bool = IS_WHEEL) -> Path:
     return (_OF_ROOT if os.geteuid() == 0 else Path.home() / ".cache") / "stallbench"
 
 
-CACHE = find_cache()
+CACHE = find_cache().resolve()
+"""Without links: packages write its path into their files, which must not depend on the link by which it was reached."""
 SETUP_COMMAND = "stallbench setup" if IS_WHEEL else "make setup"
 SETUP_COMPONENTS_COMMAND = f"{SETUP_COMMAND} components" if IS_WHEEL else SETUP_COMMAND
 POSTGRES_MINIMUM = 14
