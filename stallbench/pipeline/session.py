@@ -88,7 +88,7 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Start Spark on ``master``; afterwards its Java process has ended and its temporary files are gone.
 
-    ``small``: whether to set a local Spark for runs whose cost is its start (see `is_small`).
+    ``small``: whether to set the Java process here for runs whose cost is its start (see `is_small`); a cluster's own are as its settings say.
     ``java_options`` are added to the driver's. ``settings``: Spark's, from the user. ``environment``: added to that of the Java process.
 
     Raises `stallbench.pipeline.failures.MasterError` if ``master`` is none, `stallbench.setup.components.MissingComponentError` without
@@ -100,10 +100,9 @@ def open_session(
     scratch = tempfile.mkdtemp(prefix=f"stallbench-spark-{os.getpid()}-")
     # No shared performance counters in /tmp; what Java writes to disk goes where it is removed from.
     options = ["-XX:-UsePerfData", f"-Djava.io.tmpdir={scratch}", f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"]
-    options += [*use_archive(java), *java_options]
+    options += [*use_archive(java), *(_JAVA_FOR_SMALL_RUNS if small else ()), *java_options]
     at_start, at_run_time = dict(_AT_START_ANYWHERE), dict(_ANYWHERE)
     if is_local:
-        options += _JAVA_FOR_SMALL_RUNS if small else ()
         at_start |= _AT_START_ON_ONE_MACHINE | {"spark.local.dir": scratch, "spark.sql.warehouse.dir": f"{scratch}/warehouse"}
         at_start |= {} if small else {"spark.driver.memory": _MEMORY_FOR_LARGE_RUNS}
         at_run_time |= _ON_ONE_MACHINE
