@@ -43,7 +43,7 @@ SPARSE: dict[str, tuple[Sequence[int | str], int]] = {
 }
 
 
-@pytest.mark.parametrize("partitions", [1, 4])
+@pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.long), 4])
 @pytest.mark.parametrize("case", SPARSE)
 def test_keys_may_be_far_apart(
     read_parts: ReadParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, partitions: int

@@ -65,7 +65,7 @@ def test_the_metrics_of_the_order_are_those_of_its_histogram(spark: SparkSession
     assert make_order_metrics(order.filter("diff > 7")).count() == 0, "without claims nothing is known"
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7])
+@pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=pytest.mark.long), 7])
 @pytest.mark.parametrize("rows", [1, 3, 1000])
 def test_the_metrics_do_not_depend_on_the_number_of_partitions(spark: SparkSession, rows: int, partitions: int) -> None:
     """Against the same figures by Python; the histogram has gaps, and no order."""
@@ -89,7 +89,7 @@ def test_no_partition_has_the_whole_histogram_if_there_are_several(spark: SparkS
     assert all("[range_number" in line for line in windows), plan
 
 
-@pytest.mark.parametrize("partitions", [2, 7])
+@pytest.mark.parametrize("partitions", [pytest.param(2, marks=pytest.mark.long), 7])
 def test_the_histogram_does_not_depend_on_the_number_of_partitions(spark: SparkSession, partitions: int) -> None:
     draw = random.Random(1)
     claimed = list(range(3000))

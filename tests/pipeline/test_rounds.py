@@ -82,7 +82,7 @@ def test_workers_that_choose_at_random_reach_the_article_s_expected_round(spark:
     assert mean == pytest.approx(expected_round(window), abs=0.05)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7])
+@pytest.mark.parametrize("partitions", [*(pytest.param(few, marks=pytest.mark.long) for few in (1, 2)), 7])
 @pytest.mark.parametrize("window", [3, 30, 1200])
 def test_rounds_are_the_same_however_the_jobs_are_divided(spark: SparkSession, window: int, partitions: int) -> None:
     """A window may be larger than a chunk, and a job may stay in it for longer than a chunk lasts."""
@@ -92,7 +92,7 @@ def test_rounds_are_the_same_however_the_jobs_are_divided(spark: SparkSession, w
     assert max(found) > 3
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7])
+@pytest.mark.parametrize("partitions", [*(pytest.param(few, marks=pytest.mark.long) for few in (1, 2)), 7])
 def test_of_jobs_that_are_claimed_at_the_same_time_that_with_the_lower_number_is_first(
     spark: SparkSession, partitions: int
 ) -> None:
