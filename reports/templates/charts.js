@@ -90,7 +90,7 @@ const stallbenchCharts = (function () {
         height: (chart.height || 118) + (last ? 32 : 0),
         padding: [6, 8, 0, 0],
         cursor: { sync: { key: sync.key }, points: { size: 6 }, drag: { x: true, y: false } },
-        scales: { x: { time: false, range: () => [0, end] }, y: chart.log ? { distr: 3 } : { range: (u, low, high) => (chart.close ? closeRange(low, high) : [0, Math.max(high * 1.08, 1e-9)]) } },
+        scales: { x: { time: false, range: () => [0, end] }, y: chart.log ? { distr: 3 } : { range: (u, low, high) => (chart.close ? closeRange(low, high) : [0, high > 0 ? high * 1.08 : 1]) } },
         axes: [
           { ...axis, size: last ? 34 : 10, values: (u, ticks) => ticks.map((t) => (last ? t + " " + (data.unit || "s") : "")) },
           {

@@ -15,13 +15,15 @@ _FILE = "statements.jsonl"
 _FEWEST_CALLS = 20
 _SLOWER_BY = 1.5
 """A mean that is up to so many times another one is no difference worth a sentence."""
+_LEAST_SHARE = 0.01
+"""Additional time of a statement, as a share of the phase in which it was counted: below this it is no finding, however large the ratio."""
 _SHOWN_CHARACTERS = 120
 
 
 def describe_slow_statement(run: RunTables) -> str:
     """Name the statement that took the most additional time in a later phase than it would have at the first measured phase's mean.
 
-    Empty if the server counted no statements, or if none became slower.
+    Empty if the server counted no statements, or if none became slower by what matters.
     """
     slowest = _find_slowest(run)
     if slowest is None:
@@ -40,7 +42,7 @@ def describe_slow_statement(run: RunTables) -> str:
 
 def _format_buffers(per_call: float) -> str:
     """Return how many buffers a call reads, to follow its time; ``a call`` alone if the server does not count them."""
-    return " a call" if math.isnan(per_call) else f" and {per_call:,.0f} buffers a call"
+    return " a call" if math.isnan(per_call) else f" and {per_call:,.0f} buffer{'' if round(per_call) == 1 else 's'} a call"
 
 
 def _find_slowest(run: RunTables) -> dict[Any, Any] | None:
@@ -56,9 +58,12 @@ def _find_slowest(run: RunTables) -> dict[Any, Any] | None:
     first = costs[costs["phase"] == measured[0]][["statement", "phase", "mean_ms", "buffers_per_call"]].rename(
         columns={"phase": "phase_before", "mean_ms": "mean_ms_before", "buffers_per_call": "buffers_before"}
     )
+    durations_ms = {phase.name: ((phase.end_ns or 0) - (phase.start_ns or 0)) / 1e6 for phase in run.record.phases}
     both: pd.DataFrame = costs[costs["phase"] != measured[0]].merge(first, on="statement")
-    slower = both[both["mean_ms"] > _SLOWER_BY * both["mean_ms_before"]].to_dict("records")
-    return max(slower, key=lambda row: float((row["mean_ms"] - row["mean_ms_before"]) * row["calls"]), default=None)
+    slower = both[both["mean_ms"] > _SLOWER_BY * both["mean_ms_before"]]
+    added_ms = (slower["mean_ms"] - slower["mean_ms_before"]) * slower["calls"].astype(float)
+    found = slower.assign(added_ms=added_ms)[added_ms >= _LEAST_SHARE * slower["phase"].map(durations_ms)]
+    return max(found.to_dict("records"), key=lambda row: float(row["added_ms"]), default=None)
 
 
 def _read_texts(run: RunTables) -> dict[str, dict[str, Any]]:

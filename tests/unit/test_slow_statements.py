@@ -44,3 +44,12 @@ def test_nothing_is_said_if_no_statement_became_slower(tmp_path: Path) -> None:
     assert describe(tmp_path, BEFORE, ("longtx", "1", 2000, 240.0, 2000, 12_000)) == ""
     assert describe(tmp_path / "few", BEFORE, ("longtx", "1", 5, 500.0, 5, 60)) == ""
     assert describe(tmp_path / "none") == ""
+
+
+def test_additional_time_below_a_percent_of_the_phase_is_not_mentioned(tmp_path: Path) -> None:
+    """Twice as long, but in a phase of 40 s it is 390 ms more, and then 410 ms."""
+    assert describe(tmp_path, BEFORE, ("longtx", "1", 3900, 780.0, 3900, 23_400)) == ""
+    assert describe(tmp_path / "more", BEFORE, ("longtx", "1", 4100, 820.0, 4100, 4_100)) == (
+        "The claim statement became slower on the server: 0.10 ms and 6 buffers a call in baseline, 0.20 ms and 1 buffer a call in longtx "
+        "(SELECT * FROM jobs ORDER BY id LIMIT $1 FOR UPDATE)."
+    )
