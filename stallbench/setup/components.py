@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,12 +22,19 @@ _OF_ROOT = Path("/var/cache")
 
 
 def find_cache(*, is_wheel: bool = IS_WHEEL) -> Path:
-    """Return the folder for components: in the clone; for an installed bench the user's cache, as the XDG specification has it, or root's."""
+    """Return the folder for components: in the clone; for an installed bench the user's cache, as the XDG specification has it, or root's.
+
+    That of root, too, for root's clone in a folder that others cannot enter, like root's home: servers run as another user.
+    """
     if not is_wheel:
-        return PROJECT / ".cache"
+        return PROJECT / ".cache" if os.geteuid() != 0 or _is_open_to_all(PROJECT) else _OF_ROOT / "stallbench"
     if given := os.environ.get("XDG_CACHE_HOME"):
         return Path(given) / "stallbench"
     return (_OF_ROOT if os.geteuid() == 0 else Path.home() / ".cache") / "stallbench"
+
+
+def _is_open_to_all(folder: Path) -> bool:
+    return all(each.stat().st_mode & stat.S_IXOTH for each in (folder, *folder.parents))
 
 
 CACHE = find_cache().resolve()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from stallbench import PROJECT
+from stallbench.setup import components
 from stallbench.setup.components import (
     MissingComponentError,
     find_cache,
@@ -139,7 +141,24 @@ def test_what_is_missing_ends_a_command_with_code_3() -> None:
 
 def test_a_clone_keeps_components_in_its_own_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert find_cache(is_wheel=False) == PROJECT / ".cache"
+
+
+@pytest.mark.parametrize(("mode", "is_in_clone"), [(0o755, True), (0o700, False)])
+def test_root_s_clone_keeps_them_where_the_servers_user_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_in_clone: bool
+) -> None:
+    """Root's servers run as another user, who cannot enter root's home."""
+    clone = tmp_path / "home" / "clone"
+    clone.mkdir(parents=True)
+    clone.parent.chmod(mode)
+    others = dict.fromkeys((tmp_path, *tmp_path.parents), 493)  # pytest's own folders are not open to all
+    real = Path.stat
+    monkeypatch.setattr(Path, "stat", lambda path: SimpleNamespace(st_mode=others[path]) if path in others else real(path))
+    monkeypatch.setattr(components, "PROJECT", clone)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert find_cache(is_wheel=False) == (clone / ".cache" if is_in_clone else Path("/var/cache/stallbench"))
 
 
 def test_an_installed_bench_keeps_them_in_the_user_s_cache_and_root_s_where_other_users_can_read(
