@@ -29,7 +29,7 @@ class Severity(IntEnum):
 
     JOBS_LOST = 0
     JOBS_REPEATED = 1
-    """Executed again, or still in the queue after their completion, so that they will be."""
+    """Jobs that were re-executed without a reason, or that are still in the queue after their completion and will be re-executed."""
     JOBS_UNEXPECTED = 2
     """Jobs that nobody enqueued."""
     JOBS_LEFT_BEHIND = 3

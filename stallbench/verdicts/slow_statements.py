@@ -16,14 +16,14 @@ _FEWEST_CALLS = 20
 _SLOWER_BY = 1.5
 """A mean that is up to so many times another one is no difference worth a sentence."""
 _LEAST_SHARE = 0.01
-"""Additional time of a statement, as a share of the phase in which it was counted: below this it is no finding, however large the ratio."""
+"""Least additional time of a statement, as a share of its phase's duration. Below it a large ratio of two small means is noise."""
 _SHOWN_CHARACTERS = 120
 
 
 def describe_slow_statement(run: RunTables) -> str:
     """Name the statement that took the most additional time in a later phase than it would have at the first measured phase's mean.
 
-    Empty if the server counted no statements, or if none became slower by what matters.
+    Empty if the server counted no statements, or if none became slower by at least `_LEAST_SHARE`.
     """
     slowest = _find_slowest(run)
     if slowest is None:
@@ -58,7 +58,10 @@ def _find_slowest(run: RunTables) -> dict[Any, Any] | None:
     first = costs[costs["phase"] == measured[0]][["statement", "phase", "mean_ms", "buffers_per_call"]].rename(
         columns={"phase": "phase_before", "mean_ms": "mean_ms_before", "buffers_per_call": "buffers_before"}
     )
-    durations_ms = {phase.name: ((phase.end_ns or 0) - (phase.start_ns or 0)) / 1e6 for phase in run.record.phases}
+    durations_ms = {
+        phase.name: (phase.end_ns - phase.start_ns) / 1e6 if phase.start_ns and phase.end_ns else 0.0
+        for phase in run.record.phases
+    }
     both: pd.DataFrame = costs[costs["phase"] != measured[0]].merge(first, on="statement")
     slower = both[both["mean_ms"] > _SLOWER_BY * both["mean_ms_before"]]
     added_ms = (slower["mean_ms"] - slower["mean_ms_before"]) * slower["calls"].astype(float)
