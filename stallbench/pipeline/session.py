@@ -48,7 +48,7 @@ _ON_ONE_MACHINE = {
     # Until `fit_to` knows how many events there are, only files are counted: a few rows.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
-    # Compressing what is kept takes longer than reading it again would. On a cluster, where all events are kept, it saves most of the memory.
+    # Compressing what is kept takes longer than reading it again would. On a cluster all events are kept, and the setting is the user's.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     # What is written is small; another library, unpacked to disk first, costs more than it saves.
     "spark.sql.parquet.compression.codec": "uncompressed",
