@@ -47,6 +47,9 @@ public final class Adapter {
     source.setJdbcUrl(document.url(isMariaDb ? "mariadb" : "postgresql"));
     source.setUsername(endpoint.text("user"));
     source.setPassword(endpoint.text("password"));
+    if (!isMariaDb && !endpoint.is("prepared_statements")) {
+      source.addDataSourceProperty("prepareThreshold", "0");
+    }
     if (!isMariaDb) {
       source.addDataSourceProperty("ApplicationName", "stallbench:" + document.text("name"));
     }

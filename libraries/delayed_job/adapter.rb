@@ -59,7 +59,7 @@ end
 
 def connect(document)
   endpoint = document["endpoint"]
-  access = { host: endpoint["host"], port: endpoint["port"], database: endpoint["database"],
+  access = { prepared_statements: endpoint["prepared_statements"], host: endpoint["host"], port: endpoint["port"], database: endpoint["database"],
              username: endpoint["user"], password: endpoint["password"] }
   of_engine = case endpoint["engine"]
               when "postgres" then { adapter: "postgresql", application_name: "stallbench:#{document["name"]}" }

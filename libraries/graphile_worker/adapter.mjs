@@ -5,6 +5,9 @@ import { Recorder, dsn, load, readDocument, serveBatches } from "../contract/jav
 const { makeWorkerUtils, run, runMigrations } = load("graphile-worker");
 const pg = load("pg");
 
+/** The statements of dist/sql/completeJobs.js. */
+const DELETE_OF_JOBS = /^delete from \S+_private_jobs as jobs/;
+
 /**
  * Returns a pool that records each completion when the server has confirmed the DELETE of the job.
  * The library's event job:complete does not confirm it: it is emitted before the DELETE has ended.
@@ -16,7 +19,7 @@ function makeObservedPool(connectionString, max, recorder, numbers) {
     const query = client.query.bind(client);
     client.query = (...given) => {
       const answer = query(...given);
-      if (/^complete_job/.test(given[0]?.name ?? "")) {
+      if (DELETE_OF_JOBS.test(given[0]?.text ?? "")) {
         answer.then(
           () => [given[0].values[0]].flat().forEach((id) => complete(recorder, numbers, String(id))),
           () => {},
@@ -45,6 +48,7 @@ async function work(document) {
     pgPool,
     concurrency,
     pollInterval: 1000 * poll_interval,
+    noPreparedStatements: !document.endpoint.prepared_statements,
     taskList: {
       job: async (payload, { job }) => {
         numbers.set(String(job.id), [payload.n, job.attempts]);
@@ -58,7 +62,10 @@ async function work(document) {
 }
 
 async function produce(document) {
-  const utils = await makeWorkerUtils({ connectionString: dsn(document.endpoint) });
+  const utils = await makeWorkerUtils({
+    connectionString: dsn(document.endpoint),
+    noPreparedStatements: !document.endpoint.prepared_statements,
+  });
   await serveBatches((jobs) => utils.addJobs(jobs.map((payload) => ({ identifier: "job", payload }))));
   await utils.release();
 }

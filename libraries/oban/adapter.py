@@ -11,14 +11,20 @@ from oban import Oban, schema, worker
 from oban._extensions import put_ext
 from oban._query import _ack_jobs
 from psycopg.types.json import set_json_dumps, set_json_loads
+from psycopg_pool import AsyncConnectionPool
 from stallbench_contract import JobFailedError, Recorder, dsn, read_document, serve_batches
 
 QUEUE = "default"
 
 
-def open_pool(document):
-    """Open the pool of connections; its defaults are those of `oban start`."""
-    return Oban.create_pool(f"{dsn(document['endpoint'])}?application_name=stallbench:{document['name']}")
+async def open_pool(document):
+    """Open the pool of connections; its defaults are those of `oban start`, which has no setting for prepared statements."""
+    address = f"{dsn(document['endpoint'])}?application_name=stallbench:{document['name']}"
+    if document["endpoint"]["prepared_statements"]:
+        return await Oban.create_pool(address)
+    pool = AsyncConnectionPool(address, min_size=1, max_size=10, kwargs={"prepare_threshold": None}, open=False)
+    await pool.open()
+    return pool
 
 
 @worker(queue=QUEUE)

@@ -7,7 +7,8 @@ import time
 
 import psycopg
 from pgmq import PGMQueue, install_pgmq_from_sql
-from stallbench_contract import JobFailedError, Recorder, read_document, serve_batches
+from psycopg_pool import ConnectionPool
+from stallbench_contract import JobFailedError, Recorder, dsn, read_document, serve_batches
 
 QUEUE = "stallbench"
 PAUSE_S = 0.1
@@ -24,7 +25,12 @@ def access(document):
 
 def connect(document, **settings):
     """Return the client; PGMQ is installed as SQL, and not as an extension."""
-    return PGMQueue(conn_string=None, **access(document), init_extension=False, **settings)
+    if document["endpoint"]["prepared_statements"]:
+        return PGMQueue(conn_string=None, **access(document), init_extension=False, **settings)
+    pool = ConnectionPool(
+        dsn(document["endpoint"]), min_size=1, max_size=settings.pop("pool_size", 10), kwargs={"prepare_threshold": None}
+    )
+    return PGMQueue(conn_string=None, **access(document), init_extension=False, pool=pool, **settings)
 
 
 class Worker:

@@ -30,8 +30,9 @@ class RecordingQueries(Queries):
 
 async def connect(document):
     """Connect as the process that the document names."""
-    settings = {"application_name": f"stallbench:{document['name']}"}
-    return await asyncpg.connect(dsn(document["endpoint"]), server_settings=settings)
+    endpoint, settings = document["endpoint"], {"application_name": f"stallbench:{document['name']}"}
+    without_prepared = {} if endpoint["prepared_statements"] else {"statement_cache_size": 0}
+    return await asyncpg.connect(dsn(endpoint), server_settings=settings, **without_prepared)
 
 
 async def work(document):

@@ -12,8 +12,10 @@ QUEUE = "stallbench"
 
 def make_app(document):
     """Return the application; its connector keeps a pool of connections."""
-    arguments = {"conninfo": dsn(document["endpoint"]), "kwargs": {"application_name": f"stallbench:{document['name']}"}}
-    return procrastinate.App(connector=procrastinate.PsycopgConnector(**arguments))
+    endpoint, of_connections = document["endpoint"], {"application_name": f"stallbench:{document['name']}"}
+    if not endpoint["prepared_statements"]:
+        of_connections["prepare_threshold"] = None
+    return procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=dsn(endpoint), kwargs=of_connections))
 
 
 class Completions(logging.Handler):

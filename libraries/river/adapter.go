@@ -44,6 +44,9 @@ func (w *worker) Work(ctx context.Context, job *river.Job[jobArgs]) error {
 func connect(ctx context.Context, document contract.Document) *pgxpool.Pool {
 	config := contract.Must(pgxpool.ParseConfig(document.DSN()))
 	config.ConnConfig.RuntimeParams["application_name"] = "stallbench:" + document.Name
+	if !document.Endpoint.PreparedStatements {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
 	pool := contract.Must(pgxpool.NewWithConfig(ctx, config))
 	contract.Must(0, pool.Ping(ctx))
 	return pool

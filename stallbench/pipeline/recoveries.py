@@ -100,7 +100,7 @@ def make_recoveries(
     """Return a row for each of ``faults``.
 
     ``to_first_completion_s``: from the fault's end to the next first completion of a job. ``to_rate_s``: to the first of three seconds
-    that together reach `OF_BASELINE` of the first measured phase's completions; ``to_empty_backlog_s``: to the end of the first second
+    that together reach `OF_BASELINE` of the first measured phase's completions, and that begin with a second in which a job is completed; ``to_empty_backlog_s``: to the end of the first second
     after which no more jobs are open than at most in that phase. These two are counted in whole seconds, are null if that was not
     reached, and if the fault is in that phase itself. A time that was reached after ``next_change_s``, when another fault began or ended
     (``next_change``), is null, because the other fault may have delayed or caused it; ``since_end_*_s`` has it all the same. ``lost``,
@@ -254,7 +254,9 @@ def _is_of_fault(axis: TimeAxis) -> Column:
 
 def _of_seconds(axis: TimeAxis) -> list[Column]:
     is_after = F.col("has_baseline") & (F.col("t_s") >= F.floor("end_s"))
-    at_rate_s = F.min(F.when(is_after & (F.col("rate") >= OF_BASELINE * F.col("usual_rate")), F.col("t_s") - F.col("end_s")))
+    # A second without a completion is none of recovery, even if the burst of the next two raises the mean of the three.
+    is_at_rate = (F.col("completed") > 0) & (F.col("rate") >= OF_BASELINE * F.col("usual_rate"))
+    at_rate_s = F.min(F.when(is_after & is_at_rate, F.col("t_s") - F.col("end_s")))
     empty_s = F.min(F.when(is_after & (F.col("open") <= F.col("usual_open")), F.col("t_s") + 1 - F.col("end_s")))
     return [
         _not_before_0(at_rate_s).alias("since_end_to_rate_s"),

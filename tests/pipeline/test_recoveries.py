@@ -40,13 +40,13 @@ def fault(name: str, from_s: float, to_s: float | None) -> InjectionRecord:
     )
 
 
-def completed_at(t_s: float) -> float:
-    """When a job that is wanted at a time is completed: at once, or when the outage is over, two at a time."""
+def completed_at(t_s: float, silent_s: float) -> float:
+    """When a job that is wanted at a time is completed: at once, or ``silent_s`` after the end of the outage, two at a time."""
     begin, end = FAULT_S
     if t_s < begin:
         return t_s + 0.1
     backlog = (t_s - begin) * RATE
-    return max(t_s + 0.1, end + 0.25 + backlog / (2 * RATE))
+    return max(t_s + 0.1, end + silent_s + backlog / (2 * RATE))
 
 
 def recover(
@@ -57,16 +57,17 @@ def recover(
     unrecorded: tuple[int, ...] = (),
     again: tuple[float, ...] = (),
     comes_back: bool = True,
+    silent_s: float = 0.25,
 ) -> list[Mapping[str, Any]]:
     """Return the rows of a run with these faults.
 
     ``lost``: the job that is. ``unrecorded``: those whose completion was requested and not recorded. ``again``: when jobs were completed
-    a second time.
+    a second time. ``silent_s``: how long after the end of the outage the next job is completed.
     """
     jobs: list[Any] = []
     for number in range(LAST_S * RATE):
         wanted_s = number / RATE
-        done_s = completed_at(wanted_s)
+        done_s = completed_at(wanted_s, silent_s)
         is_done = done_s < LAST_S and number != lost and number not in unrecorded and (comes_back or done_s < FAULT_S[0])
         state = "lost" if number == lost else "completed" if is_done else "queued"
         state = "completed_unrecorded" if number in unrecorded else state
@@ -102,6 +103,12 @@ def test_recovery_counts_from_the_end_of_the_fault(spark: SparkSession) -> None:
     assert {metric["phase"] for metric in metrics} == {"outage", "run"}
     values = {metric["statistic"]: metric["value"] for metric in metrics if metric["phase"] == "outage"}
     assert values == {key: row[f"{key}_s"] for key in ("to_first_completion", "to_rate", "to_empty_backlog")}
+
+
+def test_the_rate_is_not_back_before_a_job_is_completed(spark: SparkSession) -> None:
+    row, *_ = recover(spark, [fault("down-1", *FAULT_S)], silent_s=2.5)
+    assert row["to_first_completion_s"] == pytest.approx(2.5)
+    assert row["to_rate_s"] == 2, "the second of that completion, not an earlier one from which three seconds have the mean"
 
 
 def test_what_never_came_has_no_value(spark: SparkSession) -> None:

@@ -18,6 +18,7 @@ type Document struct {
 	Endpoint struct {
 		Engine, Host, User, Password, Database string
 		Port                                   int
+		PreparedStatements                     bool `json:"prepared_statements"`
 	}
 	QueueOptions json.RawMessage `json:"queue_options"`
 	Events       string
