@@ -99,13 +99,13 @@ def make_recoveries(
 ) -> DataFrame:
     """Return a row for each of ``faults``.
 
-    ``to_first_completion_s``: from the fault's end to the next first completion of a job. ``to_rate_s``: to the first of three seconds
-    that together reach `OF_BASELINE` of the first measured phase's completions, and that begin with a second in which a job is completed; ``to_empty_backlog_s``: to the end of the first second
-    after which no more jobs are open than at most in that phase. These two are counted in whole seconds, are null if that was not
-    reached, and if the fault is in that phase itself. A time that was reached after ``next_change_s``, when another fault began or ended
-    (``next_change``), is null, because the other fault may have delayed or caused it; ``since_end_*_s`` has it all the same. ``lost``,
-    ``re_completed`` (jobs that were completed a second time), ``re_executed`` (executions of jobs that had been executed before),
-    ``errors``: until the next fault began.
+    ``to_first_completion_s``: from the fault's end to the next first completion of a job. ``to_rate_s``: to the first of three seconds that
+    together reach `OF_BASELINE` of the first measured phase's completions, and that begin with a second in which a job is completed.
+    ``to_empty_backlog_s``: to the end of the first second after which no more jobs are open than at most in that phase. These two are
+    counted in whole seconds, are null if that was not reached, and if the fault is in that phase itself. A time that was reached after
+    ``next_change_s``, when another fault began or ended (``next_change``), is null, because the other fault may have delayed or caused it;
+    ``since_end_*_s`` has it all the same. ``lost``, ``re_completed`` (jobs that were completed a second time), ``re_executed`` (executions
+    of jobs that had been executed before), ``errors``: until the next fault began.
 
     ``second_completions`` and ``re_executions`` are none if the run has none. Each source is read once, and gives a few rows for each fault:
     the plan does not grow with the number of faults.
