@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from stallbench.errors import BadInputError
 from stallbench.pipeline.class_archive import use_archive
 from stallbench.pipeline.failures import PipelineError, explain
+from stallbench.pipeline.java_names import remember_names
 from stallbench.pipeline.spark_options import LOCAL, require_master
 from stallbench.setup.components import JavaRuntime, require_java
 from stallbench.storage.address import address_errors, is_address, open_address
@@ -113,6 +114,7 @@ def open_session(
                 _set_unless_given(spark, name, value)
             for name, value in _REQUIRED.items():
                 spark.conf.set(name, value)
+            remember_names(spark)
             yield spark
         finally:
             spark.stop()
