@@ -16,9 +16,21 @@ def make_rows(spark: SparkSession, rows: Sequence[Mapping[str, object]], columns
     """Return ``rows`` as a DataFrame with ``columns``, declared in Spark's syntax (``name string, held boolean``)."""
     fields = read_columns(columns)
     if not rows:
-        return spark.range(0).selectExpr(*(f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}" for field in fields))
+        return spark.range(0, 0, 1, 1).selectExpr(
+            *(f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}" for field in fields)
+        )
     structs = [F.struct(*(F.lit(row[field.name]).cast(field.dataType).alias(field.name) for field in fields)) for row in rows]
-    return spark.range(1).select(F.inline(F.array(*structs)))
+    return one_row(spark).select(F.inline(F.array(*structs)))
+
+
+def is_on_one_machine(spark: SparkSession) -> bool:
+    """Whether everything is computed in the Java process of ``spark``, and not on a cluster."""
+    return str(spark.sparkContext.master).startswith("local")
+
+
+def one_row(spark: SparkSession) -> DataFrame:
+    """Return one row of no interest, to make others from it; Spark would give it a partition for each core."""
+    return spark.range(0, 1, 1, 1)
 
 
 def constant(value: object, kind: str) -> Column:

@@ -13,7 +13,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.frames import constant
+from stallbench.pipeline.frames import constant, one_row
 from stallbench.pipeline.layouts import LONGEST_LINE_BYTES, Layout
 
 COUNTERS = ("file_id", "start_bytes", "file_bytes", "line_bytes")
@@ -136,7 +136,7 @@ def _identify(file: Column) -> Column:
 
 def _list_ids(spark: SparkSession, files: Collection[str]) -> DataFrame:
     """Return ``file, file_id`` of each name."""
-    names = spark.range(1).select(F.explode(constant(sorted(set(files)), "array<string>")).alias("file"))
+    names = one_row(spark).select(F.explode(constant(sorted(set(files)), "array<string>")).alias("file"))
     return names.select("file", _identify(F.col("file")).alias("file_id"))
 
 

@@ -29,6 +29,7 @@ from stallbench.pipeline.duplicates import (
     second_completions,
 )
 from stallbench.pipeline.failures import PipelineError, RunFolderError, explain
+from stallbench.pipeline.frames import is_on_one_machine
 from stallbench.pipeline.holders import make_holders
 from stallbench.pipeline.injections import make_injections
 from stallbench.pipeline.job_states import make_jobs
@@ -39,7 +40,7 @@ from stallbench.pipeline.paths import name_folder, read_whole_text
 from stallbench.pipeline.phases import make_phases
 from stallbench.pipeline.positions import choose_partitions
 from stallbench.pipeline.ratios import make_ratios
-from stallbench.pipeline.read import Records, make_torn, read_records
+from stallbench.pipeline.read import Records, in_one_task, make_torn, read_records
 from stallbench.pipeline.recoveries import list_ended_faults, make_recoveries, make_recovery_metrics
 from stallbench.pipeline.reused_ids import separate_jobs
 from stallbench.pipeline.rounds import make_round_metrics, make_rounds
@@ -120,7 +121,8 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             records = replace(records, events=separate_jobs(records.events).persist())
             writing_jobs, seen = _start_jobs(writing, record, records)
             writing_jobs.result()
-        run = _find_repetitions(spark, record, records, axis, writing.read_back("jobs"), seen)
+        jobs = in_one_task(writing.read_back("jobs"), records.line_count)
+        run = _find_repetitions(spark, record, records, axis, jobs, seen)
         figures = _keep(_make_figures(run))
         windows = _keep(make_windows(figures, axis))
         writing.start("windows", lambda: windows)
@@ -139,7 +141,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
 @contextmanager
 def _scratch(spark: SparkSession) -> Iterator[Path | None]:
     """Make a folder for copies of the records, where Spark has its own temporary files; none on a cluster, which could not read them."""
-    if not str(spark.sparkContext.master).startswith("local"):
+    if not is_on_one_machine(spark):
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="records-", dir=spark.conf.get("spark.local.dir")) as folder:
@@ -152,7 +154,7 @@ def _keep(frame: DataFrame) -> DataFrame:
     Spark looks through that whole query again for each step that builds on it; for a small run this is a sixth of all processor time. On a
     cluster the query is needed to compute the rows again if an executor is lost.
     """
-    if str(frame.sparkSession.sparkContext.master).startswith("local"):
+    if is_on_one_machine(frame.sparkSession):
         return frame.localCheckpoint(eager=False)
     return frame.persist()
 

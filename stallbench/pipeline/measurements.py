@@ -18,7 +18,7 @@ from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.measure import FromEvents, FromSamples
 from stallbench.measures import MEASURES
 from stallbench.pipeline.duplicates import re_executions
-from stallbench.pipeline.frames import constant
+from stallbench.pipeline.frames import constant, one_row
 from stallbench.pipeline.positions import add_previous, choose_partitions
 from stallbench.pipeline.read import Records, is_event
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
@@ -233,7 +233,7 @@ def keep_silent_times(spark: SparkSession, axis: TimeAxis, first_ns: int | None)
         (F.col("id") * NS_PER_S + axis.start_ns).alias("t_ns"), F.lit(counted[0]).alias("measure")
     )
     starts = (
-        spark.range(1)
+        one_row(spark)
         .select(F.explode(F.lit([interval.start_ns for interval in axis.intervals]).cast("array<long>")).alias("t_ns"))
         .select("t_ns", F.explode(F.lit(counted)).alias("measure"))
     )

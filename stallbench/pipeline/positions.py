@@ -28,12 +28,13 @@ def choose_partitions(rows: int) -> int:
 
 def add_position(rows: DataFrame, by: tuple[str, ...], partitions: int, name: str) -> DataFrame:
     """Return ``rows`` with their position in the order of ``by``, from 0, as column ``name``. No two rows may be equal in ``by``."""
+    if partitions == 1:
+        # Rows that are in one partition stay there.
+        number = F.row_number().over(Window.partitionBy(F.lit(0)).orderBy(*by))
+        return rows.withColumn(name, number.cast("long") - 1)
     ordered = rows.repartitionByRange(partitions, *by).sortWithinPartitions(*by)
     # The partition is in the upper bits of this number, the row in the partition in its lower ones.
-    numbered = ordered.withColumn(name, F.monotonically_increasing_id())
-    if partitions == 1:
-        return numbered
-    numbered = numbered.persist()
+    numbered = ordered.withColumn(name, F.monotonically_increasing_id()).persist()
     partition = F.shiftright(name, _ROW_BITS)
     counted = numbered.groupBy(partition.alias("partition")).count().collect()
     sizes = {row["partition"]: row["count"] for row in counted}

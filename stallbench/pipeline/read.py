@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.contents import list_contents
-from stallbench.pipeline.frames import make_rows
+from stallbench.pipeline.frames import is_on_one_machine, make_rows
 from stallbench.pipeline.layouts import (
     EVENT_IDS,
     EVENTS,
@@ -39,6 +39,9 @@ _COLUMNS = {
 }
 
 
+ONE_TASK_LINES = 50_000
+"""Up to so many lines in all files, one task reads them."""
+
 _FREQUENT = (Event.CLAIMED, Event.WORKED, Event.COMPLETED, Event.ENQUEUED)
 _BY_FREQUENCY = (*_FREQUENT, *(event for event in Event if event not in _FREQUENT))
 """In the order in which a name is compared with them, which is faster than a look-up in a set."""
@@ -62,6 +65,11 @@ class Records:
     """The files that have lines, by name."""
     process_ids: Mapping[str, Column]
     """The ``process_id`` of each process that has an event log."""
+
+    @property
+    def line_count(self) -> int:
+        """How many lines all files have, the torn ones included."""
+        return sum(file.lines for file in self.files)
 
     @property
     def event_count(self) -> int:
@@ -130,20 +138,23 @@ def read_records(spark: SparkSession, folder: str, scratch: Path | None = None) 
         numbers = {log.stem: number for number, log in enumerate(logs)}
         copies = copy_whole_files(run_folder, list_contents(numbers), scratch)
     parsed, files = _read_text(spark, folder, copies)
-    copied = {layout: _read_copies(spark, layout, found.folder) for layout, found in copies.items() if found.folder}
     process_ids, id_in_text = _identify_processes(files, numbers)
+    files += [file for found in copies.values() for file in found.files]
+    lines = sum(file.lines for file in files)
+    copied = {
+        layout: _read_copies(spark, layout, found.folder, lines) for layout, found in copies.items() if found.folder is not None
+    }
 
     def records_of(layout: Layout) -> DataFrame:
         parts = [copied[layout]] if layout in copied else []
         if layout in parsed:
-            whole = parsed[layout].filter("whole").drop(*COUNTERS, "whole")
+            whole = in_one_task(parsed[layout], lines).filter("whole").drop(*COUNTERS, "whole")
             parts.append(whole.withColumn("process_id", id_in_text) if layout is EVENTS else whole)
         return reduce(DataFrame.unionByName, parts) if parts else make_rows(spark, [], _COLUMNS[layout])
 
     def jobs_of(layout: Layout) -> DataFrame:
         return records_of(layout).filter("job_id IS NOT NULL").select("job_id", "held")
 
-    files += [file for found in copies.values() for file in found.files]
     return Records(
         events=records_of(EVENTS),
         samples=records_of(SAMPLES),
@@ -152,6 +163,14 @@ def read_records(spark: SparkSession, folder: str, scratch: Path | None = None) 
         files=tuple(sorted(files, key=lambda file: file.name)),
         process_ids=process_ids,
     )
+
+
+def in_one_task(frame: DataFrame, lines: int) -> DataFrame:
+    """Let one task read ``frame`` if the run has few ``lines`` and all of it is on this machine.
+
+    Then all rows stay in this task, by whatever columns they are grouped or joined. For a small run, the start of a task takes longer than its work.
+    """
+    return frame.coalesce(1) if lines <= ONE_TASK_LINES and is_on_one_machine(frame.sparkSession) else frame
 
 
 def is_event(event: Event) -> Column:
@@ -191,11 +210,10 @@ def _read_text(
     return parsed, files
 
 
-def _read_copies(spark: SparkSession, layout: Layout, folder: Path) -> DataFrame:
-    if layout is not SAMPLES:
-        return spark.read.schema(_COLUMNS[layout]).parquet(escape_glob(f"{folder}"))
-    text = spark.read.schema(_COLUMNS[layout].removesuffix(", number double")).parquet(escape_glob(f"{folder}"))
-    return _with_numbers(text).persist(StorageLevel.MEMORY_AND_DISK)
+def _read_copies(spark: SparkSession, layout: Layout, folder: Path, lines: int) -> DataFrame:
+    loaded = spark.read.schema(_COLUMNS[layout].removesuffix(", number double")).parquet(escape_glob(f"{folder}"))
+    copied = in_one_task(loaded, lines)
+    return _with_numbers(copied).persist(StorageLevel.MEMORY_AND_DISK) if layout is SAMPLES else copied
 
 
 def _with_numbers(samples: DataFrame) -> DataFrame:

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from stallbench.measures import WHOLE_RUN
-from stallbench.pipeline.frames import as_phase_rows, constant, make_rows
+from stallbench.pipeline.frames import as_phase_rows, constant, make_rows, one_row
 from stallbench.pipeline.time_axis import NS_PER_S, Interval, TimeAxis
 from stallbench.run.record import RunRecord
 
@@ -223,7 +223,7 @@ def _of_jobs(jobs: DataFrame, faults: DataFrame, ended: Sequence[EndedFault]) ->
     held_ns = _HELD_BEFORE_S * NS_PER_S
     moments = sorted({moment for fault in ended for moment in (fault.start_ns - held_ns, fault.end_ns, fault.until_ns)})
     between = [{"from_ns": from_ns, "to_ns": to_ns} for from_ns, to_ns in pairwise([*moments, _NEVER_NS])]
-    spans = jobs.sparkSession.range(1).select(F.inline(constant(between, "array<struct<from_ns:long,to_ns:long>>")))
+    spans = one_row(jobs.sparkSession).select(F.inline(constant(between, "array<struct<from_ns:long,to_ns:long>>")))
     lost_ns = F.when(F.col("state") == "lost", F.coalesce("first_claimed_ns", "enqueued_ns"))
     reduced = (
         jobs.select(

@@ -65,6 +65,8 @@ _AT_START_ON_ONE_MACHINE = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
+    # Hadoop's other file system for local files writes a checksum beside each file, and starts a process to set the permissions of both.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
 _JAVA_FOR_SMALL_RUNS = (
     # Most methods run a few times, so quick compilation is better than optimised code: with ten million events, that takes as long as it saves.
