@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -41,8 +42,9 @@ def constant(value: object, kind: str) -> Column:
     return F.from_json(F.lit(json.dumps(value)), kind)
 
 
+@cache
 def read_columns(declaration: str) -> list[StructField]:
-    """Return the columns of ``declaration``, in their order."""
+    """Return the columns of ``declaration``, in their order. Spark reads the declaration; it is asked once."""
     columns = StructType.fromDDL(declaration)
     assert isinstance(columns, StructType), f"{declaration!r} declares no columns"
     return columns.fields

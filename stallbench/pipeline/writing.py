@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -14,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from stallbench.pipeline.failures import PipelineError
 from stallbench.pipeline.frames import read_columns
-from stallbench.pipeline.paths import escape_glob
+from stallbench.pipeline.paths import escape_glob, find_local_folder
 from stallbench.pipeline.tables import MADE_WHOLE, TABLES
 
 _AT_ONCE = 4
@@ -46,18 +49,21 @@ class Writing:
             self.put(name)
 
     def put(self, name: str, rows: Sequence[Mapping[str, object]] = ()) -> None:
-        """Write table ``name`` from ``rows`` that are known without Spark, through the file system that Spark writes to."""
-        schema = StructType.fromDDL(TABLES[name])
-        assert isinstance(schema, StructType)
+        """Write table ``name`` from ``rows`` that are known without Spark: on this machine without it, elsewhere by its file system."""
+        schema = to_arrow_schema(StructType(read_columns(TABLES[name])))
         content = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_pylist(list(rows), to_arrow_schema(schema)), content, compression="none")
+        pq.write_table(pa.Table.from_pylist(list(rows), schema), content, compression="none")
+        parts = {"part-00000.parquet": content.getvalue().to_pybytes(), MADE_WHOLE: b""}
+        if (local := find_local_folder(self._path(name))) is not None:
+            _replace_files(local, parts)
+            return
         gateway = self._spark.sparkContext._gateway
         assert gateway is not None
         path = JavaClass("org.apache.hadoop.fs.Path", gateway._gateway_client)
         folder = path(self._path(name))
         files = folder.getFileSystem(self._spark.sparkContext._jsc.hadoopConfiguration())
         files.delete(folder, True)
-        for file, data in (("part-00000.parquet", content.getvalue().to_pybytes()), (MADE_WHOLE, b"")):
+        for file, data in parts.items():
             stream = files.create(path(folder, file))
             stream.write(data)
             stream.close()
@@ -83,3 +89,15 @@ class Writing:
         if error is None:
             for future in self._started:
                 future.result()
+
+
+def _replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write ``files`` (name: content) to ``folder``, in place of what it has; raises `PipelineError` if that is not possible."""
+    try:
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+    except OSError as error:
+        raise PipelineError(f"{folder}: the table cannot be written: {error.strerror or error}") from None
