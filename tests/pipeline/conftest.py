@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +21,7 @@ from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
 from stallbench.run.record import RunRecord, parse_record
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parts:
     """A run as the functions that make tables are given it."""
 
@@ -28,10 +29,10 @@ class Parts:
     records: Records
     axis: TimeAxis
 
-    @property
+    @cached_property
     def jobs(self) -> DataFrame:
-        """The jobs, as they are written."""
-        return make_jobs(self.records, self.record)
+        """The jobs, made once like the table."""
+        return make_jobs(self.records, self.record).localCheckpoint(eager=False)
 
 
 Tables = Callable[[str], pd.DataFrame]
@@ -58,12 +59,12 @@ def make(spark: SparkSession) -> MakeTables:
 
 
 @pytest.fixture(scope="session")
-def read_parts(spark: SparkSession) -> ReadParts:
-    """Read a run's folder, for a test of one table that need not wait for all."""
+def read_parts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ReadParts:
+    """Read a run's folder as on one machine, for a test of one table that need not wait for all."""
 
     def read(folder: Path) -> Parts:
         record = parse_record((folder / "run.json").read_text(), "run.json")
-        records = read_records(spark, name_folder(folder))
+        records = read_records(spark, name_folder(folder), tmp_path_factory.mktemp("copies"))
         return Parts(record, records, make_time_axis(record, records.first_ns, records.last_ns))
 
     return read

@@ -46,35 +46,37 @@ def between(name: str, from_s: float, to_s: float | None) -> dict[str, Any]:
     return {"name": name, "start_ns": at_ns(from_s), "end_ns": end_ns, "verified_gone_ns": end_ns}
 
 
-@pytest.mark.parametrize(
-    ("at_s", "took_ms", "faults"),
-    [
-        (2.9, 1, []),
-        (3.1, 1, ["down-1"]),
-        (5.0, 1, ["down-1"]),
-        (16.9, 1, ["down-1"]),
-        (17.5, 1, []),
-        (40.0, 1, []),
-        (40.0, 30_000, ["down-1"]),
-        (40.0, 38_000, ["down-1"]),
-    ],
-    ids=[
-        "before",
-        "just begun",
-        "its end",
-        "within the grace",
-        "after it",
-        "long after it",
-        "a call that began within the grace",
-        "a call that outlasted the fault",
-    ],
-)
-def test_an_error_belongs_to_a_fault_during_its_call_or_shortly_before(
-    faults_of: FaultsOf, tmp_path: Path, at_s: float, took_ms: float, faults: list[str]
-) -> None:
-    run = with_faults(tmp_path, between("down-1", 3, 5))
-    run.event(Event.ERROR, at_s=at_s, by="worker-1", took_ms=took_ms, detail=LOST)
-    assert faults_of(run) == [(faults, 1)]
+CALLS = {
+    "before": (2.9, 1, []),
+    "just begun": (3.1, 1, ["down-1"]),
+    "its end": (5.0, 1, ["down-1"]),
+    "within the grace": (16.9, 1, ["down-1"]),
+    "after it": (17.5, 1, []),
+    "long after it": (40.0, 1, []),
+    "a call that began within the grace": (40.0, 30_000, ["down-1"]),
+    "a call that outlasted the fault": (40.0, 38_000, ["down-1"]),
+}
+"""When the call of an error ended, how long it took in ms, and the faults that it belongs to."""
+
+
+@pytest.fixture(scope="module")
+def of_calls(read_parts: ReadParts, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[str]]]:
+    """The faults of each of `CALLS`, in one run with a fault from 3 to 5 s. Each call has a worker of its own, and so a row."""
+    run = with_faults(tmp_path_factory.mktemp("errors"), between("down-1", 3, 5))
+    for number, (at_s, took_ms, _) in enumerate(CALLS.values()):
+        run.event(Event.ERROR, at_s=at_s, by=f"worker-{number}", took_ms=took_ms, detail=LOST)
+    parts = read_parts(run.write(final_snapshot={}))
+    rows = make_errors(parts.records.events, parts.axis, parts.record).collect()
+    assert {row["count"] for row in rows} == {1}
+    return {
+        call: [list(row["faults"]) for row in rows if row["process"] == f"worker-{number}"] for number, call in enumerate(CALLS)
+    }
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_error_belongs_to_a_fault_during_its_call_or_shortly_before(of_calls: dict[str, list[list[str]]], call: str) -> None:
+    (_, _, faults) = CALLS[call]
+    assert of_calls[call] == [faults]
 
 
 def test_errors_at_the_same_faults_share_a_row(faults_of: FaultsOf, tmp_path: Path) -> None:

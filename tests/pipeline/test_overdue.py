@@ -1,10 +1,11 @@
-"""Jobs that waited though it was their turn."""
+"""Jobs that waited though it was their turn: every job of these runs has its own history, which the tests of that job describe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,186 +16,226 @@ from stallbench.records.events import Event
 from tests.pipeline.conftest import ReadParts
 from tests.synthetic_run import SyntheticRun, at_ns
 
-Overdue = Callable[..., Any]
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """The overdue jobs of a run."""
+
+    kinds: dict[int, str]
+    """By job; a job that is not overdue is not there."""
+    longest_s: dict[str, float]
+    """By kind."""
 
 
-@pytest.fixture(scope="session")
-def overdue(spark: SparkSession, read_parts: ReadParts) -> Overdue:
-    """Return, of a run, the kinds of overdue jobs with their ids and the longest wait."""
-
-    def make(run: SyntheticRun, final_snapshot: dict[int, str] | None = None) -> dict[str, tuple[list[int], float]]:
-        parts = read_parts(run.write(final_snapshot=final_snapshot or {}))
-        table = make_overdue(spark, parts.records.events, parts.jobs, parts.record, parts.axis)
-        return {row["kind"]: (list(row["examples"]), row["longest_s"]) for row in table.collect()}
-
-    return make
+Find = Callable[[SyntheticRun, dict[int, str]], Overdue]
+FindWith = Callable[..., Overdue]
 
 
-def of_a_queue(folder: Path, *, claims_survive_connection: bool = False, expiry_s: float | None = None) -> SyntheticRun:
-    run = SyntheticRun(folder / "run", phases={"only": 20})
-    run.record["queue"] |= {"claims_survive_connection": claims_survive_connection, "expiry_s": expiry_s}
-    return run
+@pytest.fixture(scope="module")
+def find(spark: SparkSession, read_parts: ReadParts) -> Find:
+    """Find the overdue jobs of a run with this final snapshot."""
+
+    def find_overdue(run: SyntheticRun, final_snapshot: dict[int, str]) -> Overdue:
+        parts = read_parts(run.write(final_snapshot=final_snapshot))
+        table = make_overdue(spark, parts.records.events, parts.jobs, parts.record, parts.axis).collect()
+        kinds = [(job, row["kind"]) for row in table for job in row["examples"]]
+        assert len(dict(kinds)) == len(kinds), "a job is of one kind"
+        assert all(row["jobs"] == len(row["examples"]) for row in table)
+        return Overdue(dict(kinds), {row["kind"]: row["longest_s"] for row in table})
+
+    return find_overdue
 
 
-def with_a_death(folder: Path, *, claimed_at_s: float = 2, died_at_s: float = 3, **queue: object) -> SyntheticRun:
-    """Job 1 is claimed by a worker that dies at it; 2 comes at 8 s and is executed at once; the records end at 12 s."""
-    run = of_a_queue(folder, **queue)  # type: ignore[arg-type]
-    run.process("worker-2", exit_code=-9, end_s=died_at_s, intended="killed")
-    run.enqueue(1, at_s=1).claim(1, at_s=claimed_at_s, by="worker-2")
-    run.enqueue(2, at_s=8).execute(2, at_s=8.1)
-    run.enqueue(3, at_s=12)
-    return run
+JUST_BEFORE, JUST_AFTER, IN_TURN, AT_THE_SAME_TIME, SLOW_CLAIM, NEVER_CLAIMED, LAST = (100 * story for story in range(1, 8))
 
 
-@pytest.mark.parametrize(("claimed_at_s", "is_passed_over"), [(3.9, False), (4.2, True)])
+@pytest.fixture(scope="module")
+def without_a_death(find: Find, tmp_path_factory: pytest.TempPathFactory) -> Overdue:
+    """Several stories, one a minute; a job of a later story does not pass over one that was claimed before that story began."""
+    run = SyntheticRun(tmp_path_factory.mktemp("waiting") / "run", phases={"only": 400})
+    for job, claimed_at_s in ((JUST_BEFORE, 3.9), (JUST_AFTER, 64.2)):
+        story_s = claimed_at_s // 60 * 60
+        run.enqueue(job, at_s=story_s + 1).enqueue(job + 1, at_s=story_s + 2)
+        run.execute(job + 1, at_s=story_s + 3).execute(job, at_s=claimed_at_s)
+    for place in range(1, 6):
+        run.enqueue(IN_TURN + place, at_s=120 + place / 2).execute(IN_TURN + place, at_s=120 + place * 3)
+    run.enqueue(AT_THE_SAME_TIME, at_s=182).enqueue(AT_THE_SAME_TIME + 1, at_s=183, took_ms=1500)
+    run.execute(AT_THE_SAME_TIME + 1, at_s=184).execute(AT_THE_SAME_TIME, at_s=189)
+    run.enqueue(SLOW_CLAIM, at_s=241).enqueue(SLOW_CLAIM + 1, at_s=242).execute(SLOW_CLAIM + 1, at_s=243)
+    run.claim(SLOW_CLAIM, at_s=249, took_ms=6500).work(SLOW_CLAIM, at_s=249.1).complete(SLOW_CLAIM, at_s=249.2)
+    run.enqueue(NEVER_CLAIMED, at_s=301).enqueue(NEVER_CLAIMED + 1, at_s=302).execute(NEVER_CLAIMED + 1, at_s=303)
+    run.enqueue(LAST, at_s=309)
+    return find(run, {NEVER_CLAIMED: "queued", LAST: "queued"})
+
+
+@pytest.mark.parametrize(("job", "is_passed_over"), [(JUST_BEFORE, False), (JUST_AFTER, True)])
 def test_a_job_is_passed_over_when_a_younger_one_was_claimed_a_second_before(
-    overdue: Overdue, tmp_path: Path, claimed_at_s: float, is_passed_over: bool
+    without_a_death: Overdue, job: int, is_passed_over: bool
 ) -> None:
-    run = of_a_queue(tmp_path)
-    run.enqueue(1, at_s=1).enqueue(2, at_s=2).execute(2, at_s=3).execute(1, at_s=claimed_at_s)
-    assert ("passed_over" in overdue(run)) == is_passed_over
+    assert without_a_death.kinds.get(job) == ("passed_over" if is_passed_over else None)
 
 
-def test_one_that_is_never_claimed_is_passed_over_too(overdue: Overdue, tmp_path: Path) -> None:
-    run = of_a_queue(tmp_path)
-    run.enqueue(1, at_s=1).enqueue(2, at_s=2).execute(2, at_s=3).enqueue(3, at_s=9)
-    ((jobs, longest_s),) = overdue(run, {1: "queued", 3: "queued"}).values()
-    assert (jobs, longest_s) == ([1], pytest.approx(8))
+def test_one_that_is_never_claimed_is_passed_over_too(without_a_death: Overdue) -> None:
+    assert without_a_death.kinds[NEVER_CLAIMED] == "passed_over"
+    assert without_a_death.longest_s == {"passed_over": pytest.approx(8)}
 
 
-def test_a_job_in_its_turn_may_wait_for_as_long_as_it_takes(overdue: Overdue, tmp_path: Path) -> None:
-    run = of_a_queue(tmp_path)
-    for job in range(1, 6):
-        run.enqueue(job, at_s=job / 2)
-        run.execute(job, at_s=job * 3)
-    run.enqueue(6, at_s=4)
-    assert overdue(run, {6: "queued"}) == {}
+def test_a_job_in_its_turn_may_wait_for_as_long_as_it_takes(without_a_death: Overdue) -> None:
+    assert not without_a_death.kinds.keys() & {*range(IN_TURN, AT_THE_SAME_TIME), LAST}
 
 
-def test_jobs_that_were_enqueued_at_the_same_time_have_no_order(overdue: Overdue, tmp_path: Path) -> None:
-    run = of_a_queue(tmp_path)
-    run.enqueue(1, at_s=2).enqueue(2, at_s=3, took_ms=1500).execute(2, at_s=4).execute(1, at_s=9)
-    assert overdue(run) == {}
+def test_jobs_that_were_enqueued_at_the_same_time_have_no_order(without_a_death: Overdue) -> None:
+    assert AT_THE_SAME_TIME not in without_a_death.kinds
 
 
-def test_a_claim_that_itself_takes_long_does_not_pass_its_job_over(overdue: Overdue, tmp_path: Path) -> None:
-    run = of_a_queue(tmp_path)
-    run.enqueue(1, at_s=1).enqueue(2, at_s=2).execute(2, at_s=3)
-    run.claim(1, at_s=9, took_ms=6500).work(1, at_s=9.1).complete(1, at_s=9.2)
-    assert overdue(run) == {}
+def test_a_claim_that_itself_takes_long_does_not_pass_its_job_over(without_a_death: Overdue) -> None:
+    assert SLOW_CLAIM not in without_a_death.kinds
 
 
-@pytest.mark.parametrize(("held", "kind"), [("claimed", "held_for_the_dead"), ("queued", "left_behind")])
-def test_a_job_of_a_dead_worker_is_due_when_its_connection_is_gone(
-    overdue: Overdue, tmp_path: Path, held: str, kind: str
-) -> None:
-    run = with_a_death(tmp_path)
-    assert overdue(run, {1: held, 3: "queued"}) == {kind: ([1], pytest.approx(8))}
+HELD, OFFERED, UNRECORDED, OF_THE_LIVING, ENDED, BY_ANOTHER, BY_A_REPLACEMENT, SECOND_ATTEMPT, YOUNGER, NEWEST = range(1, 11)
+DIED_AT_S, LAST_S = 3, 12
+
+
+@pytest.fixture(scope="module")
+def with_a_death(find: Find, tmp_path_factory: pytest.TempPathFactory) -> FindWith:
+    """Find the overdue jobs of a run in which a worker dies at 3 s; runs with the same queue and faults are one run.
+
+    The worker has claimed jobs at 2 s. One comes at 8 s and is executed at once; the records end at 12 s. ``faults``: how many there are, one
+    after the other from 2 s to ``faults_end_s``.
+    """
+
+    @cache
+    def find_overdue(*, faults: int = 0, faults_end_s: float = LAST_S, **queue: object) -> Overdue:
+        run = SyntheticRun(tmp_path_factory.mktemp("death") / "run", phases={"only": 20})
+        run.record["queue"] |= {"claims_survive_connection": False, "expiry_s": None} | queue
+        if queue.get("claims_survive_connection", False) is None:
+            del run.record["queue"]["claims_survive_connection"]
+        run.record["injections"] = follow_one_another(faults, faults_end_s)
+        run.process("worker-2", exit_code=-9, end_s=DIED_AT_S, intended="killed")
+        tell_of_a_death(run)
+        return find(run, {HELD: "claimed", OFFERED: "queued", UNRECORDED: "claimed", OF_THE_LIVING: "claimed"} | _OTHERS)
+
+    return find_overdue
+
+
+_OTHERS = {SECOND_ATTEMPT: "queued", NEWEST: "queued"}
+
+
+def tell_of_a_death(run: SyntheticRun) -> None:
+    for job in range(HELD, YOUNGER):
+        run.enqueue(job, at_s=1)
+    for job in (HELD, OFFERED, ENDED, BY_ANOTHER, BY_A_REPLACEMENT):
+        run.claim(job, at_s=2, by="worker-2")
+    run.claim(OF_THE_LIVING, at_s=2)
+    run.claim(SECOND_ATTEMPT, at_s=1.5).event(Event.FAILED, at_s=1.6, by="worker-1", job=SECOND_ATTEMPT)
+    run.claim(SECOND_ATTEMPT, at_s=2, by="worker-2")
+    run.event(Event.FAILED, at_s=2.5, by="worker-2", job=ENDED).execute(ENDED, at_s=7)
+    run.execute(BY_ANOTHER, at_s=11, by="worker-1").execute(BY_A_REPLACEMENT, at_s=11, by="worker-2")
+    run.enqueue(YOUNGER, at_s=8).execute(YOUNGER, at_s=8.1)
+    run.enqueue(NEWEST, at_s=LAST_S)
+
+
+def follow_one_another(faults: int, end_s: float) -> list[dict[str, Any]]:
+    """Return so many faults, the last one first; each of them begins when the previous one ends."""
+    moments_ns = [at_ns(2 + (end_s - 2) * number / max(faults, 1)) for number in range(faults + 1)]
+    described = [
+        {"name": f"kill-{number}", "category": "fault", "kind": "kill", "on": "workers", "phase": "only"}
+        | {"start_ns": begin_ns, "verified_ns": begin_ns, "end_ns": end_ns, "verified_gone_ns": end_ns}
+        for number, (begin_ns, end_ns) in enumerate(pairwise(moments_ns), start=1)
+    ]
+    return described[::-1]
+
+
+@pytest.mark.parametrize(("job", "kind"), [(HELD, "held_for_the_dead"), (OFFERED, "left_behind")])
+def test_a_job_of_a_dead_worker_is_due_when_its_connection_is_gone(with_a_death: FindWith, job: int, kind: str) -> None:
+    overdue = with_a_death()
+    assert overdue.kinds[job] == kind
+    assert overdue.longest_s[kind] == pytest.approx(8)
 
 
 @pytest.mark.parametrize(
-    ("held", "expiry_s", "kind", "longest_s"),
+    ("job", "expiry_s", "kind", "longest_s"),
     [
-        ("claimed", 3, "held_for_the_dead", 6),
-        ("claimed", 30, "not_yet_due", 9),
-        ("claimed", None, "not_yet_due", 9),
-        ("queued", 3, "left_behind", 6),
-        ("queued", 30, "available_again", 9),
+        (HELD, 3, "held_for_the_dead", 6),
+        (HELD, 30, "not_yet_due", 9),
+        (HELD, None, "not_yet_due", 9),
+        (OFFERED, 3, "left_behind", 6),
+        (OFFERED, 30, "available_again", 9),
     ],
 )
 def test_a_claim_that_outlives_its_connection_is_due_when_its_time_is_over(
-    overdue: Overdue, tmp_path: Path, held: str, expiry_s: float | None, kind: str, longest_s: float
+    with_a_death: FindWith, job: int, expiry_s: float | None, kind: str, longest_s: float
 ) -> None:
-    run = with_a_death(tmp_path, claims_survive_connection=True, expiry_s=expiry_s)
-    assert overdue(run, {1: held, 3: "queued"}) == {kind: ([1], pytest.approx(longest_s))}
+    overdue = with_a_death(claims_survive_connection=True, expiry_s=expiry_s)
+    assert overdue.kinds[job] == kind
+    assert overdue.longest_s[kind] == pytest.approx(longest_s)
 
 
 @pytest.mark.parametrize(("expiry_s", "kind"), [(3, "held_for_the_dead"), (30, "not_yet_due")])
 def test_a_job_whose_claim_the_dead_worker_did_not_record_counts_from_the_last_death(
-    overdue: Overdue, tmp_path: Path, expiry_s: float, kind: str
+    with_a_death: FindWith, expiry_s: float, kind: str
 ) -> None:
-    run = of_a_queue(tmp_path, claims_survive_connection=True, expiry_s=expiry_s)
-    run.process("worker-2", exit_code=-9, end_s=3, intended="killed")
-    run.enqueue(1, at_s=1).live(2, at_s=8).enqueue(3, at_s=12)
-    found = overdue(run, {1: "claimed", 3: "queued"})
-    assert found[kind][0] == [1]
+    assert with_a_death(claims_survive_connection=True, expiry_s=expiry_s).kinds[UNRECORDED] == kind
 
 
-def test_a_job_that_a_living_worker_has_is_not_one_of_the_dead(overdue: Overdue, tmp_path: Path) -> None:
-    run = of_a_queue(tmp_path, claims_survive_connection=True, expiry_s=30)
-    run.process("worker-2", exit_code=-9, end_s=3, intended="killed")
-    run.enqueue(1, at_s=1).claim(1, at_s=2).enqueue(2, at_s=8)
-    assert overdue(run, {1: "claimed", 2: "queued"}) == {}
+def test_a_job_that_a_living_worker_has_is_not_one_of_the_dead(with_a_death: FindWith) -> None:
+    assert OF_THE_LIVING not in with_a_death(claims_survive_connection=True, expiry_s=30).kinds
 
 
-def test_nothing_is_due_while_a_fault_is_active(overdue: Overdue, tmp_path: Path) -> None:
-    run = with_a_death(tmp_path)
-    times = {"start_ns": at_ns(2), "verified_ns": at_ns(2), "end_ns": at_ns(11.5), "verified_gone_ns": at_ns(11.5)}
-    run.record["injections"] = [
-        {"name": "kill-1", "category": "fault", "kind": "kill", "on": "workers", "phase": "only", **times}
-    ]
-    assert list(overdue(run, {1: "claimed", 3: "queued"})) == ["not_yet_due"]
+def test_nothing_is_due_while_a_fault_is_active(with_a_death: FindWith) -> None:
+    kinds = with_a_death(faults=1, faults_end_s=11.5).kinds
+    assert kinds[HELD] == "not_yet_due"
+    assert not {"held_for_the_dead", "left_behind"} & {*kinds.values()}
 
 
 @pytest.mark.parametrize(("last_end_s", "is_due"), [(10.5, True), (11.5, False)])
 def test_many_faults_that_follow_one_another_postpone_a_job_like_one(
-    overdue: Overdue, tmp_path: Path, last_end_s: float, is_due: bool
+    with_a_death: FindWith, last_end_s: float, is_due: bool
 ) -> None:
-    """The worker dies at 3 s, during one of 40 faults; each of them begins when the previous one ends."""
-    run = with_a_death(tmp_path)
-    faults = 40
-    ends_s = [2 + (last_end_s - 2) * (number + 1) / faults for number in range(faults)]
-    for number, (begin_s, end_s) in enumerate(pairwise([2, *ends_s]), start=1):
-        times = {
-            "start_ns": at_ns(begin_s),
-            "verified_ns": at_ns(begin_s),
-            "end_ns": at_ns(end_s),
-            "verified_gone_ns": at_ns(end_s),
-        }
-        run.record["injections"].insert(
-            0, {"name": f"kill-{number}", "category": "fault", "kind": "kill", "on": "workers", "phase": "only", **times}
-        )
-    assert list(overdue(run, {1: "claimed", 3: "queued"})) == ["held_for_the_dead" if is_due else "not_yet_due"]
+    """The worker dies at 3 s, during one of 40 faults."""
+    kind = with_a_death(faults=40, faults_end_s=last_end_s).kinds[HELD]
+    assert kind == ("held_for_the_dead" if is_due else "not_yet_due")
 
 
-@pytest.mark.parametrize("by", ["worker-1", "worker-2"], ids=["another worker", "a replacement of the same name"])
-def test_a_job_of_a_dead_worker_that_was_re_executed_is_offered_again(overdue: Overdue, tmp_path: Path, by: str) -> None:
-    run = with_a_death(tmp_path)
-    run.execute(1, at_s=11, by=by)
-    assert overdue(run, {3: "queued"}) == {"offered_again": ([1], pytest.approx(8))}
+@pytest.mark.parametrize("job", [BY_ANOTHER, BY_A_REPLACEMENT], ids=["another worker", "a replacement of the same name"])
+def test_a_job_of_a_dead_worker_that_was_re_executed_is_offered_again(with_a_death: FindWith, job: int) -> None:
+    overdue = with_a_death()
+    assert overdue.kinds[job] == "offered_again"
+    assert overdue.longest_s["offered_again"] == pytest.approx(8)
 
 
-def test_a_job_that_the_worker_had_ended_before_it_died_is_none_of_its_jobs(overdue: Overdue, tmp_path: Path) -> None:
-    run = of_a_queue(tmp_path)
-    run.process("worker-2", exit_code=-9, end_s=5, intended="killed")
-    run.enqueue(1, at_s=1).claim(1, at_s=2, by="worker-2").event(Event.FAILED, at_s=3, by="worker-2", job=1)
-    run.execute(1, at_s=7)
-    assert overdue(run, {}) == {}
+def test_a_job_that_the_worker_had_ended_before_it_died_is_none_of_its_jobs(with_a_death: FindWith) -> None:
+    assert ENDED not in with_a_death().kinds
 
 
-@pytest.mark.parametrize("held", ["claimed", "queued"])
-def test_a_queue_that_never_rescues_jobs_has_none_to_offer_again(overdue: Overdue, tmp_path: Path, held: str) -> None:
-    run = with_a_death(tmp_path)
-    run.record["queue"]["rescues_jobs"] = False
-    assert overdue(run, {1: held, 3: "queued"}) == {}
+def test_only_these_jobs_are_overdue(with_a_death: FindWith) -> None:
+    assert with_a_death().kinds.keys() == {HELD, OFFERED, UNRECORDED, BY_ANOTHER, BY_A_REPLACEMENT, SECOND_ATTEMPT}
 
 
-@pytest.mark.parametrize(("attempt_limit", "kind"), [(None, "left_behind"), (1, "out_of_attempts"), (2, "left_behind")])
+@pytest.mark.parametrize("job", [HELD, OFFERED], ids=["claimed", "queued"])
+def test_a_queue_that_never_rescues_jobs_has_none_to_offer_again(with_a_death: FindWith, job: int) -> None:
+    assert job not in with_a_death(rescues_jobs=False).kinds
+
+
+@pytest.mark.parametrize(
+    ("attempt_limit", "job", "kind"),
+    [
+        (None, SECOND_ATTEMPT, "left_behind"),
+        (2, OFFERED, "left_behind"),
+        (2, SECOND_ATTEMPT, "out_of_attempts"),
+    ],
+)
 def test_a_job_that_has_reached_the_attempt_limit_is_not_left_behind(
-    overdue: Overdue, tmp_path: Path, attempt_limit: int | None, kind: str
+    with_a_death: FindWith, attempt_limit: int | None, job: int, kind: str
 ) -> None:
-    run = with_a_death(tmp_path)
-    run.record["queue"]["attempt_limit"] = attempt_limit
-    assert list(overdue(run, {1: "queued", 3: "queued"})) == [kind]
+    limit = {} if attempt_limit is None else {"attempt_limit": attempt_limit}
+    assert with_a_death(**limit).kinds[job] == kind
 
 
-def test_a_queue_that_promises_at_most_once_may_forget(overdue: Overdue, tmp_path: Path) -> None:
-    run = with_a_death(tmp_path)
-    run.record["queue"]["promise"] = "at_most_once"
-    assert overdue(run, {1: "claimed", 3: "queued"}) == {}
+def test_a_queue_that_promises_at_most_once_may_forget(with_a_death: FindWith) -> None:
+    assert with_a_death(promise="at_most_once").kinds == {}
 
 
-def test_without_the_end_of_claims_in_the_run_nothing_is_overdue(overdue: Overdue, tmp_path: Path) -> None:
-    run = with_a_death(tmp_path)
-    del run.record["queue"]["claims_survive_connection"]
-    assert overdue(run, {1: "claimed", 3: "queued"}) == {}
+def test_without_the_end_of_claims_in_the_run_nothing_is_overdue(with_a_death: FindWith) -> None:
+    """What was offered again is known without it."""
+    assert {*with_a_death(claims_survive_connection=None).kinds.values()} == {"offered_again"}
