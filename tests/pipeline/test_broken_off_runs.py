@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
@@ -15,7 +15,7 @@ from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.tables import TABLES
 from stallbench.pipeline.time_axis import make_time_axis
 from stallbench.run.record import parse_record
-from tests.pipeline.conftest import MakeTables, ReadParts
+from tests.pipeline.conftest import MakeTables, ReadParts, Tables
 from tests.synthetic_run import SyntheticRun, at_ns
 
 
@@ -83,14 +83,26 @@ def test_a_phase_without_an_end_gives_way_to_the_next(tmp_path: Path) -> None:
     ]
 
 
-def test_without_a_phase_time_counts_from_the_first_record(make: MakeTables, tmp_path: Path) -> None:
-    run = SyntheticRun(tmp_path / "run", status="failed")
+@pytest.fixture(scope="module")
+def without_phase(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """A run that failed before its first phase; it has no folder of samples."""
+    run = SyntheticRun(tmp_path_factory.mktemp("failed") / "run", status="failed")
     run.record["phases"][0] |= {"start_ns": None, "end_ns": None}
-    run.live(1, at_s=3).live(2, at_s=5.5)
-    windows = make(run.write())("windows")
+    folder = run.live(1, at_s=3).live(2, at_s=5.5).write()
+    assert not (folder / "samples").exists()
+    return make(folder)
+
+
+def test_without_a_phase_time_counts_from_the_first_record(without_phase: Tables) -> None:
+    windows = without_phase("windows")
     assert list(windows.t_s) == [0, 1, 2]
     assert windows.t_ns[0] == at_ns(3)
     assert windows.phase.isna().all()
+
+
+def test_missing_folders_count_as_empty_ones(without_phase: Tables) -> None:
+    assert len(without_phase("jobs")) == 2
+    assert without_phase("windows").depth.isna().all()
 
 
 @pytest.mark.parametrize("mishap", ["none", "died", "raised", "torn"])
@@ -114,18 +126,25 @@ def test_a_producer_that_died_or_had_an_error_may_have_left_an_enqueue_unrecorde
     assert [row["jobs"] for row in conservation.filter(conservation.state == origin).collect()] == [1]
 
 
-def test_making_tables_again_replaces_them(make: MakeTables, tmp_path: Path) -> None:
-    run = SyntheticRun(tmp_path / "run").live(1, at_s=1)
-    assert len(make(run.write(final_snapshot={}))("jobs")) == 1
-    run.live(2, at_s=2)
-    assert len(make(run.write(final_snapshot={}))("jobs")) == 2
+@pytest.fixture(scope="module")
+def made_twice(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, pd.DataFrame]]:
+    """The tables of jobs and of files of one run, first with one job and then with two."""
+    run = SyntheticRun(tmp_path_factory.mktemp("again") / "it's {a} [b] run* ä%20", phases={"baseline": 5})
+    made = []
+    for job in (1, 2):
+        read = make(run.live(job, at_s=job).write(final_snapshot={}))
+        made.append({name: read(name) for name in ("jobs", "torn")})
+    return made
 
 
-def test_a_folder_with_a_name_that_looks_like_a_pattern(make: MakeTables, tmp_path: Path) -> None:
-    run = SyntheticRun(tmp_path / "it's {a} [b] run* ä%20", phases={"baseline": 5}).live(1, at_s=1)
-    read = make(run.write(final_snapshot={}))
-    assert list(read("jobs").state) == ["completed"]
-    assert list(read("torn").file) == ["events/producer-1.csv", "events/worker-1.csv", "final_snapshot.csv"]
+def test_making_tables_again_replaces_them(made_twice: list[dict[str, pd.DataFrame]]) -> None:
+    assert [len(tables["jobs"]) for tables in made_twice] == [1, 2]
+
+
+def test_a_folder_with_a_name_that_looks_like_a_pattern(made_twice: list[dict[str, pd.DataFrame]]) -> None:
+    first, _ = made_twice
+    assert list(first["jobs"].state) == ["completed"]
+    assert list(first["torn"].file) == ["events/producer-1.csv", "events/worker-1.csv", "final_snapshot.csv"]
 
 
 @pytest.mark.parametrize(
@@ -161,11 +180,3 @@ def test_a_phase_that_is_there_twice_is_refused(spark: SparkSession, tmp_path: P
     (folder / "run.json").write_text(json.dumps(record))
     with pytest.raises(RunFolderError, match="two phases are named 'baseline'"):
         write_tables(spark, folder)
-
-
-def test_missing_folders_count_as_empty_ones(make: MakeTables, tmp_path: Path) -> None:
-    folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).sample("backlog", "queue", at_s=1, depth=1).write(final_snapshot={})
-    shutil.rmtree(folder / "samples")
-    read = make(folder)
-    assert len(read("jobs")) == 1
-    assert read("windows").depth.isna().all()

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions as F
 
 from stallbench.pipeline import measurements
 from stallbench.pipeline.measurements import measure_events, measure_number
 from stallbench.pipeline.waiting import find_preconditions
 from stallbench.records.events import Event
-from tests.pipeline.conftest import MakeTables, ReadParts
+from tests.pipeline.conftest import MakeTables, Parts, ReadParts
 from tests.synthetic_run import PRODUCER, SyntheticRun
 
 
@@ -43,19 +44,29 @@ SPARSE: dict[str, tuple[Sequence[int | str], int]] = {
 }
 
 
+JOBS_OF_A_CASE = 10_000
+
+
+@pytest.fixture(scope="module")
+def parts(read_parts: ReadParts, tmp_path_factory: pytest.TempPathFactory) -> Parts:
+    """A run with the jobs of all cases, so many numbers for each."""
+    run = SyntheticRun(tmp_path_factory.mktemp("sparse") / "run")
+    for number, (keys, _) in enumerate(SPARSE.values()):
+        for job, key in enumerate(keys, start=1 + number * JOBS_OF_A_CASE):
+            at_s = job / 10_000
+            run.event(Event.ENQUEUED, at_s=at_s, by=PRODUCER, job=job, intended_s=at_s, detail=f"key:{key}")
+    return read_parts(run.write(final_snapshot={}))
+
+
 @pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.long), 4])
 @pytest.mark.parametrize("case", SPARSE)
-def test_keys_may_be_far_apart(
-    read_parts: ReadParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, partitions: int
-) -> None:
+def test_keys_may_be_far_apart(parts: Parts, monkeypatch: pytest.MonkeyPatch, case: str, partitions: int) -> None:
     keys, between = SPARSE[case]
-    run = SyntheticRun(tmp_path / "run")
-    for job, key in enumerate(keys, start=1):
-        run.event(Event.ENQUEUED, at_s=job / 1000, by=PRODUCER, job=job, intended_s=job / 1000, detail=f"key:{key}")
-    parts = read_parts(run.write(final_snapshot={}))
     monkeypatch.setattr(measurements, "choose_partitions", lambda rows: partitions)
+    preconditions = find_preconditions(parts.records.events)
+    of_case = F.floor(preconditions.job_id / JOBS_OF_A_CASE) == list(SPARSE).index(case)
     measured = measure_events(
-        parts.records, jobs=parts.jobs, executions=None, again=None, preconditions=find_preconditions(parts.records.events)
+        parts.records, jobs=parts.jobs, executions=None, again=None, preconditions=preconditions.filter(of_case)
     )
     skipped = measured.filter(measured.measure == measure_number("skipped_keys")).collect()
     assert sum(row["weight"] for row in skipped) == between

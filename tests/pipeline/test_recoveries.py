@@ -86,6 +86,7 @@ def recover(
         second_completions=spark.createDataFrame([(at(t_s),) for t_s in again], "t_ns long"),
         re_executions=spark.createDataFrame([(at(t_s - 0.5),) for t_s in again], "claimed_ns long"),
     )
+    recoveries.persist()
     metrics = make_recovery_metrics(recoveries)
     return [
         *(row.asDict() for row in recoveries.orderBy("end_s", "fault").collect()),

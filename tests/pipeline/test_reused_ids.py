@@ -78,21 +78,24 @@ def test_every_enqueue_counts_and_the_lost_jobs_are_named(run: SyntheticRun, tab
     )
 
 
-def test_a_real_second_completion_of_the_later_job_is_a_duplicate(
-    make: MakeTables, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+@pytest.fixture(scope="module")
+def of_later_jobs(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """One job is executed again after its id has been assigned again; the claim of another expires after its id has been assigned again."""
     run = SyntheticRun(tmp_path_factory.mktemp("reused") / "run", phases={"baseline": 10})
-    run.enqueue(WAITING, at_s=1).live(WAITING, at_s=3).execute(WAITING, at_s=4)
-    duplicates = make(run.write(final_snapshot={}))("duplicates")
-    assert list(duplicates.job_id) == [WAITING]
+    run.enqueue(COMPLETED, at_s=1).live(COMPLETED, at_s=3).execute(COMPLETED, at_s=4)
+    run.enqueue(WAITING, at_s=1).claim(WAITING, at_s=1.5).enqueue(WAITING, at_s=3)
+    run.event(Event.EXPIRED, at_s=3.5, by="worker-1", job=WAITING).execute(WAITING, at_s=4)
+    return make(run.write(final_snapshot={}))
+
+
+def test_a_real_second_completion_of_the_later_job_is_a_duplicate(of_later_jobs: Tables) -> None:
+    duplicates = of_later_jobs("duplicates")
+    assert list(duplicates.job_id) == [COMPLETED]
     assert list(duplicates.completions) == [2]
 
 
-def test_a_worker_that_expires_a_claim_keeps_its_own_job(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> None:
-    run = SyntheticRun(tmp_path_factory.mktemp("reused") / "run", phases={"baseline": 10})
-    run.enqueue(WAITING, at_s=1).claim(WAITING, at_s=1.5).enqueue(WAITING, at_s=3)
-    run.event(Event.EXPIRED, at_s=3.5, by="worker-1", job=WAITING).execute(WAITING, at_s=4)
-    states = make(run.write(final_snapshot={}))("jobs").set_index("job_id").state
+def test_a_worker_that_expires_a_claim_keeps_its_own_job(of_later_jobs: Tables) -> None:
+    states = of_later_jobs("jobs").set_index("job_id").state
     assert (states[-WAITING], states[WAITING]) == ("lost", "completed")
 
 

@@ -1,4 +1,4 @@
-"""Torn and garbled lines: counted, left out, and never the end of a report. Each test reads once with copies of whole files, once without."""
+"""Torn and garbled lines: counted, left out, and never the end of a report. Each run is read once with copies of whole files, once without."""
 
 from __future__ import annotations
 
@@ -38,7 +38,19 @@ GARBLED = {
     "a block of NUL bytes, as a machine that stops leaves it": b"\x00" * 100_000,
 }
 
+WHOLE_LINES = 4
+IN_THE_MIDDLE, WITH_AN_ERROR, FIRST_GARBLED = "worker-2", "worker-3", 100
+
 Read = Callable[[SyntheticRun], Records]
+
+
+@pytest.fixture(scope="module", params=["copied", "as text"])
+def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Read:
+    def read_written(run: SyntheticRun) -> Records:
+        scratch = tmp_path_factory.mktemp("copies") if request.param == "copied" else None
+        return read_records(spark, name_folder(run.folder), scratch)
+
+    return read_written
 
 
 @pytest.fixture
@@ -46,13 +58,23 @@ def run(tmp_path: Path) -> SyntheticRun:
     return SyntheticRun(tmp_path / "run").live(1, at_s=0.5)
 
 
-@pytest.fixture(params=["copied", "as text"])
-def read(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Read:
-    def read_written(run: SyntheticRun) -> Records:
-        scratch = tmp_path / "copies" if request.param == "copied" else None
-        return read_records(spark, name_folder(run.folder), scratch)
+@pytest.fixture(scope="module")
+def records(read: Read, tmp_path_factory: pytest.TempPathFactory) -> Records:
+    """A run with whole files, and one file for each way in which a line may be torn."""
+    run = SyntheticRun(tmp_path_factory.mktemp("torn") / "run").live(1, at_s=0.5)
+    run.raise_error("40P01 in claim: it's a deadlock; really \\n", at_s=0.7, by=WITH_AN_ERROR)
+    run.garble(f"events/{IN_THE_MIDDLE}.csv", of_job(2) + b"torn\n" + of_job(3))
+    for number, garbled in enumerate(GARBLED.values(), start=FIRST_GARBLED):
+        run.garble(f"events/worker-{number}.csv", of_job(number) + garbled)
+    run.sample("backlog", "queue", at_s=1, depth=3).sample("backlog", "queue", at_s=2, depth="many")
+    run.garble("samples/backlog.csv", T + b",primary,queue,depth\n" + T + b",primary,queue,depth,12")
+    run.write()
+    return read(run)
 
-    return read_written
+
+def of_job(number: int) -> bytes:
+    """A good line."""
+    return GOOD.replace(b",77,", f",{number},".encode())
 
 
 def file_of(records: Records, name: str) -> RecordFile:
@@ -69,12 +91,12 @@ def completed_jobs(records: Records) -> list[int]:
     return sorted(row["job_id"] for row in records.events.filter("event = 'completed'").collect())
 
 
-def test_whole_lines_are_read_and_counted(run: SyntheticRun, read: Read) -> None:
-    run.write()
-    records = read(run)
+def test_whole_lines_are_read_and_counted(records: Records) -> None:
     assert counted(records, "events/worker-1.csv") == (3, 0)
     assert counted(records, "events/producer-1.csv") == (1, 0)
-    assert records.event_count == 4
+    assert counted(records, f"events/{WITH_AN_ERROR}.csv") == (1, 0)
+    assert records.event_count == sum(file.lines - file.torn_lines for file in records.files if file.kind == EVENTS.kind)
+    assert records.event_count == records.events.count() == WHOLE_LINES + 1 + 2 + len(GARBLED)
 
 
 def test_a_line_that_spark_keeps_has_a_number_for_its_file_and_not_the_name(spark: SparkSession, run: SyntheticRun) -> None:
@@ -85,30 +107,23 @@ def test_a_line_that_spark_keeps_has_a_number_for_its_file_and_not_the_name(spar
     assert texts == ["process", "event", "detail"]
 
 
-def test_every_garbled_line_is_counted_and_left_out(run: SyntheticRun, read: Read) -> None:
-    """All of them at once, each in a file of its own behind a good line."""
-    for number, garbled in enumerate(GARBLED.values()):
-        run.garble(f"events/worker-{100 + number}.csv", GOOD.replace(b",77,", f",{100 + number},".encode()) + garbled)
-    run.write()
-    records = read(run)
-    found = {what: counted(records, f"events/worker-{100 + number}.csv") for number, what in enumerate(GARBLED)}
-    assert found == dict.fromkeys(GARBLED, (2, 1))
-    assert all(file_of(records, f"events/worker-{100 + number}.csv").last_line_torn for number in range(len(GARBLED)))
-    assert completed_jobs(records) == [1, *range(100, 100 + len(GARBLED))]
+def test_every_garbled_line_is_counted_and_left_out(records: Records) -> None:
+    """Each is in a file of its own behind a good line."""
+    names = {what: f"events/worker-{number}.csv" for number, what in enumerate(GARBLED, start=FIRST_GARBLED)}
+    assert {what: counted(records, name) for what, name in names.items()} == dict.fromkeys(GARBLED, (2, 1))
+    assert all(file_of(records, name).last_line_torn for name in names.values())
+    assert completed_jobs(records) == [1, 2, 3, *range(FIRST_GARBLED, FIRST_GARBLED + len(GARBLED))]
 
 
-def test_a_torn_line_in_the_middle_spoils_no_other(run: SyntheticRun, read: Read) -> None:
-    run.garble("events/worker-1.csv", b"torn\n" + GOOD)
-    run.write()
-    records = read(run)
-    assert counted(records, "events/worker-1.csv") == (5, 1)
-    assert not file_of(records, "events/worker-1.csv").last_line_torn
-    assert completed_jobs(records) == [1, 77]
+def test_a_torn_line_in_the_middle_spoils_no_other(records: Records) -> None:
+    assert counted(records, f"events/{IN_THE_MIDDLE}.csv") == (3, 1)
+    assert not file_of(records, f"events/{IN_THE_MIDDLE}.csv").last_line_torn
+    assert {2, 3} <= {*completed_jobs(records)}
 
 
 def test_a_file_of_several_blocks_misses_only_its_last_line(spark: SparkSession, run: SyntheticRun, read: Read) -> None:
     """Large files are read in blocks, in any order: only the last line of the last block is the last of the file."""
-    lines = b"".join(GOOD.replace(b",77,", f",{number},".encode()) for number in range(2000))
+    lines = b"".join(of_job(number) for number in range(2000))
     run.garble("events/worker-2.csv", lines[:-1])
     run.write()
     before = spark.conf.get("spark.sql.files.maxPartitionBytes")
@@ -122,18 +137,12 @@ def test_a_file_of_several_blocks_misses_only_its_last_line(spark: SparkSession,
     assert completed_jobs(records) == sorted([1, *range(1999)])
 
 
-def test_errors_keep_their_text(run: SyntheticRun, read: Read) -> None:
-    run.raise_error("40P01 in claim: it's a deadlock; really \\n", at_s=0.7)
-    run.write()
-    (error,) = read(run).events.filter("event = 'error'").collect()
+def test_errors_keep_their_text(records: Records) -> None:
+    (error,) = records.events.filter("event = 'error'").collect()
     assert error["detail"] == "40P01 in claim: it's a deadlock; really \\n"
 
 
-def test_torn_samples_are_left_out_too(run: SyntheticRun, read: Read) -> None:
-    run.sample("backlog", "queue", at_s=1, depth=3).sample("backlog", "queue", at_s=2, depth="many")
-    run.garble("samples/backlog.csv", T + b",primary,queue,depth\n" + T + b",primary,queue,depth,12")
-    run.write()
-    records = read(run)
+def test_torn_samples_are_left_out_too(records: Records) -> None:
     assert counted(records, "samples/backlog.csv") == (4, 2)
     assert [(row["value"], row["number"]) for row in records.samples.collect()] == [("3", 3.0), ("many", None)]
 
