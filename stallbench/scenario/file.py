@@ -16,7 +16,7 @@ from stallbench.scenario.section import Name
 from stallbench.scenario.toml import ScenarioError, read_toml, show_path
 from stallbench.scenario.validation.comparison import find_overlay_issues
 from stallbench.scenario.validation.issue import ValidationIssue, show_value
-from stallbench.scenario.validation.scenario import find_issues
+from stallbench.scenario.validation.scenario import find_issues, prepare_answers
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 __all__ = ["ScenarioError", "find_scenario", "find_scenarios", "is_scenario_name", "read_scenario", "read_variants"]
@@ -43,25 +43,29 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
     issues = [*_find_name_issues(path), *_find_variants_issues(variants)]
     if issues:
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
+    overlays = {
+        name: Overlay(content=overlay, prefix=f"variants.{name}.", condition=f"with variant {name}: ")
+        for name, overlay in variants.items()
+    }
+    varied = {name: overlay.apply(content) for name, overlay in overlays.items()}
+    chosen = varied[variant][0] if variant in varied else content
+    changes, change_issues = parse_changes(overrides)
+    of_command_line = Overlay(content=changes, prefix="--set ", condition="--set: ")
+    changed, misfits = of_command_line.apply(chosen)
+    prepare_answers([content, *(resolved for resolved, _ in varied.values()), changed])
     base_issues = find_issues(content, variants)
     issues = [str(issue) for issue in base_issues]
     if variant is not None and variant not in variants:
         issues.append(f"there is no variant {show_value(variant)}; {_describe_known(variant, variants)}")
-    resolved = content
-    for name, overlay_content in variants.items():
-        overlay = Overlay(content=overlay_content, prefix=f"variants.{name}.", condition=f"with variant {name}: ")
-        varied, own_issues = _resolve(content, base_issues, overlay, variants)
-        issues += own_issues
-        resolved = varied if name == variant else resolved
+    for name, overlay in overlays.items():
+        issues += _describe_own_issues(overlay, *varied[name], base_issues, variants)
     if overrides:
-        changes, change_issues = parse_changes(overrides)
-        overlay = Overlay(content=changes, prefix="--set ", condition="--set: ")
-        resolved, own_issues = _resolve(resolved, find_issues(resolved, variants), overlay, variants)
-        issues += [*change_issues, *own_issues]
+        issues += change_issues
+        issues += _describe_own_issues(of_command_line, changed, misfits, find_issues(chosen, variants), variants)
     if issues:
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
     origin = {"name": path.stem, "file": shown, "variant": variant, "changes": tuple(overrides)}
-    read = Scenario.model_validate({**resolved, **origin})
+    read = Scenario.model_validate({**(changed if overrides else chosen), **origin})
     return with_seed(read, read.seed)
 
 
@@ -77,13 +81,16 @@ def read_variants(path: Path) -> dict[str, str]:
     return {name: str(overlay.get("summary", "")) for name, overlay in variants.items()}
 
 
-def _resolve(
-    base: Mapping[str, Any], base_issues: Sequence[ValidationIssue], overlay: Overlay, variants: Collection[str]
-) -> tuple[dict[str, Any], list[str]]:
-    """Return ``base`` with ``overlay``, and a line for each issue that ``base`` does not have by itself."""
-    resolved, misfits = overlay.apply(base)
+def _describe_own_issues(
+    overlay: Overlay,
+    resolved: Mapping[str, Any],
+    misfits: Sequence[ValidationIssue],
+    base_issues: Sequence[ValidationIssue],
+    variants: Collection[str],
+) -> list[str]:
+    """Return a line for each of the ``misfits`` of ``overlay``, and for each issue of ``resolved`` that its base does not have by itself."""
     own_issues = [issue for issue in find_issues(resolved, variants) if issue not in base_issues]
-    return resolved, [
+    return [
         *(f"{overlay.prefix}{issue}" for issue in misfits),
         *(overlay.describe(issue, resolved) for issue in own_issues),
     ]

@@ -14,6 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from stallbench.errors import EXIT_BAD_INPUT, NotCarriedOutError
+from stallbench.injection.longrunner_issue import LongrunnerIssue
 from stallbench.queues import find_queues
 from stallbench.scenario.duration import format_duration, parse_duration_s
 from stallbench.scenario.file import ScenarioError, find_scenarios, read_scenario, read_variants
@@ -99,6 +100,26 @@ def test_the_longrunners_answer_the_same_in_a_process_of_their_own() -> None:
     assert answers == ask_longrunners_here(questions)
 
 
+def test_a_file_whose_variants_differ_in_what_their_longrunners_need_takes_one_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def ask(questions: str) -> list[list[LongrunnerIssue]]:
+        asked.append(questions)
+        return ask_longrunners_here(questions)
+
+    monkeypatch.setattr("stallbench.scenario.validation.longrunners._answered", {})
+    monkeypatch.setattr("stallbench.scenario.validation.longrunners.ask_longrunners", ask)
+    varied = "".join(f"\n[variants.slow_{n}]\ndatabase.settings.autovacuum_naptime = '{n}s'\n" for n in (1, 2))
+    replaced = f'{varied}\n[variants.prepared]\nphases.longtx.longrunners = [{{ kind = "prepared" }}]\n'
+    changed = ["database.settings.autovacuum_naptime=3s"]
+    (line,) = find_lines(tmp_path, SMALL + replaced, variant="slow_1", overrides=changed)
+    assert line.startswith("variants.prepared.phases.longtx.longrunners[0].kind"), line
+    assert read(tmp_path, SMALL + varied, variant="slow_2", overrides=changed).changes == tuple(changed)
+    assert [len(json.loads(questions)) for questions in asked] == [5], "the second time every answer is known"
+
+
 @pytest.mark.parametrize(
     ("outcome", "line"),
     [
@@ -116,7 +137,7 @@ def test_longrunners_that_cannot_be_asked_end_the_command_with_a_reason(
     def fail(*_: object, **__: object) -> None:
         raise outcome
 
-    ask_longrunners.cache_clear()
+    monkeypatch.setattr("stallbench.scenario.validation.longrunners._answered", {})
     monkeypatch.setattr("stallbench.scenario.validation.longrunners.subprocess.run", fail)
     with pytest.raises(NotCarriedOutError, match=re.escape(f"python -m longrunners --check {line}")):
         read(tmp_path, SMALL)

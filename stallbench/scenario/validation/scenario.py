@@ -5,7 +5,7 @@ The check of a section uses only the valid parts of other sections, so an issue 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from stallbench.scenario.model import ScenarioContent
@@ -18,7 +18,7 @@ from stallbench.scenario.validation.expectations import find_expectation_issues
 from stallbench.scenario.validation.faults import find_fault_issues
 from stallbench.scenario.validation.issue import ValidationIssue
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
-from stallbench.scenario.validation.longrunners import find_longrunner_issues
+from stallbench.scenario.validation.longrunners import ask_about_longrunners, find_longrunner_issues
 from stallbench.scenario.validation.maintenance import find_maintenance_issues
 from stallbench.scenario.validation.phases import find_phase_issues
 from stallbench.scenario.validation.producers import find_producer_issues
@@ -49,3 +49,8 @@ def find_issues(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
         *find_chaos_issues(given),
         *find_maintenance_issues(given),
     ]
+
+
+def prepare_answers(contents: Iterable[Mapping[str, Any]]) -> None:
+    """Ask at once what `find_issues` will ask another process about each of ``contents``."""
+    ask_about_longrunners(Content(raw=content) for content in contents if not any(find_unusable_values(content)))
