@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
-import redis
 from pydantic import Field
 
 from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, OptionRole, Promise, Queue, QueueOptions
@@ -188,7 +187,9 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
 
     def recover(self, error: Exception) -> bool:
         """Continue after an error of the server; a broken connection is replaced by the caller."""
-        return isinstance(error, redis.ResponseError)
+        from redis import ResponseError  # here: to list the queues must not take the tenth of a second of importing it
+
+        return isinstance(error, ResponseError)
 
     def backlog(self) -> Backlog:
         """Count the waiting and the due jobs. The oldest is the first of the list or of a sorted set, except for jobs moved to the end of the list."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import redis
 from psycopg.pq import TransactionStatus
 from pydantic import Field
 
@@ -120,7 +119,9 @@ class RedisBatches(PostgresQueue[RedisBatchesOptions]):
 
     def recover(self, error: Exception) -> bool:
         """Continue after an error of Redis outside a transaction; after any other error both connections are opened again."""
-        return isinstance(error, redis.ResponseError) and self.connection.info.transaction_status == TransactionStatus.IDLE
+        from redis import ResponseError  # here: to list the queues must not take the tenth of a second of importing it
+
+        return isinstance(error, ResponseError) and self.connection.info.transaction_status == TransactionStatus.IDLE
 
     def backlog(self) -> Backlog:
         """Count the ready jobs of both stores."""

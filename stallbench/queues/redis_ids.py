@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import redis
+if TYPE_CHECKING:
+    import redis
 
 _ADOPT = """
 -- Notes in KEYS[1] which run of the server gives ids (ARGV[1]), and lets the last id in KEYS[2] leap to ARGV[2] if it is another.

@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
-
-import redis
+from typing import TYPE_CHECKING, Any
 
 from stallbench.queues.queue import Claim, NewJob
 from stallbench.queues.redis_answers import observe_answers_of_redis
 from stallbench.queues.redis_ids import RedisIds
 from stallbench.queues.store_queue import JobStore
+
+if TYPE_CHECKING:
+    import redis
 
 _JOBS_A_FETCH = 5000
 
@@ -67,7 +68,9 @@ class RedisStore(JobStore):
 
     def is_usable_after(self, error: Exception) -> bool:
         """Continue after an error of the server; a broken connection is replaced by the caller."""
-        return isinstance(error, redis.ResponseError)
+        from redis import ResponseError  # here: to list the queues must not take the tenth of a second of importing it
+
+        return isinstance(error, ResponseError)
 
     def is_drained(self) -> bool:
         """Whether the hash is empty."""

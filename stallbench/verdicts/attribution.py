@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from stallbench.engines import ENGINES
 from stallbench.run.record import RunRecord
@@ -22,6 +21,7 @@ from stallbench.verdicts.diagnosis import (
     was_horizon_sampled,
 )
 from stallbench.verdicts.slow_statements import describe_slow_statement
+from stallbench.verdicts.trend import correlate_ranks, find_theil_slope
 
 if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables
@@ -162,17 +162,17 @@ def _measure_trend(windows: pd.DataFrame, record: RunRecord, old_versions: str) 
     if len(rows) < _FEWEST_WINDOWS or rows.nunique().min() < 2:
         return None
     count, claim_us = rows[old_versions].to_numpy(float), rows["claim_ms_p50"].to_numpy(float) * 1e3
-    slope, _, low, high = stats.theilslopes(claim_us, count, alpha=_CONFIDENCE)
+    slope = find_theil_slope(count, claim_us, _CONFIDENCE)
     name, unit = _OLD_VERSIONS[old_versions]
     return ClaimTimeTrend(
         old_versions=name,
         unit=unit,
         windows=len(rows),
-        spearman=float(stats.spearmanr(count, claim_us).statistic),
+        spearman=correlate_ranks(count, claim_us),
         pearson=float(np.corrcoef(count, claim_us)[0, 1]),
-        slope_us=float(slope),
-        slope_low_us=float(low),
-        slope_high_us=float(high),
+        slope_us=slope.value,
+        slope_low_us=slope.low,
+        slope_high_us=slope.high,
     )
 
 

@@ -187,9 +187,25 @@ def test_the_library_never_imports_what_it_starts() -> None:
     assert not wrong
 
 
-def test_a_run_begins_without_what_only_its_report_needs() -> None:
-    """Importing these takes longer than all else that happens before the servers start."""
-    modules = ("stallbench.commands.run", "stallbench.run.opening", "stallbench.run.capacity", "stallbench.pipeline.process")
-    code = f"import sys, {', '.join(modules)}; print([name for name in ('pandas', 'scipy', 'pyspark') if name in sys.modules])"
+BEGINNING = ("stallbench.commands.run", "stallbench.run.opening", "stallbench.run.capacity", "stallbench.pipeline.process")
+READ_LONGTX = "stallbench.scenario.file.read_scenario('longtx')"
+
+
+@pytest.mark.parametrize(
+    ("imported", "done", "absent"),
+    [
+        (BEGINNING, "", ("pandas", "scipy", "pyspark")),
+        (("stallbench.scenario.file",), READ_LONGTX, ("redis",)),
+        (("stallbench.run.conclusion",), "", ("scipy", "pyspark")),
+    ],
+    ids=[
+        "a run begins without what only its report needs",
+        "a scenario is read without the library for Redis",
+        "a report is made without scipy",
+    ],
+)
+def test_what_is_slow_to_import_waits_until_it_is_needed(imported: tuple[str, ...], done: str, absent: tuple[str, ...]) -> None:
+    """Importing the first three takes longer than all else that happens before the servers start."""
+    code = f"import sys, {', '.join(imported)}; {done}\nprint([name for name in {absent!r} if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
     assert ended.stdout == "[]\n"
