@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,21 +49,20 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
         name: Overlay(content=overlay, prefix=f"variants.{name}.", condition=f"with variant {name}: ")
         for name, overlay in variants.items()
     }
-    varied = {name: overlay.apply(content) for name, overlay in overlays.items()}
-    chosen = varied[variant][0] if variant in varied else content
+    chosen = overlays[variant].apply(content)[0] if variant in overlays else content
     changes, change_issues = parse_changes(overrides)
     of_command_line = Overlay(content=changes, prefix="--set ", condition="--set: ")
     changed, misfits = of_command_line.apply(chosen)
-    prepare_answers([content, *(resolved for resolved, _ in varied.values()), changed])
-    base_issues = find_issues(content, variants)
-    issues = [str(issue) for issue in base_issues]
+    of_file = _find_file_issues(path, content, overlays, changed)
+    issues = [*of_file.base]
     if variant is not None and variant not in variants:
         issues.append(f"there is no variant {show_value(variant)}; {_describe_known(variant, variants)}")
-    for name, overlay in overlays.items():
-        issues += _describe_own_issues(overlay, *varied[name], base_issues, variants)
+    issues += of_file.variants
     if overrides:
-        issues += change_issues
-        issues += _describe_own_issues(of_command_line, changed, misfits, find_issues(chosen, variants), variants)
+        issues += [
+            *change_issues,
+            *_describe_own_issues(of_command_line, changed, misfits, find_issues(chosen, variants), variants),
+        ]
     if issues:
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
     origin = {"name": path.stem, "file": shown, "variant": variant, "changes": tuple(overrides)}
@@ -79,6 +80,37 @@ def read_variants(path: Path) -> dict[str, str]:
     if issues := _find_variants_issues(variants):
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
     return {name: str(overlay.get("summary", "")) for name, overlay in variants.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _FileIssues:
+    """A line for each issue of a file."""
+
+    base: tuple[str, ...]
+    variants: tuple[str, ...]
+    """Those that its content has only with a variant."""
+
+
+_known: dict[str, _FileIssues] = {}
+"""By a hash of the file's path and content. A command reads a file once for each variant; validating all of them takes a third of a second."""
+
+
+def _find_file_issues(
+    path: Path, content: Mapping[str, Any], overlays: Mapping[str, Overlay], changed: Mapping[str, Any]
+) -> _FileIssues:
+    """Find the issues of a file and all of its variants. ``changed``: what is validated next."""
+    key = hashlib.sha256(repr((path.resolve(), content, overlays)).encode(errors="surrogatepass")).hexdigest()
+    if key not in _known:
+        varied = {name: overlay.apply(content) for name, overlay in overlays.items()}
+        prepare_answers([content, *(resolved for resolved, _ in varied.values()), changed])
+        base_issues = find_issues(content, overlays)
+        own_issues = [
+            line
+            for name, overlay in overlays.items()
+            for line in _describe_own_issues(overlay, *varied[name], base_issues, overlays)
+        ]
+        _known[key] = _FileIssues(tuple(map(str, base_issues)), tuple(own_issues))
+    return _known[key]
 
 
 def _describe_own_issues(
