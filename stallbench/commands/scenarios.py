@@ -24,12 +24,12 @@ def list_() -> None:
 
         stallbench list
     """
-    from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
+    from stallbench.scenario.file import read_all_scenarios
 
     console = Console(highlight=False, soft_wrap=True)
-    for name, path in find_scenarios().items():
-        console.print(f"[bold]{name}[/bold]  {escape(read_scenario(str(path), variant=None).summary)}")
-        for variant, summary in read_variants(path).items():
+    for scenario, variants in read_all_scenarios():
+        console.print(f"[bold]{scenario.name}[/bold]  {escape(scenario.summary)}")
+        for variant, summary in variants.items():
             console.print(f"    --variant {variant}  [dim]{escape(summary)}[/dim]")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,15 @@ from stallbench.scenario.validation.issue import ValidationIssue, show_value
 from stallbench.scenario.validation.scenario import find_issues, prepare_answers
 from stallbench.scenario.validation.suggestion import did_you_mean
 
-__all__ = ["ScenarioError", "find_scenario", "find_scenarios", "is_scenario_name", "read_scenario", "read_variants"]
+__all__ = [
+    "ScenarioError",
+    "find_scenario",
+    "find_scenarios",
+    "is_scenario_name",
+    "read_all_scenarios",
+    "read_scenario",
+    "read_variants",
+]
 
 SCENARIOS = PROJECT / "scenarios"
 _NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
@@ -45,10 +53,7 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
     issues = [*_find_name_issues(path), *_find_variants_issues(variants)]
     if issues:
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
-    overlays = {
-        name: Overlay(content=overlay, prefix=f"variants.{name}.", condition=f"with variant {name}: ")
-        for name, overlay in variants.items()
-    }
+    overlays = _make_overlays(variants)
     chosen = overlays[variant].apply(content)[0] if variant in overlays else content
     changes, change_issues = parse_changes(overrides)
     of_command_line = Overlay(content=changes, prefix="--set ", condition="--set: ")
@@ -70,6 +75,16 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
     return with_seed(read, read.seed)
 
 
+def read_all_scenarios() -> Iterator[tuple[Scenario, dict[str, str]]]:
+    """Yield the project's scenarios in alphabetical order, each with the summary of each of its variants, by its name.
+
+    Raises `ScenarioError` for the first that is invalid.
+    """
+    prepare_answers(content for path in find_scenarios().values() for content in _list_contents(path))
+    for path in find_scenarios().values():
+        yield read_scenario(str(path)), read_variants(path)
+
+
 def read_variants(path: Path) -> dict[str, str]:
     """Return the summary of each variant of a file, by its name; empty if it has none of its own.
 
@@ -80,6 +95,25 @@ def read_variants(path: Path) -> dict[str, str]:
     if issues := _find_variants_issues(variants):
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
     return {name: str(overlay.get("summary", "")) for name, overlay in variants.items()}
+
+
+def _list_contents(path: Path) -> list[Mapping[str, Any]]:
+    """Return the content of a file without and with each variant; empty if it cannot be read, which `read_scenario` reports."""
+    try:
+        content = read_toml(path, show_path(path, PROJECT))
+    except ScenarioError:
+        return []
+    variants = content.pop("variants", {})
+    if _find_variants_issues(variants):
+        return []
+    return [content, *(overlay.apply(content)[0] for overlay in _make_overlays(variants).values())]
+
+
+def _make_overlays(variants: Mapping[str, Any]) -> dict[str, Overlay]:
+    return {
+        name: Overlay(content=overlay, prefix=f"variants.{name}.", condition=f"with variant {name}: ")
+        for name, overlay in variants.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,12 +60,6 @@ def ask_longrunners_here(questions: str) -> list[list[LongrunnerIssue]]:
     return [[LongrunnerIssue.model_validate_json(issue.model_dump_json()) for issue in issues] for issues in answers]
 
 
-@pytest.fixture
-def longrunners_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the longrunners' own check run in this process; one test runs the real command."""
-    monkeypatch.setattr("stallbench.scenario.validation.longrunners.ask_longrunners", ask_longrunners_here)
-
-
 def write(folder: Path, text: str, name: str = "small.toml") -> Path:
     """Write a scenario's file and return its path."""
     path = folder / name

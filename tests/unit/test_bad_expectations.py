@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.scenario_text import SMALL, find_lines, longrunners_here
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
-
-pytestmark = pytest.mark.usefixtures("longrunners_here")
+from tests.unit.scenario_text import SMALL, find_lines
 
 TABLE: list[tuple[str, str, str | list[str]]] = [
     ("at_least = 5", "at_least = 5\nat_most = 4", "expect[0].at_least is 5, more than at_most, which is 4; no value meets both"),

@@ -10,11 +10,7 @@ import pytest
 from longrunners import find_longrunners
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.maintenance import find_maintenance_kinds
-from tests.unit.scenario_text import SMALL, find_lines, longrunners_here
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
-
-pytestmark = pytest.mark.usefixtures("longrunners_here")
+from tests.unit.scenario_text import SMALL, find_lines
 
 DURATION = 'a number with us, ms, s, m or h, like "90s"'
 OF_POSTGRES = ", ".join(name for name, kind in find_maintenance_kinds().items() if "postgres" in kind.engines)

@@ -9,11 +9,7 @@ import pytest
 
 from stallbench.scenario.file import ScenarioError, find_scenarios, read_scenario, read_variants
 from stallbench.scenario.toml import LARGEST_BYTES
-from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read, write
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
-
-pytestmark = pytest.mark.usefixtures("longrunners_here")
+from tests.unit.scenario_text import SMALL, find_lines, read, write
 
 KNOWN = ", ".join(find_scenarios())
 NOT_TOML = [

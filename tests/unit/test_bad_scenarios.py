@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.queues import find_queues
-from tests.unit.scenario_text import OF_POSTGRES, SMALL, find_lines, longrunners_here, read
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
-
-pytestmark = pytest.mark.usefixtures("longrunners_here")
+from tests.unit.scenario_text import OF_POSTGRES, SMALL, find_lines, read
 
 NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
 DURATION = 'a number with us, ms, s, m or h, like "90s"'

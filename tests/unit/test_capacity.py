@@ -14,11 +14,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.run.capacity import read_capacity, with_measured_load
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.file import read_scenario
-from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read, write
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
-
-pytestmark = pytest.mark.usefixtures("longrunners_here")
+from tests.unit.scenario_text import SMALL, find_lines, read, write
 
 SHARE = SMALL.replace("rate = 500", "capacity_share = 0.65")
 START_NS = 1_795_000_000_000_000_000

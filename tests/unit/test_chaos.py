@@ -14,11 +14,7 @@ from stallbench.scenario.chaos import combination_of, list_possible_faults, with
 from stallbench.scenario.choices import FaultChoice
 from stallbench.scenario.model import Scenario
 from stallbench.soak.plan import format_cycle_command, require_fit_for_soak
-from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
-
-pytestmark = pytest.mark.usefixtures("longrunners_here")
+from tests.unit.scenario_text import SMALL, find_lines, read
 
 EVERY_S, DURATION_S = 20, 90
 SEEDS = 100

@@ -14,11 +14,7 @@ from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.libraries import PREFIX, find_libraries
 from stallbench.scenario.file import ScenarioError
 from tests.unit.made_up_comparison import make_scenario
-from tests.unit.scenario_text import SMALL, longrunners_here, write
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
-
-pytestmark = pytest.mark.usefixtures("longrunners_here")
+from tests.unit.scenario_text import SMALL, write
 
 NAMES = ["control", "a", "b", "c"]
 VARIED = f"""{SMALL}

@@ -7,7 +7,7 @@ import json
 import random
 import shutil
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from stallbench.comparison.statistics import find_unpaired_difference
 from stallbench.comparison.subject import Subject, choose_subjects
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.regression.against import Against, write_against
+from stallbench.regression.baseline_file import Baseline
 from stallbench.regression.change import Question, choose_compared, find_changes
 from stallbench.regression.collection import collect_baseline
 from stallbench.regression.tolerance import read_tolerance
@@ -34,13 +35,34 @@ NOISY = (4.0, 16.0, 8.0, 13.0, 9.0)
 Latencies = Mapping[str, Sequence[float]]
 
 
-def compare_against(runs: Path, now: Latencies, then: Latencies) -> ComparisonFolder:
-    (runs / "then").mkdir()
-    baseline = collect_baseline([str(make_comparison(runs / "then", then).path)], runs / "then")
-    (runs / "now").mkdir()
-    folder = make_comparison(runs / "now", now)
-    write_against(folder.path, Against(baseline=baseline))
-    return folder
+CompareAgainst = Callable[[Latencies, Latencies], ComparisonFolder]
+"""What the fixture `compare_against` is."""
+
+
+@pytest.fixture(scope="module")
+def baselines(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Latencies], Baseline]:
+    """Gives the baseline of the runs with these latencies; they are made once."""
+    made: dict[str, Baseline] = {}
+
+    def make(then: Latencies) -> Baseline:
+        if (key := repr(then)) not in made:
+            runs = tmp_path_factory.mktemp("then")
+            made[key] = collect_baseline([str(make_comparison(runs, then).path)], runs)
+        return made[key]
+
+    return make
+
+
+@pytest.fixture
+def compare_against(tmp_path: Path, baselines: Callable[[Latencies], Baseline]) -> CompareAgainst:
+    """Makes a comparison of runs of now, to be judged against the baseline of those of then."""
+
+    def compare(now: Latencies, then: Latencies) -> ComparisonFolder:
+        folder = make_comparison(tmp_path, now)
+        write_against(folder.path, Against(baseline=baselines(then)))
+        return folder
+
+    return compare
 
 
 def results_of(results: Results) -> dict[str, str]:
@@ -61,9 +83,9 @@ def test_without_a_baseline_there_is_nothing(tmp_path: Path) -> None:
     assert exit_code_of(folder) == EXIT_PASS
 
 
-def test_each_variant_is_compared_with_its_own_runs(tmp_path: Path) -> None:
+def test_each_variant_is_compared_with_its_own_runs(compare_against: CompareAgainst) -> None:
     worse = [14 + value / 100 for value in STEADY]
-    folder = compare_against(tmp_path, {"control": STEADY, "skip_locked": worse}, {"control": STEADY, "skip_locked": STEADY})
+    folder = compare_against({"control": STEADY, "skip_locked": worse}, {"control": STEADY, "skip_locked": STEADY})
     _, results = conclude_comparison(folder)
     assert results_of(results) == {
         f"{name}: {key}": "fail" if (name, key) == ("skip_locked", LATENCY) else "pass"
@@ -74,12 +96,10 @@ def test_each_variant_is_compared_with_its_own_runs(tmp_path: Path) -> None:
     assert exit_code_of(folder) == EXIT_FAIL
 
 
-def test_noise_and_improvement_pass(tmp_path: Path) -> None:
+def test_noise_and_improvement_pass(compare_against: CompareAgainst) -> None:
     better = [value / 3 for value in STEADY]
     slightly_worse = [value * 1.3 for value in NOISY]
-    folder = compare_against(
-        tmp_path, {"control": slightly_worse, "skip_locked": better}, {"control": NOISY, "skip_locked": STEADY}
-    )
+    folder = compare_against({"control": slightly_worse, "skip_locked": better}, {"control": NOISY, "skip_locked": STEADY})
     _, results = conclude_comparison(folder)
     assert set(results_of(results).values()) == {"pass"}
     found = {finding.subject: finding.found for finding in results.regressions}
@@ -88,8 +108,8 @@ def test_noise_and_improvement_pass(tmp_path: Path) -> None:
     assert exit_code_of(folder) == EXIT_PASS
 
 
-def test_a_variant_that_the_baseline_does_not_have_is_info(tmp_path: Path) -> None:
-    folder = compare_against(tmp_path, {"control": STEADY, "skip_locked": STEADY}, {"control": STEADY, "no_recheck": STEADY})
+def test_a_variant_that_the_baseline_does_not_have_is_info(compare_against: CompareAgainst) -> None:
+    folder = compare_against({"control": STEADY, "skip_locked": STEADY}, {"control": STEADY, "no_recheck": STEADY})
     _, results = conclude_comparison(folder)
     assert results_of(results)["skip_locked"] == "info"
     assert results.outcome == "pass"
@@ -105,9 +125,9 @@ def test_a_metric_that_only_another_variant_is_expected_to_have_is_not_missing()
     assert [subject.key for subject in choose_compared(subjects, other)] == [LATENCY, "history_list_length.max in longtx"]
 
 
-def test_if_the_records_of_runs_are_gone_it_is_unknown(tmp_path: Path) -> None:
+def test_if_the_records_of_runs_are_gone_it_is_unknown(compare_against: CompareAgainst) -> None:
     both = {"control": STEADY, "skip_locked": STEADY}
-    folder = compare_against(tmp_path, both, both)
+    folder = compare_against(both, both)
     record, _ = conclude_comparison(folder)
     gone = next(run.folder for run in record.runs if run.variant == "control")
     shutil.rmtree(folder.runs / (gone or "missing"))
@@ -117,9 +137,9 @@ def test_if_the_records_of_runs_are_gone_it_is_unknown(tmp_path: Path) -> None:
     assert exit_code_of(folder) == EXIT_FAIL
 
 
-def test_the_pages_the_junit_file_and_the_terminal_have_it(tmp_path: Path) -> None:
+def test_the_pages_the_junit_file_and_the_terminal_have_it(compare_against: CompareAgainst) -> None:
     worse = [value * 2 for value in STEADY]
-    folder = compare_against(tmp_path, {"control": worse, "skip_locked": STEADY}, {"control": STEADY, "skip_locked": STEADY})
+    folder = compare_against({"control": worse, "skip_locked": STEADY}, {"control": STEADY, "skip_locked": STEADY})
     record, results = conclude_comparison(folder)
     console = Console(file=io.StringIO(), width=300)
     print_comparison(record, results, "report.html", console)

@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.scenario_text import SMALL, find_lines, longrunners_here, read
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
-
-pytestmark = pytest.mark.usefixtures("longrunners_here")
+from tests.unit.scenario_text import SMALL, find_lines, read
 
 COMPARED = f"""{SMALL}
 [variants.skip_locked]

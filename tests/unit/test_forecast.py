@@ -49,7 +49,14 @@ def test_noise_changes_the_forecast_little_and_the_confidence_interval_contains_
 
 
 @pytest.mark.parametrize(
-    ("rate", "workers", "work"), [(600, 3, "2ms"), (50, 8, "10ms"), (100, 2, "10ms"), (1000, 8, "5ms"), (600, 6, "2ms")]
+    ("rate", "workers", "work"),
+    [
+        (600, 3, "2ms"),
+        (50, 8, "10ms"),
+        pytest.param(100, 2, "10ms", marks=pytest.mark.long),
+        pytest.param(1000, 8, "5ms", marks=pytest.mark.long),
+        pytest.param(600, 6, "2ms", marks=pytest.mark.long),
+    ],
 )
 def test_another_load_saturates_when_the_model_says(tmp_path: Path, rate: float, workers: int, work: str) -> None:
     seconds = make_seconds()

@@ -13,11 +13,7 @@ from stallbench.comparison.mitigations import PAGE, write_tables
 from stallbench.errors import BadInputError
 from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 from tests.unit.made_up_comparison import make_made_up_record
-from tests.unit.scenario_text import SMALL, longrunners_here
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
-
-pytestmark = pytest.mark.usefixtures("longrunners_here")
+from tests.unit.scenario_text import SMALL
 
 TEXT = f"""{SMALL}
 [variants.cure]

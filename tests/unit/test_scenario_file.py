@@ -20,9 +20,7 @@ from stallbench.scenario.duration import format_duration, parse_duration_s
 from stallbench.scenario.file import ScenarioError, find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.longrunners import ask_longrunners
-from tests.unit.scenario_text import SMALL, ask_longrunners_here, find_lines, longrunners_here, read, write
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
+from tests.unit.scenario_text import SMALL, ask_longrunners_here, find_lines, read, write
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "add-a-scenario.md"
 SHIPPED = [(name, variant) for name, path in find_scenarios().items() for variant in (None, *read_variants(path))]
@@ -32,7 +30,6 @@ def test_the_scenarios_of_the_project_are_found() -> None:
     assert {"longtx", "longtx-replica", "longtx-holders", "analytics-overlap", "baseline"} <= set(find_scenarios())
 
 
-@pytest.mark.usefixtures("longrunners_here")
 @pytest.mark.parametrize(("name", "variant"), SHIPPED, ids=[f"{name}-{variant}" for name, variant in SHIPPED])
 def test_a_shipped_scenario_is_valid_and_has_a_purpose(name: str, variant: str | None) -> None:
     scenario = read_scenario(name, variant=variant)
@@ -42,7 +39,6 @@ def test_a_shipped_scenario_is_valid_and_has_a_purpose(name: str, variant: str |
     assert all(expectation.because for expectation in scenario.expect)
 
 
-@pytest.mark.usefixtures("longrunners_here")
 @pytest.mark.parametrize(("name", "variant"), SHIPPED, ids=[f"{name}-{variant}" for name, variant in SHIPPED])
 def test_what_is_written_into_a_run_is_what_was_read(name: str, variant: str | None) -> None:
     scenario = read_scenario(name, variant=variant)
@@ -76,7 +72,6 @@ def test_a_bad_scenario_is_bad_input() -> None:
     assert ScenarioError(["one", "two"]).exit_code == EXIT_BAD_INPUT
 
 
-@pytest.mark.usefixtures("longrunners_here")
 def test_a_queue_that_does_not_run_on_the_engine_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(find_queues()["que"], "engines", frozenset({"mariadb"}))
     others = [kind for kind, queue in find_queues().items() if "postgres" in queue.engines and kind != "que"]
@@ -138,6 +133,7 @@ def test_longrunners_that_cannot_be_asked_end_the_command_with_a_reason(
         raise outcome
 
     monkeypatch.setattr("stallbench.scenario.validation.longrunners._answered", {})
+    monkeypatch.setattr("stallbench.scenario.validation.longrunners.ask_longrunners", ask_longrunners)
     monkeypatch.setattr("stallbench.scenario.validation.longrunners.subprocess.run", fail)
     with pytest.raises(NotCarriedOutError, match=re.escape(f"python -m longrunners --check {line}")):
         read(tmp_path, SMALL)
@@ -241,7 +237,6 @@ def find_issues_of(path: Path, overrides: list[str]) -> list[str]:
     return []
 
 
-@pytest.mark.usefixtures("longrunners_here")
 @pytest.mark.parametrize("times", [10, pytest.param(60, marks=pytest.mark.long)])
 @pytest.mark.parametrize("spoil", [spoil_text, spoil_lines])
 @pytest.mark.parametrize("name", find_scenarios())

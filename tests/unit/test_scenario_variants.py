@@ -8,12 +8,7 @@ import pytest
 
 from stallbench.scenario.file import read_variants
 from stallbench.scenario.model import Scenario
-from tests.unit.scenario_text import OF_POSTGRES, SMALL, find_lines, longrunners_here, read, write
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
-
-pytestmark = pytest.mark.usefixtures("longrunners_here")
-
+from tests.unit.scenario_text import OF_POSTGRES, SMALL, find_lines, read, write
 
 ALLOWED = "allowed are summary, seed, database, queue, producers, workers, external_processes, collectors, maintenance, phases, expect, comparison, mitigation"
 

@@ -5,11 +5,6 @@ from __future__ import annotations
 import pytest
 
 from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
-from tests.unit.scenario_text import longrunners_here
-
-__all__ = ["longrunners_here"]  # a fixture: pytest finds it by its name here
-
-pytestmark = pytest.mark.usefixtures("longrunners_here")
 
 SHIPPED = [(name, variant) for name, path in find_scenarios().items() for variant in (None, *read_variants(path))]
 
