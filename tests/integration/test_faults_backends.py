@@ -17,7 +17,10 @@ from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
 
-ENGINES = pytest.mark.parametrize(("engine", "queue"), [("postgres", "skip_locked"), ("mariadb", "laravel")])
+ENGINES = pytest.mark.parametrize(
+    ("engine", "queue"), [("postgres", "skip_locked"), pytest.param("mariadb", "laravel", marks=pytest.mark.long)]
+)
+"""That MariaDB refuses clients and that they connect again is seen in the shared run."""
 SETTINGS = {"settings": "{ max_connections = 25 }", "work": "20ms"}
 RUNS = [{"engine": "postgres", "queue": "skip_locked", **SETTINGS}, {"engine": "mariadb", "queue": "laravel", **SETTINGS}]
 SHARED = pytest.mark.parametrize("run_of_module", RUNS, ids=["postgres", "mariadb"], indirect=True)
