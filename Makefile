@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
+# The tests start hundreds of Python processes. Without kept bytecode each of them compiles the bench again, and each test process all tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup required components doctor longtx test test-long test-libraries test-compose lint format bench wheel lock clean
 

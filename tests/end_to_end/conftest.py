@@ -37,9 +37,9 @@ SHORT = (
 )
 """`longtx`, too short for its expectations, which are left out.
 
-A batch is also what a phase's load may be off at its edges: six seconds of `RATE`, for which a busy machine may stand still just then.
+A batch is also what a phase's load may be off at its edges: twelve seconds of `RATE`, for which a busy machine may stand still just then.
 """
-RATE = "producers.rate=100"
+RATE = "producers.rate=50"
 """In the place of a load that would have to be measured first. Each job costs more than 2 ms of a processor, most of it in server and proxy."""
 BUSY = "producers.rate=200"
 """For kills at random moments: so many jobs that they hit some."""
