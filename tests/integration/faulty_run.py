@@ -43,11 +43,12 @@ prepared_statements = {prepared_statements}
 kind = "{queue}"
 {queue_options}
 [producers]
-rate = 100
+rate = 50
 {producers}
 [workers]
 count = {workers}
 work = "{work}"
+poll = "50ms"
 [[phases]]
 name = "only"
 duration = "1h"
