@@ -18,8 +18,8 @@ from stallbench.verdicts.diagnosis import (
     describe_notify_waits,
     describe_starved_tables,
     describe_stuck_clients,
-    was_horizon_sampled,
 )
+from stallbench.verdicts.horizon import HolderStay, describe_holders, describe_no_holders, find_sampling, read_holders
 from stallbench.verdicts.slow_statements import describe_slow_statement
 from stallbench.verdicts.trend import correlate_ranks, find_theil_slope
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables
 
 _FEWEST_WINDOWS = 10
-_STAYED_S = 1.0
-"""A transaction that held the horizon for a shorter time belongs to a worker."""
+_MOMENT_S = 1.0
+"""A fault that was active for a shorter time has one time in its description."""
 _CONFIDENCE = 0.95
 _RECOVERED_TO = {
     "to_first_completion_s": "the next completion",
@@ -42,21 +42,6 @@ _OLD_VERSIONS = {
     "history_list_length": ("history list length", "entry of the history list"),
 }
 """The name of each measure of old row versions, and of one of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HolderStay:
-    """How long one holder held the horizon."""
-
-    name: str
-    """The longrunner's name, else the application's, else the holder's own."""
-    description: str
-    server: str
-    from_s: float
-    to_s: float
-    age_s: float | None
-    age_xids: int | None
-    oldest_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +77,8 @@ class Attribution:
     """Those that were the oldest for some time, by how long; then the others."""
     no_holders: str = ""
     """Why there are none, a sentence; empty if there are some."""
+    not_sampled: str = ""
+    """For which part of the run it is not known what held the horizon, a sentence; empty if there is none, or if nothing is known."""
     trend: ClaimTimeTrend | None
 
     def as_json(self) -> dict[str, Any]:
@@ -102,14 +89,17 @@ class Attribution:
 def attribute(run: RunTables) -> Attribution:
     """Return what held the horizon and how claim time changed with the old row versions."""
     engine = ENGINES[run.record.scenario.database.engine]
-    holders = _read_holders(run["holders"])
+    holders = read_holders(run)
     trend = _measure_trend(run["windows"], run.record, engine.old_versions) if engine.old_versions else None
-    no_holders = "" if holders else _describe_no_holders(run)
+    sampling = find_sampling(run, holders)
+    no_holders = "" if holders else describe_no_holders(run, sampling)
+    not_sampled = sampling.describe_gaps() if engine.old_versions else ""
     parts = [
         *_describe_faults(run),
         _describe_deadlocks(run),
         _describe_conflicts(run),
-        (no_holders or _describe_holders(holders)) if engine.old_versions else "",
+        (no_holders or describe_holders(holders)) if engine.old_versions else "",
+        not_sampled,
         describe_stuck_clients(run),
         describe_starved_tables(run),
         describe_notify_waits(run),
@@ -117,39 +107,12 @@ def attribute(run: RunTables) -> Attribution:
         describe_slow_statement(run),
         _describe_trend(trend) if trend else "",
     ]
-    return Attribution(sentence=" ".join(part for part in parts if part), holders=holders, no_holders=no_holders, trend=trend)
-
-
-def _read_holders(table: pd.DataFrame) -> tuple[HolderStay, ...]:
-    holding = table[~table["catalog_only"].fillna(False).astype(bool)]
-    stayed_s = holding["max_age_s"].fillna(holding["to_s"] - holding["from_s"])
-    holding = holding[stayed_s >= _STAYED_S]
-    ordered = holding.sort_values(["oldest_s", "max_age_xids"], ascending=False)
-    return tuple(_read_stay(row) for row in ordered.to_dict("records"))
-
-
-def _read_stay(row: dict[Any, Any]) -> HolderStay:
-    name = row["longrunner"] if isinstance(row["longrunner"], str) else row["application"] or str(row["holder"])
-    match row["kind"]:
-        case "backend":
-            about = f"backend {row['pid']:.0f} on {row['server']}, {row['state']}, application {row['application'] or 'unnamed'}"
-            if row["via"]:
-                about += f", holding the primary's horizon through {str(row['via']).replace('slot:', 'slot ')}"
-        case "prepared":
-            about = f"prepared transaction {row['holder']} on {row['server']}, which belongs to no session"
-        case "slot":
-            about = f"replication slot {row['holder']} on {row['server']}, {row['state']}"
-        case _:
-            about = f"feedback of {row['holder']}; no backend was found there"
-    return HolderStay(
-        name=str(name),
-        description=about,
-        server=str(row["server"]),
-        from_s=float(row["from_s"]),
-        to_s=float(row["to_s"]),
-        age_s=None if pd.isna(row["max_age_s"]) else float(row["max_age_s"]),
-        age_xids=None if pd.isna(row["max_age_xids"]) else int(row["max_age_xids"]),
-        oldest_s=float(row["oldest_s"]),
+    return Attribution(
+        sentence=" ".join(part for part in parts if part),
+        holders=holders,
+        no_holders=no_holders,
+        not_sampled=not_sampled,
+        trend=trend,
     )
 
 
@@ -157,7 +120,7 @@ def _measure_trend(windows: pd.DataFrame, record: RunRecord, old_versions: str) 
     """Correlate the seconds of measured phases; none if there are too few, or if one of the two never changes."""
     if old_versions not in windows:
         return None
-    measured = [phase.name for phase in record.phases if phase.measured]
+    measured = [phase.name for phase in record.measured_phases]
     rows = windows[windows["phase"].isin(measured)][[old_versions, "claim_ms_p50"]].dropna()
     if len(rows) < _FEWEST_WINDOWS or rows.nunique().min() < 2:
         return None
@@ -186,7 +149,7 @@ def _describe_faults(run: RunTables) -> list[str]:
 
 
 def _describe_fault(row: Mapping[Any, Any], on: str, start_s: float) -> str:
-    when = f"at {start_s:.0f} s" if row["end_s"] - start_s < _STAYED_S else f"from {start_s:.0f} s to {row['end_s']:.0f} s"
+    when = f"at {start_s:.0f} s" if row["end_s"] - start_s < _MOMENT_S else f"from {start_s:.0f} s to {row['end_s']:.0f} s"
     recovered = [
         f"{words} {f'after {row[column]:.1f} s' if pd.notna(row[column]) else describe_missing_recovery(row)}"
         for column, words in _RECOVERED_TO.items()
@@ -225,31 +188,6 @@ def _describe_deadlocks(run: RunTables) -> str:
     return f"The server broke {count:,.0f} deadlocks and rolled back {undone}.{further}"
 
 
-def _describe_no_holders(run: RunTables) -> str:
-    """Return whether nothing held the horizon, or nobody looked."""
-    engine = ENGINES[run.record.scenario.database.engine]
-    if not engine.old_versions:
-        return f"The bench samples no horizon on {engine.title}."
-    if not was_horizon_sampled(run):
-        return "The horizon was not sampled, so it is not known what held it."
-    return "Nothing held the horizon for longer than a second."
-
-
-def _describe_holders(holders: tuple[HolderStay, ...]) -> str:
-    oldest, *others = holders
-    age = [
-        f"{oldest.age_s:.0f} s" if oldest.age_s is not None else "",
-        f"{oldest.age_xids:,} transactions" if oldest.age_xids else "",
-    ]
-    up_to = f", for up to {' and '.join(part for part in age if part)}" if any(age) else ""
-    described = f"From {oldest.from_s:.0f} s to {oldest.to_s:.0f} s {oldest.name} ({oldest.description}) held the horizon{up_to}."
-    if others:
-        named = ", ".join(f"{other.name} on {other.server} ({other.from_s:.0f} to {other.to_s:.0f} s)" for other in others[:3])
-        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        described += f" Other holders: {named}{more}."
-    return described
-
-
 def _describe_worst_phase(run: RunTables) -> str:
     worst = _find_worst_phase(run)
     if worst is None:
@@ -274,7 +212,7 @@ def _describe_trend(trend: ClaimTimeTrend) -> str:
 
 def _find_worst_phase(run: RunTables) -> tuple[str, str, float, float] | None:
     """Return the baseline and the measured phase with the longest claims by their median, with both medians in milliseconds."""
-    measured = [phase.name for phase in run.record.phases if phase.measured]
+    measured = [phase.name for phase in run.record.measured_phases]
     values = {name: value for name in measured if (value := run.metric("claim_ms", "p50", name)) is not None}
     if len(values) < 2 or measured[0] not in values:
         return None

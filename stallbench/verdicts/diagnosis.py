@@ -14,19 +14,6 @@ _STUCK_S = 2.0
 _WAITING_S = 3
 """In fewer seconds, commits that wait for each other are a coincidence."""
 
-_OF_HORIZON = ("horizon", "innodb_horizon")
-"""The collectors that look for holders of the horizon. Each of their samples has the metric ``holders``, also if there are none."""
-
-
-def was_horizon_sampled(run: RunTables) -> bool:
-    """Whether somebody looked at least once for what holds the horizon."""
-    for path in (run.folder / "samples" / f"{name}.csv" for name in _OF_HORIZON):
-        if path.exists():
-            with path.open() as lines:
-                if any(line.split(",")[3:4] == ["holders"] for line in lines):
-                    return True
-    return False
-
 
 def describe_stuck_clients(run: RunTables) -> str:
     """Describe the sessions whose client did not read, and how the notification queue grew; empty if there were none."""

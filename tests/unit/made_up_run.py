@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +209,12 @@ def write_samples(folder: Path, *, failing: str = "", missing: str = "") -> None
         else:
             (samples / f"{name}.csv").touch()
     if "horizon" not in (failing, missing):
-        (samples / "horizon.csv").write_text(f"{START_NS},primary,server,holders,0\n")
+        (samples / "horizon.csv").write_text(sample_horizon(range(PHASES[-1][2] + 1)))
+
+
+def sample_horizon(seconds: Iterable[float]) -> str:
+    """Return the samples of a horizon that nothing holds, taken at these seconds of the run."""
+    return "".join(f"{START_NS + round(second * 10**9)},primary,server,holders,0\n" for second in seconds)
 
 
 def make_run(folder: Path, record: dict[str, Any] | None = None, **tables: pd.DataFrame) -> RunTables:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from stallbench.verdicts.attribution import attribute
-from tests.unit.made_up_run import EMPTY, make_phases, make_record, make_run, make_windows
+from stallbench.verdicts.attribution import Attribution, attribute
+from tests.unit.made_up_run import EMPTY, make_phases, make_record, make_run, make_windows, sample_horizon
 
 
 def holder(**known: Any) -> dict[str, Any]:
@@ -147,21 +148,106 @@ def test_without_data_nothing_is_stated_about_claim_time(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("samples", "sentence"),
-    [
-        (None, "The horizon was not sampled, so it is not known what held it."),
-        ("", "The horizon was not sampled, so it is not known what held it."),
-        ("1,primary,collector:horizon,failures,3\n", "The horizon was not sampled, so it is not known what held it."),
-        ("1,primary,server,holders,0\n", "Nothing held the horizon for longer than a second."),
-    ],
-    ids=["no file", "empty", "never complete", "sampled"],
+    "samples", [None, "", "1,primary,collector:horizon,failures,3\n"], ids=["no file", "empty", "never complete"]
 )
-def test_a_horizon_that_nobody_looked_at_is_not_said_to_be_free(tmp_path: Path, samples: str | None, sentence: str) -> None:
-    run = make_run(tmp_path, windows=make_windows(lambda _: None, lambda _: None))
-    file = tmp_path / "samples" / "horizon.csv"
-    file.unlink() if samples is None else file.write_text(samples)
+def test_a_horizon_that_nobody_looked_at_is_not_said_to_be_free(tmp_path: Path, samples: str | None) -> None:
+    attribution = attribute_horizon(tmp_path, samples)
+    assert attribution.sentence == attribution.no_holders
+    assert attribution.sentence == "The horizon was not sampled, so it is not known what held it."
+
+
+FREE = "While the horizon was sampled, nothing held it for longer than a second."
+
+
+@pytest.mark.parametrize(
+    ("seconds", "no_holders", "not_sampled"),
+    [
+        (range(81), "Nothing held the horizon for longer than a second.", ""),
+        (range(-2, 90), "Nothing held the horizon for longer than a second.", ""),
+        ([second + 0.9 for second in range(80)], "Nothing held the horizon for longer than a second.", ""),
+        (range(0, 81, 2), "Nothing held the horizon for longer than 2 s.", ""),
+        (range(21), FREE, "not sampled from 20 s to 80 s, in all of recovered"),
+        (range(20), FREE, "not sampled from 19 s to 80 s, in all of longtx and recovered"),
+        (range(60, 81), FREE, "not sampled from 0 s to 60 s, in all of baseline and longtx"),
+        ([*range(20), *range(60, 81)], FREE, "not sampled from 19 s to 60 s, in all of longtx"),
+        ([*range(30), *range(40, 50), *range(70, 81)], FREE, "not sampled from 29 s to 40 s and from 49 s to 70 s"),
+        ([-30, 100], FREE, "not sampled from 0 s to 80 s, in all of baseline, longtx and recovered"),
+    ],
+    ids=[
+        "the whole run",
+        "longer than the run",
+        "late in each second",
+        "every other sample missed",
+        "to the first moment of the transaction",
+        "baseline only",
+        "late",
+        "not while the transaction was open",
+        "two gaps",
+        "only outside the phases",
+    ],
+)
+def test_it_is_said_for_which_part_of_the_run_the_horizon_was_sampled(
+    tmp_path: Path, seconds: Iterable[float], no_holders: str, not_sampled: str
+) -> None:
+    attribution = attribute_horizon(tmp_path, sample_horizon(seconds))
+    assert attribution.no_holders == no_holders
+    expected = f"The horizon was {not_sampled}, so it is not known what held it then." if not_sampled else ""
+    assert attribution.not_sampled == expected
+    assert attribution.sentence == f"{no_holders} {expected}".strip()
+
+
+def test_of_many_gaps_the_first_three_are_named(tmp_path: Path) -> None:
+    attribution = attribute_horizon(tmp_path, sample_horizon(range(0, 81, 10)))
+    assert attribution.not_sampled == (
+        "The horizon was not sampled from 0 s to 10 s, from 10 s to 20 s, from 20 s to 30 s and in 5 further intervals, "
+        "so it is not known what held it then."
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "not_sampled"),
+    [
+        (range(60), "from 60 s to 80 s, in all of recovered"),
+        ([*range(30), *range(50, 81)], ""),
+        ([*range(10), *range(30, 81)], "from 9 s to 20 s"),
+    ],
+    ids=["after the holder", "while it held the horizon", "before it, and at its start"],
+)
+def test_a_holder_is_known_between_its_samples_and_hides_no_other_gap(
+    tmp_path: Path, seconds: Iterable[float], not_sampled: str
+) -> None:
+    run = make_run(tmp_path, holders=holders(holder()))
+    (tmp_path / "samples" / "horizon.csv").write_text(sample_horizon(seconds))
     attribution = attribute(run)
-    assert attribution.sentence == attribution.no_holders == sentence
+    assert "held the horizon, for up to 40 s" in attribution.sentence
+    assert attribution.no_holders == ""
+    assert attribution.not_sampled == (
+        f"The horizon was not sampled {not_sampled}, so it is not known what held it then." if not_sampled else ""
+    )
+    assert attribution.not_sampled in attribution.sentence
+
+
+def test_a_longer_sampling_interval_is_no_gap(tmp_path: Path) -> None:
+    record = make_record()
+    record["scenario"]["collectors"]["interval_s"] = 5.0
+    attribution = attribute_horizon(tmp_path, sample_horizon(range(0, 81, 5)), record)
+    assert (attribution.no_holders, attribution.not_sampled) == ("Nothing held the horizon for longer than 5 s.", "")
+
+
+def test_a_killed_run_has_gaps_up_to_its_last_record(tmp_path: Path) -> None:
+    record = make_record(status="aborted")
+    record["phases"][2]["end_ns"] = None
+    assert attribute_horizon(tmp_path, sample_horizon(range(70)), record).not_sampled == (
+        "The horizon was not sampled from 69 s to 80 s, so it is not known what held it then."
+    )
+
+
+def attribute_horizon(folder: Path, samples: str | None, record: dict[str, Any] | None = None) -> Attribution:
+    """Return the attribution of a run without holders and claim times whose samples of the horizon are these; none: no file."""
+    run = make_run(folder, record, windows=make_windows(lambda _: None, lambda _: None))
+    file = folder / "samples" / "horizon.csv"
+    file.unlink() if samples is None else file.write_text(samples)
+    return attribute(run)
 
 
 def test_queries_that_replicas_cancelled_are_counted(tmp_path: Path) -> None:

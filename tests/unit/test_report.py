@@ -15,7 +15,7 @@ from stallbench.deadlocks.postgres import DeadlockLog
 from stallbench.records.samples import Sample, SampleLog
 from stallbench.report import make_report
 from stallbench.verdicts import judge
-from tests.unit.made_up_run import EMPTY, make_fault, make_phases, make_record, make_run
+from tests.unit.made_up_run import EMPTY, make_fault, make_phases, make_record, make_run, sample_horizon
 
 
 def make_pages(folder: Path, record: dict[str, Any] | None = None, tables: dict[str, pd.DataFrame] | None = None) -> str:
@@ -58,6 +58,20 @@ def test_a_run_that_broke_off_still_has_a_report(tmp_path: Path, status: str) ->
     page = make_pages(tmp_path, record, {"order": pd.DataFrame({"diff": [], "claims": []}), **empty})
     assert f"The run was {status}: the bench was killed" in page
     assert "UNKNOWN" in page
+
+
+@pytest.mark.parametrize("has_holder", [True, False])
+def test_the_page_says_for_which_part_of_the_run_the_horizon_was_not_sampled(tmp_path: Path, has_holder: bool) -> None:
+    holder = ["primary", "4711:1", "backend", 4711, "psql", "active", "", False, 20.0, 40.0, 20.0, 9, 20.0, None]
+    run = make_run(tmp_path, holders=pd.DataFrame([holder] if has_holder else [], columns=EMPTY["holders"]))
+    (tmp_path / "samples" / "horizon.csv").write_text(sample_horizon(range(50)))
+    _, section = make_report(run, judge(run)).read_text().split("<h2>Holders of the horizon</h2>")
+    section, _, _ = section.partition("<h2>")
+    assert (
+        "<p>The horizon was not sampled from 49 s to 80 s, in all of recovered, so it is not known what held it then.</p>"
+        in section
+    )
+    assert ("While the horizon was sampled, nothing held it" in section) is not has_holder
 
 
 def test_junit_has_a_case_for_each_finding_with_its_reason(tmp_path: Path) -> None:
