@@ -39,7 +39,8 @@ def compute_grace_s(record: RunRecord) -> float:
 def make_errors(events: DataFrame, axis: TimeAxis, record: RunRecord) -> DataFrame:
     """Return a row for each phase, process, event (``error``, or ``retried`` by the queue itself), kind, operation and faults, with its count.
 
-    ``kind``: the code that the detail begins with, an SQLSTATE, an error number or the driver's class. ``operation``: ``claim``,
+    ``phase``: null outside the phases. ``latest_phase``: the phase that had begun last; null before the first phase, when no fault had been active
+    yet. ``kind``: the code that the detail begins with, an SQLSTATE, an error number or the driver's class. ``operation``: ``claim``,
     ``complete``, ``enqueue``, ``recover`` or ``connect``; empty if the detail does not name one. ``faults``: the names of those that were active
     during the call, or had been at most `compute_grace_s` before it began.
     """
@@ -48,6 +49,7 @@ def make_errors(events: DataFrame, axis: TimeAxis, record: RunRecord) -> DataFra
         events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED))
         .groupBy(
             axis.phase(F.col("t_ns")).alias("phase"),
+            axis.latest_phase(F.col("t_ns")).alias("latest_phase"),
             "process",
             "event",
             F.regexp_extract(detail, ERROR_PATTERN, 1).alias("kind"),

@@ -61,7 +61,10 @@ TABLES = {
         "fault string, phase string, end_s double, to_first_completion_s double, to_rate_s double, to_empty_backlog_s double, "
         "next_change string, next_change_s double, lost long, re_completed long, re_executed long, errors long"
     ),
-    "errors": "phase string, process string, event string, kind string, operation string, faults array<string>, count long",
+    "errors": (
+        "phase string, latest_phase string, process string, event string, kind string, operation string, faults array<string>, "
+        "count long"
+    ),
     "torn": "file string, lines long, torn_lines long, last_line_torn boolean",
 }
 """Every table, and its columns with their types as Spark writes them; their meanings are in docs/run-folder.md."""
@@ -86,7 +89,7 @@ SORTED_BY = {
     "statements": ["phase", "statement"],
     "injections": ["start_ns", "name"],
     "recoveries": ["end_s", "fault"],
-    "errors": ["phase", "process", "kind", "operation"],
+    "errors": ["phase", "latest_phase", "process", "kind", "operation"],
     "torn": ["file"],
 }
 """What the rows of a table are sorted by when it is read; Spark writes them in any order."""

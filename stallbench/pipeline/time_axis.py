@@ -72,6 +72,13 @@ class TimeAxis:
             number = F.when(phase.holds(t_ns), index).otherwise(number)
         return number
 
+    def latest_phase(self, t_ns: Column) -> Column:
+        """Name of the phase that had begun last at a moment; null before the first phase."""
+        name = F.lit(None).cast("string")
+        for phase in self.phases:
+            name = F.when(t_ns >= phase.start_ns, phase.name).otherwise(name)
+        return name
+
     def is_in_run(self, t_ns: Column) -> Column:
         """Whether a moment is in the whole run."""
         return self.run.holds(t_ns) if self.run else F.lit(False)

@@ -55,6 +55,7 @@ _OF_LIBRARIES = {"pickup_ms", "claim_statement_ms", "claim_statement_buffers"}
 """Measures whose rows take the place of those of `_CLAIM_TIME` in the run of a library, whose claim is not called by the bench."""
 _CLAIM_TIME = "claim_ms"
 _FEW = 3
+_BEFORE_FIRST_PHASE = "before the first phase"
 
 
 def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
@@ -148,10 +149,18 @@ def list_recoveries(run: RunTables) -> list[dict[str, Any]]:
 
 
 def add_up_errors(errors: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a row for each phase, kind, operation and outcome; the processes are named if they are few."""
+    """Return a row for each phase (empty outside the phases), kind, operation and outcome; the processes are named if they are few."""
     if errors.empty:
         return []
     keys = ["phase", "kind", "operation", "event"]
-    rows = errors.fillna({"phase": ""}).groupby(keys, as_index=False).agg(count=("count", "sum"), names=("process", "unique"))
+    # A table of an earlier version does not say which errors were before the first phase.
+    phases = (
+        errors["phase"].mask(errors["latest_phase"].isna(), _BEFORE_FIRST_PHASE) if "latest_phase" in errors else errors["phase"]
+    )
+    rows = (
+        errors.assign(phase=phases.fillna(""))
+        .groupby(keys, as_index=False)
+        .agg(count=("count", "sum"), names=("process", "unique"))
+    )
     rows["process"] = [", ".join(names) if len(names) <= _FEW else f"{len(names)} processes" for names in rows["names"]]
     return [dict(zip(rows.columns, row, strict=True)) for row in rows.sort_values("count", ascending=False).to_numpy().tolist()]

@@ -47,8 +47,11 @@ class Errors(Check):
     """Fails on errors that neither a fault nor an expectation explains.
 
     A fault explains the kinds of errors that its class declares (`Fault.explains_errors`), from its start to `compute_grace_s` after its
-    verified end. An expectation on the number of errors, or of deadlocks, judges the errors that its measure counts, in its phase; that on the last
-    phase also those after it. Errors that the queue itself retried are reported and never fail.
+    verified end. Before the first phase no fault has been active, so none explains an error there.
+
+    An expectation on the number of errors, or of deadlocks, judges the errors that its measure counts: in its phase, and from then on until the
+    next phase begins, because calls of that phase may end later. An expectation on the whole run also judges those before the first phase; one on
+    a phase does not. Errors that the queue itself retried are reported and never fail.
     """
 
     name = "errors"
@@ -61,14 +64,10 @@ class Errors(Check):
             return [self.unknown(_SUBJECT, "no operation was recorded, so nothing is known of errors")]
         if errors.empty:
             return [self.finding("pass", _SUBJECT, "no operation ended in an error")]
-        if "faults" not in errors:
-            return [
-                self.unknown(
-                    _SUBJECT,
-                    "the table errors was made by an earlier version and does not say during which faults the errors were; "
-                    f"make the tables again: stallbench report {run.folder}",
-                )
-            ]
+        for column in ("faults", "latest_phase"):
+            if column not in errors:
+                reason = f"the table errors was made by an earlier version and does not have the column {column}"
+                return [self.unknown(_SUBJECT, f"{reason}; make the tables again: stallbench report {run.folder}")]
         unexplained = find_unexplained(run)
         reason = f"errors: {', '.join(_describe_kinds(errors))}"
         if len(unexplained):
@@ -102,14 +101,13 @@ def _list_kinds_by_fault(record: RunRecord) -> dict[str, frozenset[ErrorKind]]:
 
 
 def _list_judged(record: RunRecord) -> dict[str | None, list[_Judged]]:
-    """Return which errors expectations judge, by phase; None: outside the phases, to which the expectations on the last phase extend."""
+    """Return which errors expectations judge, by the phase that had begun last; None: before the first phase."""
     of_phases: dict[str | None, list[_Judged]] = {name: [] for name in (None, *(phase.name for phase in record.phases))}
-    last = record.started_phases[-1].name if record.started_phases else None
     for one in record.scenario.expect:
         counted = _JUDGED_BY.get(one.metric.partition(".")[0])
         if counted is not None:
             for name, of_phase in of_phases.items():
-                if one.phase is None or name == one.phase or (name is None and one.phase == last):
+                if one.phase in (None, name):
                     of_phase.append(counted)
     return of_phases
 
@@ -119,10 +117,10 @@ def _is_explained(
 ) -> bool:
     """Whether a row of the table ``errors`` is explained."""
     kind = find_error_kind(row["kind"], row["operation"])
-    phase = None if pd.isna(row["phase"]) else row["phase"]
-    if any(each.has(kind, row["operation"]) for each in judged.get(phase, ())):
+    latest_phase = None if pd.isna(row["latest_phase"]) else row["latest_phase"]
+    if any(each.has(kind, row["operation"]) for each in judged.get(latest_phase, ())):
         return True
-    return any(kind in by_fault.get(fault, ()) for fault in row["faults"])
+    return latest_phase is not None and any(kind in by_fault.get(fault, ()) for fault in row["faults"])
 
 
 def _describe_kinds(errors: pd.DataFrame) -> list[str]:

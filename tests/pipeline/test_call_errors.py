@@ -79,6 +79,30 @@ def test_an_error_belongs_to_a_fault_during_its_call_or_shortly_before(of_calls:
     assert of_calls[call] == [faults]
 
 
+@pytest.mark.parametrize(
+    ("at_s", "phase", "latest_phase"),
+    [
+        (-0.5, None, None),
+        (0.0, "first", "first"),
+        (9.9, "first", "first"),
+        (10.2, None, "first"),
+        (10.5, "second", "second"),
+        (60.0, None, "second"),
+    ],
+    ids=["before the first phase", "its begin", "its end", "between two phases", "the next phase", "after the last phase"],
+)
+def test_an_error_outside_the_phases_has_the_phase_that_had_begun_last(
+    read_parts: ReadParts, tmp_path: Path, at_s: float, phase: str | None, latest_phase: str | None
+) -> None:
+    run = with_faults(tmp_path, between("down-1", 0, 5))
+    run.record["phases"][1]["start_ns"] = at_ns(10.5)
+    run.raise_error(LOST, at_s=at_s)
+    parts = read_parts(run.write(final_snapshot={}))
+    (row,) = make_errors(parts.records.events, parts.axis, parts.record).collect()
+    assert (row["phase"], row["latest_phase"]) == (phase, latest_phase)
+    assert row["faults"] == (["down-1"] if 0 <= at_s < 17 else [])
+
+
 def test_errors_at_the_same_faults_share_a_row(faults_of: FaultsOf, tmp_path: Path) -> None:
     run = with_faults(tmp_path, between("down-1", 3, 5), between("down-2", 4, 30))
     for at_s in (3.2, 3.4, 4.5, 4.6, 4.7):

@@ -188,7 +188,7 @@ EMPTY = {
     "rounds": ["round", "jobs"],
     "overdue": ["kind", "jobs", "examples", "longest_s"],
     "waiting": ["rule", "jobs", "claimed", "broken", "examples"],
-    "errors": ["phase", "process", "event", "kind", "operation", "faults", "count"],
+    "errors": ["phase", "latest_phase", "process", "event", "kind", "operation", "faults", "count"],
 }
 
 

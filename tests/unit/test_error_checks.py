@@ -25,11 +25,13 @@ def errors_of(
     operation: str = "claim",
     *,
     phase: str | None = "longtx",
+    latest_phase: str | None = "longtx",
     event: str = "error",
     faults: tuple[str, ...] = ("timeout-1",),
     count: int = 3,
 ) -> pd.DataFrame:
-    return pd.DataFrame([[phase, "worker-1", event, kind, operation, list(faults), count]], columns=EMPTY["errors"])
+    row = [phase, phase or latest_phase, "worker-1", event, kind, operation, list(faults), count]
+    return pd.DataFrame([row], columns=EMPTY["errors"])
 
 
 def windows_with_deadlocks(*counts: float | None) -> pd.DataFrame:
@@ -68,11 +70,12 @@ def test_a_fault_explains_only_errors_of_its_own_time(tmp_path: Path, faults: tu
     assert finding.expected == "only errors that a fault or an expectation explains, until 12 s after the fault's end"
 
 
-def test_a_table_of_an_earlier_version_decides_nothing_and_says_what_to_do(tmp_path: Path) -> None:
-    finding = find_of(make_run(tmp_path, errors=errors_of("57P01").drop(columns="faults")), "errors")
+@pytest.mark.parametrize("column", ["faults", "latest_phase"])
+def test_a_table_of_an_earlier_version_decides_nothing_and_says_what_to_do(tmp_path: Path, column: str) -> None:
+    finding = find_of(make_run(tmp_path, errors=errors_of("57P01").drop(columns=column)), "errors")
     assert (finding.result, finding.reason) == (
         "unknown",
-        "the table errors was made by an earlier version and does not say during which faults the errors were; "
+        f"the table errors was made by an earlier version and does not have the column {column}; "
         f"make the tables again: stallbench report {tmp_path}",
     )
 
@@ -129,26 +132,39 @@ def test_an_expectation_judges_only_the_errors_that_its_measure_counts(
 
 
 @pytest.mark.parametrize(
-    ("judged", "phase", "result"),
+    ("judged", "phase", "latest_phase", "result"),
     [
-        ("longtx", "longtx", "pass"),
-        ("longtx", "recovered", "fail"),
-        ("longtx", None, "fail"),
-        ("recovered", None, "pass"),
-        (None, "baseline", "pass"),
-        (None, None, "pass"),
+        ("longtx", "longtx", "longtx", "pass"),
+        ("longtx", "recovered", "recovered", "fail"),
+        ("longtx", None, "longtx", "pass"),
+        ("recovered", None, "longtx", "fail"),
+        ("longtx", None, "recovered", "fail"),
+        ("recovered", None, "recovered", "pass"),
+        ("baseline", None, None, "fail"),
+        ("recovered", None, None, "fail"),
+        (None, "baseline", "baseline", "pass"),
+        (None, None, "recovered", "pass"),
+        (None, None, None, "pass"),
     ],
 )
-def test_an_expectation_judges_its_own_phase_and_that_on_the_last_phase_also_what_follows(
-    tmp_path: Path, judged: str | None, phase: str | None, result: str
+def test_an_expectation_judges_its_own_phase_and_what_follows_until_the_next_one(
+    tmp_path: Path, judged: str | None, phase: str | None, latest_phase: str | None, result: str
 ) -> None:
     record = make_record_with_expectation(metric="errors.count", phase=judged, at_least=4)
-    assert find_of(make_run(tmp_path, record, errors=errors_of("1213", phase=phase)), "errors").result == result
+    errors = errors_of("1213", phase=phase, latest_phase=latest_phase)
+    assert find_of(make_run(tmp_path, record, errors=errors), "errors").result == result
 
 
-@pytest.mark.parametrize(("kind", "result"), [("57P01", "pass"), ("40P01", "fail")])
-def test_errors_outside_the_phases_are_explained_by_the_faults_of_their_time(tmp_path: Path, kind: str, result: str) -> None:
-    run = make_run(tmp_path, record_with_fault("timeout", "baseline"), errors=errors_of(kind, phase=None))
+@pytest.mark.parametrize(
+    ("kind", "latest_phase", "result"),
+    [("57P01", "baseline", "pass"), ("40P01", "baseline", "fail"), ("57P01", "recovered", "pass"), ("57P01", None, "fail")],
+    ids=["between phases", "of another kind", "after the last phase", "before the first phase"],
+)
+def test_errors_outside_the_phases_are_explained_by_the_faults_of_their_time_which_is_not_before_the_first_phase(
+    tmp_path: Path, kind: str, latest_phase: str | None, result: str
+) -> None:
+    errors = errors_of(kind, phase=None, latest_phase=latest_phase)
+    run = make_run(tmp_path, record_with_fault("timeout", "baseline"), errors=errors)
     assert find_of(run, "errors").result == result
 
 

@@ -194,7 +194,7 @@ def test_a_queue_that_keeps_the_order_passes_over_no_more_jobs_than_workers_coul
     worker = make_process("worker-1")
     record = make_record(processes=[worker])
     record["queue"]["ordered"] = ordered
-    errors = pd.DataFrame([["longtx", "worker-1", "error", "57014", "claim", [], 1]], columns=EMPTY["errors"])
+    errors = pd.DataFrame([["longtx", "longtx", "worker-1", "error", "57014", "claim", [], 1]], columns=EMPTY["errors"])
     finding = find_of(make_run(tmp_path, record, errors=errors, overdue=overdue("passed_over", jobs)), "order")
     assert finding.result == result
     assert f"{jobs} jobs were passed over by younger ones (for up to 3.0 s)" in finding.reason

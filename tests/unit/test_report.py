@@ -41,12 +41,20 @@ def test_the_charts_get_every_second_of_the_run(tmp_path: Path) -> None:
 
 def test_text_of_a_scenario_cannot_inject_script_into_the_page(tmp_path: Path) -> None:
     errors = pd.DataFrame(
-        [["longtx", "</script><script>alert(1)</script>", "error", "x", "claim", [], 1]], columns=EMPTY["errors"]
+        [["longtx", "longtx", "</script><script>alert(1)</script>", "error", "x", "claim", [], 1]], columns=EMPTY["errors"]
     )
     record = make_record(notes=["<b>note</b>"])
     page = make_pages(tmp_path, record, {"errors": errors})
     assert "<script>alert(1)" not in page
     assert "&lt;b&gt;note&lt;/b&gt;" in page
+
+
+def test_errors_outside_the_phases_are_shown_apart_from_those_before_the_first_one(tmp_path: Path) -> None:
+    phases = ((None, None, 1), (None, "longtx", 2), (None, "recovered", 3), ("longtx", "longtx", 9))
+    rows = [(phase, latest, "worker-1", "error", "57P01", "claim", [], count) for phase, latest, count in phases]
+    page = make_pages(tmp_path, tables={"errors": pd.DataFrame(rows, columns=EMPTY["errors"])})
+    shown = re.findall(r"<tr><th>([^<]*)</th><td>57P01</td><td>claim</td><td>([^<]*)</td>", page)
+    assert shown == [("longtx", "9"), ("outside phases", "5"), ("before the first phase", "1")]
 
 
 @pytest.mark.parametrize("status", ["aborted", "failed"])

@@ -45,7 +45,7 @@ def test_a_job_whose_enqueue_ended_in_an_error_was_offered_too(tmp_path: Path) -
     (phase,) = [phase for phase in record["phases"] if phase["name"] == "longtx"]
     length_s = (phase["end_ns"] - phase["start_ns"]) / 1e9
     failed = pd.DataFrame(
-        [["longtx", "producer-1", "error", "26000", "enqueue", [], int(40 * length_s)]], columns=EMPTY["errors"]
+        [["longtx", "longtx", "producer-1", "error", "26000", "enqueue", [], int(40 * length_s)]], columns=EMPTY["errors"]
     )
     run = make_run(tmp_path, record, errors=failed, phases=make_phases({("longtx", "enqueued.rate"): 60.0}))
     finding = load_in_longtx(run)
