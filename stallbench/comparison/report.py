@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import pandas as pd
 
@@ -20,12 +21,12 @@ from stallbench.comparison.formatting import (
 )
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.results import Results
-from stallbench.comparison.standings import Compared
+from stallbench.comparison.standings import Standing
 from stallbench.comparison.statistics import FEWEST_ROUNDS, LEVEL
 from stallbench.libraries import PREFIX
 from stallbench.report import open_template
-from stallbench.report.charts import as_script_data, cut_windows, list_injections, list_phases
-from stallbench.run.record import read_record
+from stallbench.report.charts import InjectionBand, PhaseBand, as_script_data, cut_windows, list_injections, list_phases
+from stallbench.run.record import RunRecord, read_record
 from stallbench.scenario.model import CONTROL
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.check import RunTables
@@ -33,6 +34,57 @@ from stallbench.verdicts.check import RunTables
 CURVES = ("claim_ms_p95", "depth", "dead_tuples", "completed")
 _MOST_POINTS = 20_000
 """In all curves of one chart together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingRow:
+    """A variant in one subject, as text; empty where there is nothing to say."""
+
+    name: str
+    rank: int | None
+    median: str
+    spread: str
+    rounds: int
+    difference: str
+    p: str
+    significance: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingRow:
+    """A variant in the subject that all are ranked by, and how it is assessed."""
+
+    standing: StandingRow
+    summary: str
+    outcome: str
+    """Of its assessment; empty if it was not assessed."""
+    reason: str
+    unsafe: str
+    """Why it is not safe; empty if nothing was found."""
+    published: Sequence[tuple[float | None, int | None]]
+    """Its figure and its rank in each published column; none if it is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeRow:
+    """A step from one version to another, as text."""
+
+    title: str
+    change: str
+    difference: str
+    p: str
+    answer: str
+
+
+class Curves(TypedDict):
+    """What the charts draw."""
+
+    t_s: list[int]
+    variants: Sequence[str]
+    columns: dict[str, dict[str, list[float | None]]]
+    """By the name of the column, then of the variant: the median of its runs at each of ``t_s``."""
+    phases: list[PhaseBand]
+    bands: list[InjectionBand]
 
 
 def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Results) -> None:
@@ -44,12 +96,7 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         "scenario_table": make_scenario_table(record, results),
         "agreements": [describe_agreement(agreement) for agreement in results.agreements],
         "groups": [
-            {
-                "key": each.subject.key,
-                "meaning": each.subject.meaning,
-                "better": each.subject.better,
-                "rows": list(_rows(each)),
-            }
+            (each.subject, [_format_standing(name, standing) for name, standing in each.standings.items()])
             for each in results.compared
         ],
         "notes": list(find_notes(record, results)),
@@ -63,7 +110,7 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         "reference": record.names[0],
         "significance": f"{1 - LEVEL:.2g}",
         "level": f"{LEVEL * 100:.0f} %",
-        "host": _read_host(folder, record),
+        "first_run": _read_first_run(folder, record),
         "command": format_command(record),
     }
     replace_file(folder.path / "summary.md", open_template("comparison.md.j2", autoescape=False).render(content))
@@ -89,48 +136,45 @@ def format_command(record: ComparisonRecord) -> str:
     return f"stallbench compare {name}{chosen}{load} --repeat {record.rounds} --seed {record.seed}{changes}"
 
 
-def _ranking_rows(record: ComparisonRecord, results: Results) -> Iterator[dict[str, Any]]:
-    """Return a row for each variant, the best first."""
+def _ranking_rows(record: ComparisonRecord, results: Results) -> Iterator[RankingRow]:
+    """Yield a row for each variant, the best first."""
     summaries = {variant.name: variant.summary for variant in record.variants}
-    for row in _rows(results.ranked, in_order_of_rank=True):
-        name = row["name"]
+    for name in results.ranked.by_rank:
         assessment = results.assessments.get(name)
-        yield {
-            **row,
-            "summary": summaries[name],
-            "outcome": (assessment.outcome if assessment else None) or "",
-            "reason": assessment.reason if assessment else "",
-            "unsafe": results.unsafe.get(name, ""),
-            "published": [
+        yield RankingRow(
+            standing=_format_standing(name, results.ranked.standings[name]),
+            summary=summaries[name],
+            outcome=(assessment.outcome if assessment else None) or "",
+            reason=assessment.reason if assessment else "",
+            unsafe=results.unsafe.get(name, ""),
+            published=[
                 (record.published[agreement.where].get(name), agreement.ranks.get(name)) for agreement in results.agreements
             ],
-        }
+        )
 
 
-def _upgrade_rows(results: Results) -> Iterator[dict[str, str]]:
+def _upgrade_rows(results: Results) -> Iterator[UpgradeRow]:
     for each in results.upgrades:
-        yield {
-            "title": each.title,
-            "change": each.change,
-            "difference": format_difference(each.difference),
-            "p": format_p(each.difference.adjusted_p if each.difference else None),
-            "answer": each.answer,
-        }
+        yield UpgradeRow(
+            title=each.title,
+            change=each.change,
+            difference=format_difference(each.difference),
+            p=format_p(each.difference.adjusted_p if each.difference else None),
+            answer=each.answer,
+        )
 
 
-def _rows(compared: Compared, *, in_order_of_rank: bool = False) -> Iterator[dict[str, Any]]:
-    for name in compared.by_rank if in_order_of_rank else compared.standings:
-        standing = compared.standings[name]
-        yield {
-            "name": name,
-            "rank": standing.rank,
-            "median": format_median(standing),
-            "spread": format_spread(standing),
-            "rounds": len(standing.values),
-            "difference": format_difference(standing.difference),
-            "p": format_p(standing.difference.adjusted_p if standing.difference else None),
-            "significance": describe_significance(standing),
-        }
+def _format_standing(name: str, standing: Standing) -> StandingRow:
+    return StandingRow(
+        name=name,
+        rank=standing.rank,
+        median=format_median(standing),
+        spread=format_spread(standing),
+        rounds=len(standing.values),
+        difference=format_difference(standing.difference),
+        p=format_p(standing.difference.adjusted_p if standing.difference else None),
+        significance=describe_significance(standing),
+    )
 
 
 def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
@@ -152,18 +196,17 @@ def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
         yield f"{CONTROL} was not run: differences are from {record.names[0]}."
 
 
-def _read_host(folder: ComparisonFolder, record: ComparisonRecord) -> dict[str, Any] | None:
-    """Return ``host``, ``versions`` and ``servers`` of the first run whose folder still exists."""
+def _read_first_run(folder: ComparisonFolder, record: ComparisonRecord) -> RunRecord | None:
+    """Return the record of the first run whose folder still exists."""
     for run in record.runs:
         path = folder.runs / (run.folder or "") / "run.json"
         if run.folder and path.is_file():
-            of_run = read_record(path)
-            return {"host": of_run.host, "versions": of_run.versions, "servers": of_run.servers}
+            return read_record(path)
     return None
 
 
-def _read_curves(record: ComparisonRecord, runs: Path) -> dict[str, Any]:
-    """Return what the charts draw, for JSON: ``t_s``, ``variants``, ``columns`` (by name, then variant), ``phases`` and ``bands``.
+def _read_curves(record: ComparisonRecord, runs: Path) -> Curves:
+    """Return what the charts draw.
 
     Each variant has one curve: the median of its runs at each second. ``runs``: where the folders of the runs are; runs without a folder
     are left out. The bands behind the curves, ``phases`` and ``bands``, are those of the first run of the first variant that has one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,43 @@ _ORDER_GROUPS = (0, 1, 5, 20, 100, 1_000, 10_000, 100_000, 1_000_000)
 """The largest difference in each group of the page's histogram of the order; a last group has all that are larger."""
 
 
+class PhaseBand(TypedDict):
+    """A phase, or a part of a soak, as a band behind the curves."""
+
+    name: str
+    from_s: float
+    to_s: float | None
+    """None if its end is not known."""
+
+
+class InjectionBand(TypedDict):
+    """An injection as a band behind the curves. Times are none if unknown."""
+
+    name: str
+    target: str
+    from_s: float | None
+    to_s: float | None
+
+
+class Series(TypedDict):
+    """A line of a chart."""
+
+    column: str
+    """Of the table ``windows``."""
+    label: str
+    hue: NotRequired[str]
+    """Its colour; every series of a chart that is listed has one."""
+
+
+class ChartOfPage(TypedDict):
+    """A chart, as charts.js wants it."""
+
+    title: str
+    log: bool
+    """Whether its vertical axis is logarithmic."""
+    series: list[Series]
+
+
 def cut_windows(run: RunTables) -> pd.DataFrame:
     """Return the whole seconds of the phases, in order."""
     windows = run["windows"].sort_values("t_s")
@@ -32,8 +69,8 @@ def cut_windows(run: RunTables) -> pd.DataFrame:
     return windows[(windows["t_s"] >= 0) & (windows["t_ns"] + 10**9 <= max(ends_ns, default=2**63 - 1))]
 
 
-def list_phases(record: RunRecord) -> list[dict[str, Any]]:
-    """Return the phases that have begun, for the bands of a chart: ``name``, ``from_s``, ``to_s`` (none if its end is not known)."""
+def list_phases(record: RunRecord) -> list[PhaseBand]:
+    """Return the phases that have begun, for the bands of a chart."""
     start_ns = next((phase.start_ns for phase in record.phases if phase.start_ns), 0)
     return [
         {
@@ -46,25 +83,30 @@ def list_phases(record: RunRecord) -> list[dict[str, Any]]:
     ]
 
 
-def list_injections(run: RunTables) -> list[dict[str, Any]]:
-    """Return the injections of each phase, for the bands of a chart: ``name``, ``target``, ``from_s``, ``to_s``, each none if unknown.
+def list_injections(run: RunTables) -> list[InjectionBand]:
+    """Return the injections of each phase, for the bands of a chart.
 
     Maintenance, which lasts for the whole run, has no band.
     """
     injections = run["injections"]
     return [
-        {key: None if pd.isna(row[key]) else row[key] for key in ("name", "target", "from_s", "to_s")}
+        InjectionBand(
+            name=row["name"],
+            target=row["target"],
+            from_s=None if pd.isna(row["from_s"]) else row["from_s"],
+            to_s=None if pd.isna(row["to_s"]) else row["to_s"],
+        )
         for row in injections[injections["phase"].notna()].to_dict("records")
     ]
 
 
-def as_script_data(data: Mapping[str, Any]) -> str:
+def as_script_data(data: Mapping[str, object]) -> str:
     """Return ``data`` as JSON that is safe inside a script element."""
     return json.dumps(data).replace("<", "\\u003c")
 
 
-def list_charts(columns: Mapping[str, Sequence[float | None]]) -> list[dict[str, Any]]:
-    """Return the charts of the page in their order, as charts.js wants them: ``title``, ``log``, ``series``.
+def list_charts(columns: Mapping[str, Sequence[float | None]]) -> list[ChartOfPage]:
+    """Return the charts of the page in their order.
 
     ``columns``: the values of each second by the column of the table ``windows``. A chart without values is left out.
     """
@@ -72,7 +114,7 @@ def list_charts(columns: Mapping[str, Sequence[float | None]]) -> list[dict[str,
     charts |= {
         measure.chart: Chart(measure.chart) for measure in MEASURES.values() if measure.chart and measure.chart not in charts
     }
-    listed = []
+    listed: list[ChartOfPage] = []
     for chart in charts.values():
         measures = [measure for measure in MEASURES.values() if measure.chart == chart.title]
         series = [one for measure in measures for one in _list_series(measure) if one["column"] in columns]
@@ -85,7 +127,7 @@ def list_charts(columns: Mapping[str, Sequence[float | None]]) -> list[dict[str,
     return listed
 
 
-def _list_series(measure: Measure) -> list[dict[str, Any]]:
+def _list_series(measure: Measure) -> list[Series]:
     """Return what a chart draws of a measure: a line for each quantile, or one line."""
     quantiles = [name for name in _DRAWN_QUANTILES if name in measure.by_second]
     if quantiles:

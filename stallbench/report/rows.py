@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -58,7 +59,67 @@ _FEW = 3
 _BEFORE_FIRST_PHASE = "before the first phase"
 
 
-def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseRow:
+    """A metric in each phase."""
+
+    label: str
+    meaning: str
+    values: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Highlight:
+    """A key figure of the run."""
+
+    label: str
+    unit: str
+    before: float | None
+    """In the baseline."""
+    after: float | None
+    """In ``phase``."""
+    baseline: str
+    """Name of the baseline; empty if there is nothing to compare with."""
+    phase: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryRow:
+    """A fault that is over, and how the queue recovered. Times in seconds; that of a recovery is none if there was none before another fault."""
+
+    fault: str
+    on: str
+    from_s: float
+    end_s: float
+    to_first_completion_s: float | None
+    to_rate_s: float | None
+    to_empty_backlog_s: float | None
+    missing: str
+    """The words for a recovery time that it does not have."""
+    lost: int
+    re_completed: int
+    re_executed: int
+    errors: int
+    evidence: str
+    """JSON: what showed that the fault was active and gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRow:
+    """Errors of one kind in one operation and one phase."""
+
+    phase: str
+    """Empty outside the phases, but not for errors before the first one."""
+    kind: str
+    operation: str
+    event: str
+    """``error``, or ``retried`` by the queue itself."""
+    count: int
+    process: str
+    """The processes that recorded them: their names, or their number if they are many."""
+
+
+def list_phase_rows(run: RunTables) -> list[PhaseRow]:
     """Return a row for each metric, with its value in each phase that has begun."""
     names = [phase.name for phase in run.record.started_phases]
     rows = []
@@ -71,11 +132,11 @@ def list_phase_rows(run: RunTables) -> list[dict[str, Any]]:
             continue
         if metric in _ONLY_IF_ANY and not any(values):
             continue
-        rows.append({"label": label, "meaning": MEASURES[measure].meaning, "values": values})
+        rows.append(PhaseRow(label=label, meaning=MEASURES[measure].meaning, values=values))
     return rows
 
 
-def find_highlights(run: RunTables) -> list[dict[str, Any]]:
+def find_highlights(run: RunTables) -> list[Highlight]:
     """Return the figures of the baseline beside those of the phase with the longest claims by their median; of a library by their statement."""
     measured = [phase.name for phase in run.record.measured_phases]
     if not measured or run.record.is_observation:
@@ -96,9 +157,7 @@ def find_highlights(run: RunTables) -> list[dict[str, Any]]:
     for metric, label, unit in shown:
         measure, _, statistic = metric.partition(".")
         before, after = run.metric(measure, statistic, measured[0]), run.metric(measure, statistic, worst)
-        highlights.append(
-            {"label": label, "unit": unit, "before": before, "after": after, "baseline": measured[0], "phase": worst}
-        )
+        highlights.append(Highlight(label=label, unit=unit, before=before, after=after, baseline=measured[0], phase=worst))
     return highlights
 
 
@@ -108,7 +167,7 @@ def _list_old_versions(run: RunTables) -> list[tuple[str, str, str]]:
     return [(f"{measure}.max", MEASURES[measure].label, "")] if measure else []
 
 
-def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
+def _find_totals(run: RunTables, phase: str) -> list[Highlight]:
     """Return the figures of a run of one phase, which has nothing to be compared with."""
     shown = (
         ("completed.rate", "completed", "jobs/s"),
@@ -122,33 +181,38 @@ def _find_totals(run: RunTables, phase: str) -> list[dict[str, Any]]:
         measure, _, statistic = metric.partition(".")
         value = run.metric(measure, statistic, None if MEASURES[measure].is_of_run else phase)
         if value is not None:
-            totals.append({"label": label, "unit": unit, "before": None, "after": value, "baseline": "", "phase": phase})
+            totals.append(Highlight(label=label, unit=unit, before=None, after=value, baseline="", phase=phase))
     return totals
 
 
-def list_recoveries(run: RunTables) -> list[dict[str, Any]]:
-    """Return a row for each fault that is over: the table ``recoveries``, with the fault's target, start and evidence.
-
-    ``missing``: the words for a recovery time that it does not have.
-    """
+def list_recoveries(run: RunTables) -> list[RecoveryRow]:
+    """Return a row for each fault that is over: the table ``recoveries``, with the fault's target, start and evidence."""
     faults = {fault.name: fault for fault in run.record.faults}
     if not faults:
         return []
     begins_s = run["injections"].set_index("name")["from_s"]
     rows = run["recoveries"].astype(object).where(run["recoveries"].notna(), None).to_dict("records")
     return [
-        {
-            **{str(column): value for column, value in row.items()},
-            "on": faults[row["fault"]].on,
-            "from_s": begins_s[row["fault"]],
-            "evidence": json.dumps(faults[row["fault"]].evidence),
-            "missing": describe_missing_recovery({str(column): value for column, value in row.items()}),
-        }
+        RecoveryRow(
+            fault=row["fault"],
+            on=faults[row["fault"]].on,
+            from_s=begins_s[row["fault"]],
+            end_s=row["end_s"],
+            to_first_completion_s=row["to_first_completion_s"],
+            to_rate_s=row["to_rate_s"],
+            to_empty_backlog_s=row["to_empty_backlog_s"],
+            missing=describe_missing_recovery(row.get("next_change")),
+            lost=row["lost"],
+            re_completed=row["re_completed"],
+            re_executed=row["re_executed"],
+            errors=row["errors"],
+            evidence=json.dumps(faults[row["fault"]].evidence),
+        )
         for row in rows
     ]
 
 
-def add_up_errors(errors: pd.DataFrame) -> list[dict[str, Any]]:
+def add_up_errors(errors: pd.DataFrame) -> list[ErrorRow]:
     """Return a row for each phase (empty outside the phases), kind, operation and outcome; the processes are named if they are few."""
     if errors.empty:
         return []
@@ -162,5 +226,14 @@ def add_up_errors(errors: pd.DataFrame) -> list[dict[str, Any]]:
         .groupby(keys, as_index=False)
         .agg(count=("count", "sum"), names=("process", "unique"))
     )
-    rows["process"] = [", ".join(names) if len(names) <= _FEW else f"{len(names)} processes" for names in rows["names"]]
-    return [dict(zip(rows.columns, row, strict=True)) for row in rows.sort_values("count", ascending=False).to_numpy().tolist()]
+    return [
+        ErrorRow(
+            phase=row["phase"],
+            kind=row["kind"],
+            operation=row["operation"],
+            event=row["event"],
+            count=row["count"],
+            process=", ".join(row["names"]) if len(row["names"]) <= _FEW else f"{len(row['names'])} processes",
+        )
+        for row in rows.sort_values("count", ascending=False).to_dict("records")
+    ]

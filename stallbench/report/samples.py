@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -12,19 +12,40 @@ from stallbench.deadlocks.groups import DeadlockGroup, group_deadlocks
 from stallbench.storage.address import AnyPath
 
 
-def read_vacuum(path: AnyPath) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumRow:
+    """What autovacuum did with a table. A figure is none if it was not sampled."""
+
+    table: str
+    runs: float | None
+    removed: float | None
+    """The most dead tuples that one vacuum removed."""
+    kept: float | None
+    """The most dead tuples that one vacuum could not remove."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """A plan by which a claim found its job."""
+
+    plan: str
+    times: int
+    """How often it was seen."""
+
+
+def read_vacuum(path: AnyPath) -> list[VacuumRow]:
     """Return for each table how often autovacuum ran, and the most dead tuples that one vacuum removed and could not remove."""
     rows = []
     for subject, of_table in _read_samples(path).groupby("subject"):
         values = of_table.assign(value=pd.to_numeric(of_table["value"], errors="coerce"))
         most = values.groupby("metric")["value"].max()
         rows.append(
-            {
-                "table": str(subject).removeprefix("table:"),
-                "runs": most.get("autovacuum_count"),
-                "kept": most.get("not_removable_tuples"),
-                "removed": most.get("removed_tuples"),
-            }
+            VacuumRow(
+                table=str(subject).removeprefix("table:"),
+                runs=most.get("autovacuum_count"),
+                removed=most.get("removed_tuples"),
+                kept=most.get("not_removable_tuples"),
+            )
         )
     return rows
 
@@ -56,11 +77,11 @@ def find_unread_logs(path: AnyPath) -> Sequence[str]:
     return sorted(set(unread["source"]))
 
 
-def read_plans(path: AnyPath) -> list[dict[str, Any]]:
+def read_plans(path: AnyPath) -> list[PlanRow]:
     """Return each plan by which a claim found its job, without estimates of rows and times, and how often it was seen."""
     plans = _read_samples(path)["value"].astype(str).str.replace(r"[;,] \d+ rows", "", regex=True)
     plans = plans.str.replace(r"\b\d{10}\b", "?", regex=True)
-    return [{"plan": plan, "times": times} for plan, times in plans.value_counts().items()]
+    return [PlanRow(str(plan), int(times)) for plan, times in plans.value_counts().items()]
 
 
 def _read_samples(path: AnyPath) -> pd.DataFrame:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypedDict
 
 from stallbench.comparison.formatting import format_p
 from stallbench.report import open_template
-from stallbench.report.charts import as_script_data
-from stallbench.run.record import read_record
+from stallbench.report.charts import PhaseBand, as_script_data
+from stallbench.run.record import RunRecord, read_record
 from stallbench.soak.disk import format_bytes, measure_bytes
 from stallbench.soak.drift import FEWEST_CYCLES, LEVEL, Drift
 from stallbench.soak.folder import SoakFolder
@@ -32,6 +33,66 @@ _CHARTS = {
 """By title: how the names of its figures begin."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriftRow:
+    """A figure's drift, as text."""
+
+    name: str
+    level: str
+    slope: str
+    interval: str
+    relative: str
+    cycles: str
+    p: str
+    is_significant: bool | None
+    significance: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleRow:
+    """A cycle."""
+
+    number: int
+    page: str
+    """Address of its report, relative to the soak's; empty if there is none."""
+    began: str
+    verdict: str | None
+    """None if it was not completed."""
+    status: str
+    left_over: int | None
+    resting: str
+    bytes: str
+    records_removed: bool
+    reason: str
+
+
+class Series(TypedDict):
+    """A line of a chart: a value for each point, none where it is interrupted."""
+
+    label: str
+    values: list[float | None]
+
+
+class CycleChart(TypedDict):
+    """A chart over the cycles."""
+
+    title: str
+    series: list[Series]
+
+
+class Curves(TypedDict):
+    """What the charts draw."""
+
+    t_s: list[float]
+    """Of each point, in ``unit``."""
+    unit: str
+    phases: list[PhaseBand]
+    """Sets of servers, in ``unit``."""
+    bands: list[PhaseBand]
+    """Cycles that did not pass, in ``unit``."""
+    charts: list[CycleChart]
+
+
 def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drift | None], *, is_running: bool) -> None:
     """Write ``report.html`` and ``summary.md`` into the soak's folder. ``is_running``: whether cycles will follow."""
     content = {
@@ -46,7 +107,7 @@ def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drif
         "cycles": list(_list_cycles(folder, record)),
         "command": format_command(record.scenario, record.for_s, record.keep),
         "disk": format_disk(folder, record),
-        "host": _read_host(folder, record),
+        "first_cycle": _read_first_cycle(folder, record),
     }
     replace_file(folder.path / "summary.md", open_template("soak.md.j2", autoescape=False).render(content))
     page = open_template("soak.html.j2", autoescape=True).render(**content, chart_data=as_script_data(_read_curves(record)))
@@ -80,20 +141,20 @@ def find_notes(record: SoakRecord, *, is_running: bool = False) -> Iterator[str]
         yield f"Not enough cycles for confidence intervals: at least {FEWEST_CYCLES} are needed, and there are {len(record.completed)}."
 
 
-def format_drift(name: str, drift: Drift) -> dict[str, Any]:
-    """Return the text of a drift, by column."""
+def format_drift(name: str, drift: Drift) -> DriftRow:
+    """Return the text of a drift."""
     relative = f"{_signed(drift.slope / drift.level * 100)} %" if drift.level else "–"
-    return {
-        "name": name,
-        "level": format_value(drift.level),
-        "slope": _signed(drift.slope),
-        "interval": "–" if drift.low is None or drift.high is None else f"{_signed(drift.low)} .. {_signed(drift.high)}",
-        "relative": relative,
-        "cycles": f"{drift.cycles}" + (f" in {drift.segments} segments" if drift.segments > 1 else ""),
-        "p": format_p(drift.adjusted_p),
-        "is_significant": drift.is_significant,
-        "significance": _describe_significance(drift),
-    }
+    return DriftRow(
+        name=name,
+        level=format_value(drift.level),
+        slope=_signed(drift.slope),
+        interval="–" if drift.low is None or drift.high is None else f"{_signed(drift.low)} .. {_signed(drift.high)}",
+        relative=relative,
+        cycles=f"{drift.cycles}" + (f" in {drift.segments} segments" if drift.segments > 1 else ""),
+        p=format_p(drift.adjusted_p),
+        is_significant=drift.is_significant,
+        significance=_describe_significance(drift),
+    )
 
 
 def describe_adjustment(drifts: Mapping[str, Drift | None]) -> str:
@@ -129,29 +190,29 @@ def _signed(value: float) -> str:
     return f"{'+' if value > 0 else '-' if value < 0 else ''}{format_value(abs(value))}"
 
 
-def _list_cycles(folder: SoakFolder, record: SoakRecord) -> Iterator[dict[str, Any]]:
+def _list_cycles(folder: SoakFolder, record: SoakRecord) -> Iterator[CycleRow]:
     for cycle in record.cycles:
         page = folder.cycle(cycle.number).path / "report.html"
-        yield {
-            "number": cycle.number,
-            "page": str(page.relative_to(folder.path)) if page.is_file() else "",
-            "began": datetime.fromtimestamp(cycle.start_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S"),
-            "verdict": cycle.verdict if cycle.status == "completed" else None,
-            "status": cycle.status,
-            "left_over": cycle.left_over,
-            "resting": f"{cycle.resting_s:.0f}",
-            "bytes": format_bytes(cycle.bytes or measure_bytes(page.parent)),
-            "records_removed": cycle.records_removed,
-            "reason": cycle.reason,
-        }
+        yield CycleRow(
+            number=cycle.number,
+            page=str(page.relative_to(folder.path)) if page.is_file() else "",
+            began=datetime.fromtimestamp(cycle.start_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            verdict=cycle.verdict if cycle.status == "completed" else None,
+            status=cycle.status,
+            left_over=cycle.left_over,
+            resting=f"{cycle.resting_s:.0f}",
+            bytes=format_bytes(cycle.bytes or measure_bytes(page.parent)),
+            records_removed=cycle.records_removed,
+            reason=cycle.reason,
+        )
 
 
-def _read_curves(record: SoakRecord) -> dict[str, Any]:
-    """Return what the charts draw, for JSON: one point per cycle, and an empty one between cycles on different servers."""
+def _read_curves(record: SoakRecord) -> Curves:
+    """Return what the charts draw: one point per cycle, and an empty one between cycles on different servers."""
     indexes: list[int | None] = []
     t_minutes: list[float] = []
-    server_sets: list[dict[str, Any]] = []
-    bad: list[dict[str, Any]] = []
+    server_sets: list[PhaseBand] = []
+    bad: list[PhaseBand] = []
     spent_s = 0.0
     completed = record.completed
     for index, cycle in enumerate(completed):
@@ -167,10 +228,10 @@ def _read_curves(record: SoakRecord) -> dict[str, Any]:
             bad.append({"name": f"cycle {cycle.number}", "from_s": minute, "to_s": spent_s / 60})
         indexes.append(index)
         t_minutes.append(minute)
-    charts = []
+    charts: list[CycleChart] = []
     for title, beginning in _CHARTS.items():
         names = dict.fromkeys(name for cycle in completed for name in cycle.figures if name.startswith(beginning))
-        series = [
+        series: list[Series] = [
             {
                 "label": name.removeprefix(beginning).removesuffix(", MiB"),
                 "values": [
@@ -185,11 +246,10 @@ def _read_curves(record: SoakRecord) -> dict[str, Any]:
     return {"t_s": t_minutes, "unit": "min", "phases": server_sets, "bands": bad, "charts": charts}
 
 
-def _read_host(folder: SoakFolder, record: SoakRecord) -> dict[str, Any] | None:
-    """Return ``host``, ``versions`` and ``servers`` of the first cycle whose folder still exists."""
+def _read_first_cycle(folder: SoakFolder, record: SoakRecord) -> RunRecord | None:
+    """Return the record of the first cycle whose folder still exists."""
     for cycle in record.cycles:
         path = folder.cycle(cycle.number).record
         if path.is_file():
-            of_cycle = read_record(path)
-            return {"host": of_cycle.host, "versions": of_cycle.versions, "servers": of_cycle.servers}
+            return read_record(path)
     return None

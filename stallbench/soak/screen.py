@@ -83,5 +83,5 @@ def _make_table(significant: list[tuple[str, Drift]]) -> Table:
         table.add_column(header, justify="right")
     for name, drift in significant:
         row = format_drift(name, drift)
-        table.add_row(escape(name), row["level"], row["slope"], row["interval"], row["relative"])
+        table.add_row(escape(name), row.level, row.slope, row.interval, row.relative)
     return table

@@ -151,7 +151,7 @@ def _describe_faults(run: RunTables) -> list[str]:
 def _describe_fault(row: Mapping[Any, Any], on: str, start_s: float) -> str:
     when = f"at {start_s:.0f} s" if row["end_s"] - start_s < _MOMENT_S else f"from {start_s:.0f} s to {row['end_s']:.0f} s"
     recovered = [
-        f"{words} {f'after {row[column]:.1f} s' if pd.notna(row[column]) else describe_missing_recovery(row)}"
+        f"{words} {f'after {row[column]:.1f} s' if pd.notna(row[column]) else describe_missing_recovery(row.get('next_change'))}"
         for column, words in _RECOVERED_TO.items()
     ]
     counts = [f"{row[column]:,.0f} {words}" for column, words in _COUNTS.items() if row[column]]
@@ -159,10 +159,12 @@ def _describe_fault(row: Mapping[Any, Any], on: str, start_s: float) -> str:
     return described + (f" From its start to the next fault: {', '.join(counts)}." if counts else "")
 
 
-def describe_missing_recovery(row: Mapping[Any, Any]) -> str:
-    """Return why a row of ``recoveries`` has no time: it was not reached, or only after another fault had begun or ended."""
-    change = row.get("next_change")  # runs of earlier versions do not have it
-    return "not in this run" if pd.isna(change) else f"not before {change}"
+def describe_missing_recovery(next_change: str | None) -> str:
+    """Return why a row of ``recoveries`` has no time: it was not reached, or only after another fault had begun or ended (``next_change``).
+
+    ``next_change`` is none, or not a number, if there was no such change, and in tables of earlier versions.
+    """
+    return "not in this run" if pd.isna(next_change) else f"not before {next_change}"
 
 
 def _describe_conflicts(run: RunTables) -> str:

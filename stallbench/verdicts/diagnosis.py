@@ -63,7 +63,7 @@ def describe_notify_waits(run: RunTables) -> str:
         f"From {waiting['t_s'].min():.0f} s to {waiting['t_s'].max() + 1:.0f} s commits with a NOTIFY waited for each other, "
         f"{waiting['notify_lock_waits'].mean():.1f} at a time: the server makes such commits one after the other."
     )
-    baseline = next((phase.name for phase in run.record.phases if phase.measured), None)
+    baseline = next((phase.name for phase in run.record.measured_phases), None)
     before_ms = run.metric("enqueue_ms", "p95", baseline) if baseline else None
     then_ms = waiting["enqueue_ms_p95"].median()
     if before_ms is None or math.isnan(then_ms):

@@ -46,7 +46,7 @@ def _format_buffers(per_call: float) -> str:
 
 
 def _find_slowest(run: RunTables) -> dict[Any, Any] | None:
-    measured = [phase.name for phase in run.record.phases if phase.measured]
+    measured = [phase.name for phase in run.record.measured_phases]
     table = run["statements"]
     table = table[table["phase"].isin(measured) & (table["calls"] >= _FEWEST_CALLS)]
     if table.empty:
@@ -60,7 +60,7 @@ def _find_slowest(run: RunTables) -> dict[Any, Any] | None:
     )
     durations_ms = {
         phase.name: (phase.end_ns - phase.start_ns) / 1e6 if phase.start_ns and phase.end_ns else 0.0
-        for phase in run.record.phases
+        for phase in run.record.measured_phases
     }
     both: pd.DataFrame = costs[costs["phase"] != measured[0]].merge(first, on="statement")
     slower = both[both["mean_ms"] > _SLOWER_BY * both["mean_ms_before"]]

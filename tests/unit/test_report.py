@@ -50,7 +50,12 @@ def test_text_of_a_scenario_cannot_inject_script_into_the_page(tmp_path: Path) -
 
 
 def test_errors_outside_the_phases_are_shown_apart_from_those_before_the_first_one(tmp_path: Path) -> None:
-    phases = ((None, None, 1), (None, "longtx", 2), (None, "recovered", 3), ("longtx", "longtx", 9))
+    phases: tuple[tuple[str | None, str | None, int], ...] = (
+        (None, None, 1),
+        (None, "longtx", 2),
+        (None, "recovered", 3),
+        ("longtx", "longtx", 9),
+    )
     rows = [(phase, latest, "worker-1", "error", "57P01", "claim", [], count) for phase, latest, count in phases]
     page = make_pages(tmp_path, tables={"errors": pd.DataFrame(rows, columns=EMPTY["errors"])})
     shown = re.findall(r"<tr><th>([^<]*)</th><td>57P01</td><td>claim</td><td>([^<]*)</td>", page)
