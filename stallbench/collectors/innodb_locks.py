@@ -71,7 +71,7 @@ class InnoDBLocksCollector(ServerCollector):
         """
         with connection.cursor() as cursor:
             cursor.execute(_STATUS)
-            values: dict[str, Any] = {_COUNTERS[name.lower()]: int(value) for name, value in cursor.fetchall()}
+            values = {_COUNTERS[name.lower()]: int(value) for name, value in cursor.fetchall()}
             yield from samples_of(server.name, "server", values)
             if "deadlocks" not in values:
                 cursor.execute(_DEADLOCKS)

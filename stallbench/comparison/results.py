@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from stallbench.comparison.assessment import Assessment, assess_variants
 from stallbench.comparison.ranking import Agreement, compare_with_published
@@ -58,7 +57,7 @@ class Results:
         """Whether any variant could be assessed."""
         return any(assessment.outcome for assessment in self.assessments.values())
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return it for ``comparison.json``."""
         return {
             "comparisons": self.comparisons,

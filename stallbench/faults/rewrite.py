@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from typing import Any
 
 from pydantic import Field
 
@@ -84,7 +83,7 @@ class Rewrite(Fault[FaultOptions]):
             return {}
         for (index,) in self._watch.run(_INVALID):
             self._watch.run(f"DROP INDEX {index}")
-        found: dict[str, Any] = {
+        found: Evidence = {
             "done": self._is_done,
             "most_waiting_behind_it": self._most_behind,
             "times_ended_by_deadlock": self._deadlocks,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from stallbench.errors import BadInputError
 from stallbench.forecast.capacity import CostModel, Load, find_capacity
@@ -57,10 +56,10 @@ class Forecast:
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return it for ``--json``, in seconds, jobs and tuples; null for what is never reached."""
         low, high = self.fit.dead_tuple_s_interval
-        content = {
+        content: dict[str, object] = {
             "run": self.run,
             "queue": self.queue,
             "load": asdict(self.load),
@@ -93,8 +92,7 @@ class Forecast:
             "assumptions": self.assumptions,
             "warnings": self.warnings,
         }
-        finite: dict[str, Any] = _without_infinity(content)
-        return finite
+        return {name: _without_infinity(value) for name, value in content.items()}
 
 
 def make_forecast(
@@ -194,7 +192,7 @@ def _find_warnings(observation: Observation, fitted: Fit, load: Load, dead_at_sa
     return warnings
 
 
-def _without_infinity(value: Any) -> Any:
+def _without_infinity(value: object) -> object:
     """Replace infinity, which JSON does not have, by none."""
     if isinstance(value, dict):
         return {key: _without_infinity(item) for key, item in value.items()}

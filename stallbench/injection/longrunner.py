@@ -5,8 +5,6 @@ The longrunner's own report that it holds the horizon is not enough: it is verif
 
 from __future__ import annotations
 
-from typing import Any
-
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.context import InjectionContext
@@ -57,7 +55,7 @@ class LongrunnerInjection(Injection):
             "options": choice.options,
         }
         self._process: Process | None = None
-        self._holder: dict[str, Any] = {}
+        self._holder: Evidence = {}
         """What the longrunner, and then the server, says of what holds the horizon."""
 
     def describe_effect(self) -> str:

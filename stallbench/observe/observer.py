@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Protocol
 
 from stallbench.engines import loaded_errors
 from stallbench.observe.address import PRIMARY
@@ -19,6 +19,21 @@ from stallbench.observe.subject import Finding, Known, Look, Section, Subject, U
 GREATEST_SHARE = 0.01
 """Share of one core's time that looks may take, on the server and on this machine."""
 _SHARE_OF_SUBJECT = GREATEST_SHARE / 2
+
+
+class Session(Protocol):
+    """A read-only session on any engine, as far as the observer needs it; the subjects of an engine know the rest."""
+
+    @property
+    def version_text(self) -> str:
+        """The server's version."""
+
+    @property
+    def spent_s(self) -> float:
+        """How long the server has worked for it, at most."""
+
+    def close(self) -> None:
+        """Close it in any state."""
 
 
 class ServerGoneError(Exception):
@@ -53,7 +68,7 @@ class Observer:
 
     def __init__(
         self,
-        connect: Callable[[str], Any],
+        connect: Callable[[str], Session],
         replicas: Sequence[str],
         subjects: Sequence[Subject],
         *,
@@ -70,7 +85,7 @@ class Observer:
         self._subjects = require_order(subjects)
         self._describe = describe
         self._explain = explain
-        self._sessions: dict[str, Any] = {}
+        self._sessions: dict[str, Session] = {}
         self._sections: dict[str, Section] = {}
         self._not_before_s: dict[str, float] = {}
         self._known = Known()
@@ -105,7 +120,7 @@ class Observer:
         )
 
     @property
-    def sessions(self) -> Mapping[str, Any]:
+    def sessions(self) -> Mapping[str, Session]:
         """The open sessions, by the name of their server."""
         return dict(self._sessions)
 
@@ -136,12 +151,12 @@ class Observer:
         pause_s = max(subject.shortest_pause_s, took_s / _SHARE_OF_SUBJECT)
         self._not_before_s[subject.name] = look.at_s + pause_s
 
-    def _session(self, name: str) -> Any:
+    def _session(self, name: str) -> Session:
         if name not in self._sessions:
             self._sessions[name] = self._connect(name)
         return self._sessions[name]
 
-    def _open_replicas(self, unseen: list[Unseen]) -> Mapping[str, Any]:
+    def _open_replicas(self, unseen: list[Unseen]) -> Mapping[str, Session]:
         sessions = {}
         for name in self._replicas:
             try:

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
-from stallbench.injection.record import InjectionRecord
+from stallbench.injection.record import InjectionCategory, InjectionRecord
 from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
 from stallbench.run.record import RunRecord
 
 
-def make_injections(record: RunRecord, axis: TimeAxis) -> list[dict[str, Any]]:
+class InjectionRow(TypedDict):
+    """A row of the table ``injections``. Each time is none if the injection never got that far."""
+
+    name: str
+    category: InjectionCategory
+    kind: str
+    target: str
+    phase: str | None
+    planned_start_s: float | None
+    start_ns: int | None
+    verified_ns: int | None
+    end_ns: int | None
+    from_s: float | None
+    to_s: float | None
+    active_to_end: bool | None
+
+
+def make_injections(record: RunRecord, axis: TimeAxis) -> list[InjectionRow]:
     """Return a row for each injection.
 
     It lasts from when it was verified to be active (if it never was: from when it was begun) until it was verified to be gone. If that was
@@ -18,7 +35,7 @@ def make_injections(record: RunRecord, axis: TimeAxis) -> list[dict[str, Any]]:
     planned_s = {phase.name: phase.planned_start_s for phase in record.phases}
     phase_ends_ns = {phase.name: phase.end_ns for phase in axis.phases}
 
-    def row(injection: InjectionRecord) -> dict[str, Any]:
+    def row(injection: InjectionRecord) -> InjectionRow:
         phase = injection.phase or ""
         from_ns = injection.verified_ns or injection.start_ns
         to_ns = injection.verified_gone_ns or injection.end_ns or phase_ends_ns.get(phase, axis.last_ns)

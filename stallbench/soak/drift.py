@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +61,7 @@ class Drift:
         """Whether the drift would be significant if no other figure were examined; none if there are too few cycles to decide."""
         return leaves_out_zero(self.low, self.high)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return it for ``soak.json``."""
         return {**asdict(self), "is_significant": self.is_significant}
 

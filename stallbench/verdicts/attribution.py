@@ -81,7 +81,7 @@ class Attribution:
     """For which part of the run it is not known what held the horizon, a sentence; empty if there is none, or if nothing is known."""
     trend: ClaimTimeTrend | None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return it for ``verdict.json``."""
         return asdict(self)
 

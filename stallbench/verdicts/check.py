@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -58,7 +58,7 @@ class Finding:
     """What the expectation shows, in the scenario's words."""
     examples: tuple[str, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return it for ``verdict.json``."""
         return {**asdict(self), "severity": self.severity.name.lower()}
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -20,6 +21,41 @@ _LEAST_SHARE = 0.01
 _SHOWN_CHARACTERS = 120
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cost:
+    """What the calls of a statement cost in a phase, on average."""
+
+    phase: str
+    mean_ms: float
+    buffers: float
+    """Not a number if the server does not count them."""
+
+    def __str__(self) -> str:
+        """Return it as a phrase."""
+        if math.isnan(self.buffers):
+            return f"{self.mean_ms:.2f} ms a call in {self.phase}"
+        plural = "" if round(self.buffers) == 1 else "s"
+        return f"{self.mean_ms:.2f} ms and {self.buffers:,.0f} buffer{plural} a call in {self.phase}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slowdown:
+    """A statement whose calls take longer in a phase than in the first measured one."""
+
+    statement: str
+    """Its id in the table ``statements``."""
+    first: _Cost
+    later: _Cost
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A statement as the collectors recorded it."""
+
+    text: str
+    is_claim: bool
+
+
 def describe_slow_statement(run: RunTables) -> str:
     """Name the statement that took the most additional time in a later phase than it would have at the first measured phase's mean.
 
@@ -28,24 +64,14 @@ def describe_slow_statement(run: RunTables) -> str:
     slowest = _find_slowest(run)
     if slowest is None:
         return ""
-    texts = _read_texts(run)
-    statement = texts.get(str(slowest["statement"]), {"text": f"statement {slowest['statement']}", "is_claim": False})
-    text = statement["text"]
+    statement = _read_statements(run).get(slowest.statement, _Statement(f"statement {slowest.statement}", is_claim=False))
+    text = statement.text
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS].rstrip()} …"
-    subject = "The claim statement" if statement["is_claim"] else "A statement"
-    return (
-        f"{subject} became slower on the server: {slowest['mean_ms_before']:.2f} ms{_format_buffers(slowest['buffers_before'])} in "
-        f"{slowest['phase_before']}, {slowest['mean_ms']:.2f} ms{_format_buffers(slowest['buffers_per_call'])} in {slowest['phase']} "
-        f"({shown})."
-    )
+    subject = "The claim statement" if statement.is_claim else "A statement"
+    return f"{subject} became slower on the server: {slowest.first}, {slowest.later} ({shown})."
 
 
-def _format_buffers(per_call: float) -> str:
-    """Return how many buffers a call reads, to follow its time; ``a call`` alone if the server does not count them."""
-    return " a call" if math.isnan(per_call) else f" and {per_call:,.0f} buffer{'' if round(per_call) == 1 else 's'} a call"
-
-
-def _find_slowest(run: RunTables) -> dict[Any, Any] | None:
+def _find_slowest(run: RunTables) -> _Slowdown | None:
     measured = [phase.name for phase in run.record.measured_phases]
     table = run["statements"]
     table = table[table["phase"].isin(measured) & (table["calls"] >= _FEWEST_CALLS)]
@@ -66,18 +92,26 @@ def _find_slowest(run: RunTables) -> dict[Any, Any] | None:
     slower = both[both["mean_ms"] > _SLOWER_BY * both["mean_ms_before"]]
     added_ms = (slower["mean_ms"] - slower["mean_ms_before"]) * slower["calls"].astype(float)
     found = slower.assign(added_ms=added_ms)[added_ms >= _LEAST_SHARE * slower["phase"].map(durations_ms)]
-    return max(found.to_dict("records"), key=lambda row: float(row["added_ms"]), default=None)
+    row = max(found.to_dict("records"), key=lambda row: float(row["added_ms"]), default=None)
+    if row is None:
+        return None
+    return _Slowdown(
+        statement=str(row["statement"]),
+        first=_Cost(phase=row["phase_before"], mean_ms=row["mean_ms_before"], buffers=row["buffers_before"]),
+        later=_Cost(phase=row["phase"], mean_ms=row["mean_ms"], buffers=row["buffers_per_call"]),
+    )
 
 
-def _read_texts(run: RunTables) -> dict[str, dict[str, Any]]:
+def _read_statements(run: RunTables) -> dict[str, _Statement]:
+    """Return what the collectors recorded of each statement, by its id."""
     path = run.folder / _FILE
     if not path.exists():
         return {}
-    texts = {}
+    statements = {}
     for line in path.read_text().splitlines():
         try:
-            statement = json.loads(line)
+            content = json.loads(line)
         except ValueError:  # the last line of collectors that were killed
             continue
-        texts[statement["statement"]] = statement
-    return texts
+        statements[content["statement"]] = _Statement(content["text"], content["is_claim"])
+    return statements

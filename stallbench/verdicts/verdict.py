@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from stallbench.run.record import RunRecord
 from stallbench.verdicts.attribution import Attribution
@@ -23,7 +23,7 @@ class Verdict:
     attribution: Attribution
     findings: tuple[Finding, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return it for ``verdict.json``."""
         return {
             "format": 1,

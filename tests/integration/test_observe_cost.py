@@ -12,6 +12,7 @@ import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.observe.observer import GREATEST_SHARE, pause_after
+from stallbench.observe.postgres.session import ReadOnlySession
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from tests.integration.observed import observer_of, section_of
@@ -52,7 +53,9 @@ def crowded(tmp_path: Path) -> Iterator[Endpoint]:
 def test_it_uses_less_than_a_hundredth_of_a_core(crowded: Endpoint) -> None:
     with observer_of(crowded) as observer:
         observer.look()
-        ((pid,),) = observer.sessions["primary"].execute("SELECT pg_backend_pid()").fetchall()
+        session = observer.sessions["primary"]
+        assert isinstance(session, ReadOnlySession)
+        ((pid,),) = session.execute("SELECT pg_backend_pid()").fetchall()
         processes = {"client": psutil.Process(), "server": psutil.Process(pid)}
         before_s = {name: cpu_of(process) for name, process in processes.items()}
         began_s = time.monotonic()

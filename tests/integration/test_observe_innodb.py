@@ -176,7 +176,9 @@ def test_its_session_cannot_write(server: Endpoint) -> None:
 def test_a_server_that_goes_away_is_reported_and_found_again(server: Endpoint) -> None:
     with observing(server) as observer:
         assert not observer.look().gone
-        ((thread,),) = observer.sessions["primary"].fetch("SELECT connection_id()")
+        session = observer.sessions["primary"]
+        assert isinstance(session, InnoDBSession)
+        ((thread,),) = session.fetch("SELECT connection_id()")
         execute(server, f"KILL {thread}")
         assert observer.look(reads_everything=True).gone
         assert not observer.look(reads_everything=True).gone

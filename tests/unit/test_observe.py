@@ -67,6 +67,7 @@ def test_looks_take_a_hundredth_of_the_time_at_most() -> None:
 
 
 class FakeSession:
+    version_text = "15.8"
     spent_s = 0.0
 
     def close(self) -> None: ...
@@ -108,7 +109,7 @@ def test_what_one_statement_ends_is_one_finding_as_severe_as_its_worst_part() ->
 
 
 def test_a_server_that_cannot_be_reached_is_an_observation_too() -> None:
-    def connect(name: str) -> object:
+    def connect(name: str) -> FakeSession:
         raise ServerGoneError(name, "the server is starting up")
 
     observation = Observer(

@@ -56,7 +56,9 @@ def test_errors_outside_the_phases_are_shown_apart_from_those_before_the_first_o
         (None, "recovered", 3),
         ("longtx", "longtx", 9),
     )
-    rows = [(phase, latest, "worker-1", "error", "57P01", "claim", [], count) for phase, latest, count in phases]
+    rows: list[tuple[object, ...]] = [
+        (phase, latest, "worker-1", "error", "57P01", "claim", [], count) for phase, latest, count in phases
+    ]
     page = make_pages(tmp_path, tables={"errors": pd.DataFrame(rows, columns=EMPTY["errors"])})
     shown = re.findall(r"<tr><th>([^<]*)</th><td>57P01</td><td>claim</td><td>([^<]*)</td>", page)
     assert shown == [("longtx", "9"), ("outside phases", "5"), ("before the first phase", "1")]
