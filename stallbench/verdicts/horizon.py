@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -19,7 +20,7 @@ _STAYED_S = 1.0
 _COLLECTORS = ("horizon", "innodb_horizon")
 """The collectors that look for holders of the horizon. Each of their samples has the metric ``holders``, also if there are none."""
 _LATE_SAMPLE = 3.0
-"""A busy machine delays samples. Two of them that are up to so many intervals apart (of at least `_STAYED_S`) have no gap between them."""
+"""A busy machine delays samples. Two of them have no gap between them if they are up to so many times the usual interval apart."""
 _MOST_SHOWN = 3
 
 
@@ -123,21 +124,25 @@ def find_sampling(run: RunTables, holders: Sequence[HolderStay]) -> Sampling:
         return Sampling(was_sampled=False, gaps=(), phases=(), longest_pause_s=0.0)
     phases = _list_phases(run, start_ns)
     whole = _Interval(0.0, max((phase.to_s for phase in phases.values()), default=0.0))
-    longest_s = _LATE_SAMPLE * max(run.record.scenario.collectors.interval_s, _STAYED_S)
     # As if there were a sample at both ends of the run: a gap may be before the first sample and after the last one.
     edges_s = [min(whole.from_s, times_s[0]), *times_s, max(whole.to_s, times_s[-1])]
-    pauses = [_Interval(from_s, to_s).overlap(whole) for from_s, to_s in pairwise(edges_s)]
+    pauses = [pause for pause in (_Interval(*pair).overlap(whole) for pair in pairwise(edges_s)) if pause.length_s > 0]
+    intended_s = max(run.record.scenario.collectors.interval_s, _STAYED_S)
+    # A collector samples less often than intended if its query is expensive.
+    usual_s = max(intended_s, median(pause.length_s for pause in pauses) if pauses else 0.0)
+    unsampled = {name: phase for name, phase in phases.items() if not any(phase.from_s <= t_s < phase.to_s for t_s in times_s)}
+
+    def is_gap(pause: _Interval) -> bool:
+        has_whole_phase = any(pause.overlap(phase) == phase for phase in unsampled.values())
+        return pause.length_s > _LATE_SAMPLE * (intended_s if has_whole_phase else usual_s)
+
     stays = [_Interval(stay.from_s, stay.to_s) for stay in holders]
-    gaps = tuple(part for pause in pauses for part in _subtract(pause, stays) if part.length_s > longest_s)
+    gaps = tuple(part for pause in pauses for part in _subtract(pause, stays) if is_gap(part))
     return Sampling(
         was_sampled=True,
         gaps=gaps,
-        phases=tuple(
-            name
-            for name, phase in phases.items()
-            if any(gap.overlap(phase) == phase for gap in gaps) and not any(phase.from_s <= t_s < phase.to_s for t_s in times_s)
-        ),
-        longest_pause_s=max((pause.length_s for pause in pauses if pause.length_s <= longest_s), default=0.0),
+        phases=tuple(name for name, phase in unsampled.items() if any(gap.overlap(phase) == phase for gap in gaps)),
+        longest_pause_s=max((pause.length_s for pause in pauses if not is_gap(pause)), default=0.0),
     )
 
 
