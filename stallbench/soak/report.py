@@ -59,7 +59,7 @@ class CycleRow:
     verdict: str | None
     """None if it was not completed."""
     status: str
-    left_over: int | None
+    left_over: int
     resting: str
     bytes: str
     records_removed: bool
