@@ -114,6 +114,7 @@ def test_what_calls_raised_is_counted_by_kind_and_operation(tables: Tables) -> N
     (error,) = tables("errors").to_dict("records")
     assert error | {"faults": list(error["faults"])} == {
         "phase": "baseline",
+        "latest_phase": "baseline",
         "process": "worker-1",
         "event": "error",
         "kind": "OperationalError",
