@@ -31,7 +31,7 @@ class InnoDBReplicationCollector(ServerCollector):
                 yield from samples_of(server.name, server.name, _describe(read_replica_status(cursor)))
 
 
-def _describe(status: dict[str, Any]) -> dict[str, Any]:
+def _describe(status: dict[str, Any]) -> dict[str, float | int | str | None]:
     receives, applies = status.get("replica_io_running"), status.get("replica_sql_running")
     state = "follows" if (receives, applies) == ("Yes", "Yes") else f"receiving: {receives}; applying: {applies}"
     same_file = status.get("source_log_file") == status.get("relay_source_log_file")
