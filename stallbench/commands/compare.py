@@ -25,8 +25,7 @@ from stallbench.errors import (
 from stallbench.run.folder import RUNS
 
 if TYPE_CHECKING:
-    from stallbench.comparison.plan import Load, Plan
-    from stallbench.regression.baseline_file import Baseline
+    from stallbench.comparison.plan import Load
 
 
 def compare(
@@ -105,20 +104,11 @@ def compare(
         overrides=set_ or [],
     )
     if compared:
-        plan = _make_comparable(plan, compared.baseline)
+        plan = plan.comparable_with(compared.baseline)
     folder = carry_out_runs(plan, runs, say=print).path
     if compared:
         write_against(folder, compared)
     conclude_comparison_and_exit(folder)
-
-
-def _make_comparable(plan: Plan, baseline: Baseline) -> Plan:
-    """Return the plan with the load of the baseline; raises `BadInputError` if its runs could not be compared with it."""
-    from stallbench.regression.comparability import require_comparable
-
-    plan = plan.with_load_of(baseline)
-    require_comparable(baseline, plan.chosen)
-    return plan
 
 
 def _read_load(text: str) -> Load:

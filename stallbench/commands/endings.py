@@ -82,14 +82,16 @@ def conclude_comparison_and_exit(path: Path) -> NoReturn:
 
 
 def conclude_soak_and_exit(path: Path) -> NoReturn:
-    """Make the report of a soak, print the drifts, and exit with its code."""
+    """Make the report of a soak, print the drifts, and exit with its code, or with that of a failed verdict against its baseline."""
+    from stallbench.comparison.regressions import describe_outcome
     from stallbench.soak.conclusion import conclude_soak
     from stallbench.soak.folder import SoakFolder
     from stallbench.soak.screen import print_soak
 
-    record, drifts, is_running = conclude_soak(SoakFolder(path))
-    print_soak(record, drifts, shorten(path / "report.html"), is_running=is_running)
-    sys.exit(record.exit_code)
+    record, drifts, regressions, is_running = conclude_soak(SoakFolder(path))
+    print_soak(record, drifts, shorten(path / "report.html"), regressions, is_running=is_running)
+    is_worse = record.exit_code == EXIT_PASS and describe_outcome(regressions) in ("fail", "unknown")
+    sys.exit(EXIT_FAIL if is_worse else record.exit_code)
 
 
 def require_clone(page: str) -> None:

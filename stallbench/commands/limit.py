@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from stallbench.commands.endings import shorten
-from stallbench.commands.options import RunsOption, ScenarioArgument, SetOption, VariantOption
+from stallbench.commands.options import (
+    AgainstOption,
+    RunsOption,
+    ScenarioArgument,
+    SetOption,
+    ToleranceOption,
+    VariantOption,
+    find_against,
+)
 from stallbench.errors import BadInputError
 from stallbench.run.folder import RUNS
 
@@ -54,7 +62,10 @@ def limit(
     start: Annotated[
         float | None,
         typer.Option(
-            "--start", metavar="RATE", min=1, help="The first rate. Default: half of the capacity, which is measured first."
+            "--start",
+            metavar="RATE",
+            min=1,
+            help="The first rate. Default: half of the capacity, which is measured first; with --against that of the baseline.",
         ),
     ] = None,
     confirm: Annotated[
@@ -64,6 +75,8 @@ def limit(
             help="Whether both ends of the interval are run once more, to see whether the results are the same.",
         ),
     ] = True,
+    against: AgainstOption = None,
+    tolerance: ToleranceOption = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Find the highest rate that a queue sustains, and which resource is exhausted first.
@@ -72,14 +85,17 @@ def limit(
     run once more. A rate is sustained if the bound is met, the queue is not saturated at the end, and at least 95 % of the jobs
     could be enqueued.
 
-    Exit codes: 0 each limit has a lower and an upper end, 1 an end was not found in time, 2 bad input, 3 a run could not be carried out,
-    130 interrupted.
+    With --against the highest sustained rate is compared with that of an earlier search.
+
+    Exit codes: 0 each limit has a lower and an upper end, 1 an end was not found in time, or there is a regression (--against), 2 bad input,
+    3 a run could not be carried out, 130 interrupted.
 
     For example:
 
         stallbench limit longtx --slo "latency_ms.p95 < 1s"
         stallbench limit longtx --variant skip_locked --horizon held --probe 60s --within 20m
         stallbench limit longtx --set queue.kind=library:river --set database.version=18
+        stallbench limit longtx --horizon held --against limit.json
     """
     from stallbench.limit.limit import find_limits, plan_limit
     from stallbench.limit.probes import read_horizon
@@ -97,6 +113,7 @@ def limit(
         precision=precision,
         confirms=confirm,
         start_rate=start,
+        against=find_against(against, tolerance, runs),
     )
     folder, outcome = find_limits(plan, runs, print)
     print_limits(plan, outcome, shorten(folder))

@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from stallbench.commands.endings import conclude_comparison_and_exit
-from stallbench.commands.options import RoundsOption, RunsOption, ScenarioArgument, SeedOption, SetOption, VariantOption
+from stallbench.commands.options import (
+    AgainstOption,
+    RoundsOption,
+    RunsOption,
+    ScenarioArgument,
+    SeedOption,
+    SetOption,
+    ToleranceOption,
+    VariantOption,
+    find_against,
+)
 from stallbench.run.folder import RUNS
 
 
@@ -26,22 +36,34 @@ def matrix(
     repeat: RoundsOption = 3,
     seed: SeedOption = None,
     set_: SetOption = None,
+    against: AgainstOption = None,
+    tolerance: ToleranceOption = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Compare a scenario on several versions of servers: does the upgrade help, by how much, and is the difference significant?
 
     Each round has one run on every version, in a random order.
 
-    Exit codes: 0 every run passed, 1 a run failed or its verdict is unknown, 2 bad input, or a version that is not available, 3 a run could not
-    be carried out, 130 interrupted (the runs completed so far are compared).
+    With --against each version is compared with itself in an earlier matrix.
+
+    Exit codes: 0 every run passed, 1 a run failed or its verdict is unknown, or there is a regression (--against), 2 bad input, or a version
+    that is not available, 3 a run could not be carried out, 130 interrupted (the runs completed so far are compared).
 
     For example:
 
         stallbench matrix longtx --versions postgres:14..18
         stallbench matrix longtx --variant skip_locked --versions postgres:15,postgres:18 --repeat 5
+        stallbench matrix longtx --versions postgres:14..18 --repeat 5 --against matrix.json
     """
     from stallbench.comparison.comparison import carry_out_runs
     from stallbench.comparison.versions import make_matrix_plan
+    from stallbench.regression.against import write_against
 
+    compared = find_against(against, tolerance, runs)
     plan = make_matrix_plan(scenario, versions=versions, variant=variant, rounds=repeat, seed=seed, overrides=set_ or [])
-    conclude_comparison_and_exit(carry_out_runs(plan, runs, say=print).path)
+    if compared:
+        plan = plan.comparable_with(compared.baseline)
+    folder = carry_out_runs(plan, runs, say=print).path
+    if compared:
+        write_against(folder, compared)
+    conclude_comparison_and_exit(folder)

@@ -28,7 +28,7 @@ AgainstOption = Annotated[
     typer.Option(
         "--against",
         metavar="BASELINE",
-        help="Compare with earlier runs, and fail on a regression: a file of `stallbench baseline`, or the folder or name of a run or comparison.",
+        help="Compare with earlier runs, and fail on a regression: a file of `stallbench baseline`, or the folder or name of what it would be made of.",
     ),
 ]
 ToleranceOption = Annotated[

@@ -15,7 +15,6 @@ from stallbench.commands.options import (
     ToleranceOption,
     find_against,
 )
-from stallbench.errors import BadInputError
 from stallbench.pipeline.spark_options import LOCAL, read_spark_options
 from stallbench.run.folder import RUNS, find_comparison_folder, find_run_at, find_run_folder, find_soak_folder
 from stallbench.storage.address import AnyPath, is_address
@@ -58,8 +57,7 @@ def report(
         _note(at, compared)
         conclude_and_exit(at, spark)
     if (soaked := find_soak_folder(run, runs)) is not None:
-        if compared:
-            raise BadInputError("--against is for runs and comparisons; the cycles of a soak are compared with each other")
+        _note(soaked, compared)
         conclude_soak_and_exit(soaked)
     comparison = find_comparison_folder(run, runs)
     if comparison is not None:
@@ -71,7 +69,7 @@ def report(
 
 
 def _note(folder: AnyPath, compared: Against | None) -> None:
-    """Write into the folder of a run or a comparison what it is compared with; without ``--against``, that stays as it is."""
+    """Write into the folder of a run, a comparison or a soak what it is compared with; without ``--against``, that stays as it is."""
     if compared:
         from stallbench.regression.against import write_against
 

@@ -8,13 +8,16 @@ import typer
 
 from stallbench.commands.endings import conclude_soak_and_exit
 from stallbench.commands.options import (
+    AgainstOption,
     AllowServerChangesOption,
     DatabaseOption,
     DsnOption,
     RunsOption,
     SetOption,
+    ToleranceOption,
     ToxiproxyOption,
     VariantOption,
+    find_against,
 )
 from stallbench.run.folder import RUNS
 
@@ -45,19 +48,24 @@ def soak(
     database: DatabaseOption = None,
     toxiproxy: ToxiproxyOption = None,
     allow_server_changes: AllowServerChangesOption = False,
+    against: AgainstOption = None,
+    tolerance: ToleranceOption = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Repeat a scenario for hours on the same servers, judge each cycle, and report what drifts.
 
     The soak continues when its terminal is closed.
 
-    Exit codes: 0 every cycle passed, 1 a cycle did not pass, 2 bad input, 3 a cycle could not be carried out, 130 interrupted (the cycles
-    completed so far are reported, and --resume continues the soak).
+    With --against the last cycles and the drift are compared with those of an earlier soak of the same length.
+
+    Exit codes: 0 every cycle passed, 1 a cycle did not pass, or there is a regression (--against), 2 bad input, 3 a cycle could not be carried
+    out, 130 interrupted (the cycles completed so far are reported, and --resume continues the soak).
 
     For example:
 
         stallbench soak longtx --for 8h
         stallbench soak baseline --for 20m --set phases.baseline.duration=60s
+        stallbench soak longtx --for 8h --against soak.json
         stallbench soak --resume 20261120T220000Z-soak-longtx
     """
     from stallbench.soak.command import begin_or_resume, carry_out
@@ -73,6 +81,7 @@ def soak(
         database=database,
         toxiproxy=toxiproxy,
         may_change_servers=allow_server_changes,
+        against=find_against(against, tolerance, runs),
         runs=runs,
     )
     carry_out(begun)

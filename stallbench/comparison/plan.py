@@ -12,7 +12,7 @@ from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.libraries import PREFIX, find_libraries, find_library
 from stallbench.libraries.installation import require_installable
 from stallbench.regression.baseline_file import Baseline
-from stallbench.regression.comparability import with_load_of
+from stallbench.regression.comparability import require_comparable, with_load_of
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.file import find_scenario, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
@@ -121,6 +121,12 @@ class Plan:
             return self
         given = self.with_capacities({known: rated.producers.rate / share})
         return replace(given, capacities={})
+
+    def comparable_with(self, baseline: Baseline) -> Plan:
+        """Return the plan with the load of ``baseline``; raises `BadInputError` if its runs could not be compared with it."""
+        plan = self.with_load_of(baseline)
+        require_comparable(baseline, plan.chosen)
+        return plan
 
     def scenario_of(self, run: PlannedRun) -> Scenario:
         """Return the scenario of ``run``, with its seed among the changes, so that the run can be repeated alone."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from junitparser import TestSuite
+from rich.console import Console
+from rich.markup import escape
 
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.regression.against import read_against
 from stallbench.regression.baseline_file import Baseline
-from stallbench.regression.change import Question, ask, choose_compared, find_changes
+from stallbench.regression.change import Change, Question, ask, choose_compared, find_changes
 from stallbench.regression.comparability import (
     describe_minor_differences,
     describe_other_cpus,
@@ -24,6 +26,8 @@ from stallbench.run.record import RunRecord, read_record
 from stallbench.verdicts.check import Finding, Result, Severity
 
 CHECK = "regression"
+_COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright_black"}
+"""By result, on the terminal."""
 
 
 def find_regressions(folder: ComparisonFolder, record: ComparisonRecord) -> tuple[Finding, ...]:
@@ -41,20 +45,19 @@ def find_regressions(folder: ComparisonFolder, record: ComparisonRecord) -> tupl
         questions += of_variant[0]
         findings += of_variant[1]
     changes = find_changes(questions, against.tolerance, seed=record.seed)
-    return (
-        *(
-            Finding(
-                check=CHECK,
-                subject=f"{change.title} against the baseline",
-                result=change.result,
-                reason=change.reason,
-                severity=Severity.REGRESSION,
-                expected=change.expected,
-                found=change.found,
-            )
-            for change in changes
-        ),
-        *findings,
+    return (*map(as_finding, changes), *findings)
+
+
+def as_finding(change: Change) -> Finding:
+    """Return what was decided about one metric as a finding."""
+    return Finding(
+        check=CHECK,
+        subject=f"{change.title} against the baseline",
+        result=change.result,
+        reason=change.reason,
+        severity=Severity.REGRESSION,
+        expected=change.expected,
+        found=change.found,
     )
 
 
@@ -63,15 +66,15 @@ def _ask_about(
 ) -> tuple[list[Question], list[Finding]] | Finding:
     """Return a question for each metric, and what else is to be said; or a finding, if no metric can be compared."""
     if variant not in baseline.variants and record.scenario.name == baseline.scenario:
-        return _about(variant, "info", "the baseline has no runs of it")
+        return make_finding(variant, "info", "the baseline has no runs of it")
     completed = [run for run in record.runs if run.variant == variant and run.status == "completed"]
     run_records = [found for run in completed if (found := _read(runs, run.folder)) is not None]
     if not completed or len(run_records) < len(completed):
         missing = "no run was completed" if not completed else "the folders of runs are gone"
-        return _about(variant, "unknown", f"{missing}; what they can be compared with is not known")
+        return make_finding(variant, "unknown", f"{missing}; what they can be compared with is not known")
     for each in run_records:
         if obstacle := find_obstacle(baseline, variant, each):
-            return _about(variant, "unknown", f"cannot be compared with the baseline: {obstacle}")
+            return make_finding(variant, "unknown", f"cannot be compared with the baseline: {obstacle}")
     other_cpus = describe_other_cpus(find_machine(run_records[0]), baseline.machine)
     questions = [
         ask(
@@ -84,7 +87,7 @@ def _ask_about(
         for subject in choose_compared(record.subjects, run_records[0].scenario)
     ]
     differences = describe_minor_differences(baseline, variant, run_records[0])
-    return questions, [_about(variant, "info", f"compared with the baseline although {differences}")] if differences else []
+    return questions, [make_finding(variant, "info", f"compared with the baseline although {differences}")] if differences else []
 
 
 def _read(runs: Path, folder: str | None) -> RunRecord | None:
@@ -92,7 +95,8 @@ def _read(runs: Path, folder: str | None) -> RunRecord | None:
     return read_record(path) if folder and path.is_file() else None
 
 
-def _about(variant: str, result: Result, reason: str) -> Finding:
+def make_finding(variant: str, result: Result, reason: str) -> Finding:
+    """Return a finding about a variant as a whole."""
     return Finding(
         check=CHECK,
         subject=f"{variant} against the baseline",
@@ -112,9 +116,21 @@ def describe_outcome(regressions: tuple[Finding, ...]) -> str:
 
 def write_regressions(folder: ComparisonFolder, record: ComparisonRecord, regressions: tuple[Finding, ...]) -> None:
     """Write ``junit.xml`` with a case for each finding; nothing if there is none."""
-    if not regressions:
-        return
-    suite = TestSuite(f"stallbench.{record.scenario.name}")
+    if regressions:
+        write_suites(folder.path / "junit.xml", [make_regression_suite(record.scenario.name, record.id, regressions)])
+
+
+def make_regression_suite(scenario: str, id_: str, regressions: tuple[Finding, ...]) -> TestSuite:
+    """Return a suite with a case for each finding. ``id_``: the name of the folder of what was compared."""
+    suite = TestSuite(f"stallbench.{scenario}")
     for finding in regressions:
-        suite.add_testcase(make_case(finding.subject, f"{record.id}.{CHECK}", finding.result, finding.reason))
-    write_suites(folder.path / "junit.xml", [suite])
+        suite.add_testcase(make_case(finding.subject, f"{id_}.{CHECK}", finding.result, finding.reason))
+    return suite
+
+
+def print_regressions(regressions: tuple[Finding, ...], console: Console) -> None:
+    """Print a line for each finding, and the outcome; nothing if there is none."""
+    for finding in regressions:
+        console.print(f"  [{_COLOURS[finding.result]}]{finding.result:<8}[/] {escape(finding.reason)}")
+    if outcome := describe_outcome(regressions):
+        console.print(f"[bold {_COLOURS[outcome]}]{outcome.upper()}[/]  against the baseline")

@@ -20,6 +20,7 @@ from stallbench.comparison.formatting import (
     make_scenario_table,
 )
 from stallbench.comparison.record import ComparisonRecord
+from stallbench.comparison.regressions import print_regressions
 from stallbench.comparison.report import find_notes
 from stallbench.comparison.results import Results
 
@@ -35,8 +36,6 @@ _COLOURS = {
     "undecided": "yellow",
     "makes it worse": "red",
 }
-
-_OF_RESULT = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright_black"}
 
 
 def print_comparison(record: ComparisonRecord, results: Results, report: str, console: Console | None = None) -> None:
@@ -59,10 +58,7 @@ def print_comparison(record: ComparisonRecord, results: Results, report: str, co
         console.print(f"[dim]{escape(adjustment)}[/]")
     for note in find_notes(record, results):
         console.print(f"[yellow]{escape(note)}[/]")
-    for finding in results.regressions:
-        console.print(f"  [{_OF_RESULT[finding.result]}]{finding.result:<8}[/] {escape(finding.reason)}")
-    if results.outcome:
-        console.print(f"[bold {_OF_RESULT[results.outcome]}]{results.outcome.upper()}[/]  against the baseline")
+    print_regressions(results.regressions, console)
     console.print(f"\n[bold]{escape(results.recommendation)}[/]")
     console.print(f"report: {report}", soft_wrap=True)
 

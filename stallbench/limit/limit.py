@@ -2,95 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
 
-from stallbench.errors import (
-    EXIT_FAIL,
-    EXIT_INTERRUPTED,
-    EXIT_NOT_CARRIED_OUT,
-    EXIT_PASS,
-    BadInputError,
-    NotCarriedOutError,
-    StallbenchError,
-)
+from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
 from stallbench.limit.probes import Horizon, Probe, find_held_phase, judge_probe, make_probe_scenario
-from stallbench.limit.resources import UNKNOWN, find_first_exhausted
-from stallbench.limit.search import Interval, find_interval, find_next_rate, is_contradictory
+from stallbench.limit.record import Limit, LimitOutcome, LimitPlan, write_end, write_outcome
+from stallbench.limit.regression import (
+    find_allowed_rate,
+    find_baseline_rate,
+    find_regressions,
+    require_comparable_search,
+    write_regressions,
+)
+from stallbench.limit.resources import find_first_exhausted
+from stallbench.limit.search import find_interval, find_next_rate, is_contradictory
 from stallbench.limit.slo import Slo
 from stallbench.pipeline.process import KeptPipeline
+from stallbench.regression.against import Against, write_against
 from stallbench.run.capacity import measure_capacity
-from stallbench.run.folder import LIMIT, create_folder
+from stallbench.run.folder import create_folder
 from stallbench.run.opening import open_run
-from stallbench.run.record import describe_bench
 from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario
-from stallbench.scenario.model import Scenario
-from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts import RunTables
 
 _START_SHARE = 0.5
 """The first rate, as a share of the workers' capacity on a full queue."""
 _OVERHEAD_S = 25.0
 """Assumed time of a probe beside its phases, until one has been measured."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitPlan:
-    """A search that can be carried out."""
-
-    scenario: Scenario
-    slo: Slo
-    horizons: tuple[Horizon, ...]
-    duration_s: float
-    """Of each probe's measured phase."""
-    within_s: float
-    precision: float
-    confirms: bool
-    """Whether both ends of an interval are run once more."""
-    start_rate: float | None
-    """None: a share of the capacity, which is measured first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """What was found with the horizon free, or held."""
-
-    horizon: Horizon
-    interval: Interval
-    first_exhausted: str
-    """A resource, or `stallbench.limit.resources.UNKNOWN`."""
-    is_contradictory: bool
-    """Whether two runs at the ends of the interval contradict each other; the interval is wider then."""
-    is_complete: bool
-    """Whether no rate was left to try; if not, the time was over."""
-    probes: tuple[Probe, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitOutcome:
-    """Everything that was found."""
-
-    capacity: float | None
-    limits: tuple[Limit, ...]
-    status: Literal["running", "completed", "aborted", "failed"]
-    """``aborted``: by the user, or the bench was killed. ``failed``: a run could not be carried out."""
-    reason: str = ""
-    """Why it failed."""
-
-    @property
-    def exit_code(self) -> int:
-        """Pass: each limit has a lower and an upper end."""
-        if self.status == "aborted":
-            return EXIT_INTERRUPTED
-        if self.status != "completed":
-            return EXIT_NOT_CARRIED_OUT
-        return EXIT_PASS if all(limit.interval.is_bounded for limit in self.limits) else EXIT_FAIL
 
 
 def plan_limit(
@@ -105,8 +48,12 @@ def plan_limit(
     precision: float,
     start_rate: float | None,
     confirms: bool = True,
+    against: Against | None = None,
 ) -> LimitPlan:
-    """Plan the search: with the horizon free and held, if ``horizon`` is none. Raises `ScenarioError` or `BadInputError`."""
+    """Plan the search: with the horizon free and held, if ``horizon`` is none. Raises `ScenarioError` or `BadInputError`.
+
+    ``against``: the baseline that the limits are to be compared with.
+    """
     scenario = read_scenario(name_or_path, variant=variant, overrides=overrides)
     if scenario.producers.kind == "locust":
         raise BadInputError(
@@ -123,7 +70,7 @@ def plan_limit(
         raise BadInputError(
             f"--within {within_s:g}s: is too short for one probe of {duration_s:g} s, which takes about {duration_s + _OVERHEAD_S:.0f} s"
         )
-    return LimitPlan(
+    plan = LimitPlan(
         scenario=scenario,
         slo=slo,
         horizons=(horizon,) if horizon else every,
@@ -132,7 +79,10 @@ def plan_limit(
         precision=precision,
         confirms=confirms,
         start_rate=start_rate,
+        against=against,
     )
+    require_comparable_search(plan)
+    return plan
 
 
 def find_limits(plan: LimitPlan, runs: Path, say: Callable[[str], None]) -> tuple[Path, LimitOutcome]:
@@ -144,31 +94,36 @@ def find_limits(plan: LimitPlan, runs: Path, say: Callable[[str], None]) -> tupl
     end_s = time.monotonic() + plan.within_s
     folder = create_folder(runs, "limit", plan.scenario.name, plan.scenario.variant)
     outcome = LimitOutcome(capacity=None, limits=(), status="running")
-    _write(folder, plan, outcome)
+    write_outcome(folder, plan, outcome)
     try:
-        start = plan.start_rate
-        if start is None:
+        if plan.against:
+            write_against(folder, plan.against)
+        starts = {horizon: plan.start_rate or find_baseline_rate(plan, horizon) for horizon in plan.horizons}
+        if None in starts.values():
             capacity = measure_capacity(plan.scenario, say, folder)
             outcome = replace(outcome, capacity=capacity)
-            _write(folder, plan, outcome)
-            start = _START_SHARE * capacity
+            write_outcome(folder, plan, outcome)
+            starts = {horizon: start or _START_SHARE * capacity for horizon, start in starts.items()}
         with KeptPipeline() as pipeline:
             for number, horizon in enumerate(plan.horizons):
                 share_s = (end_s - time.monotonic()) / (len(plan.horizons) - number)
+                start = starts[horizon]
+                assert start is not None
                 search = _Search(plan, horizon, start, time.monotonic() + share_s, folder, pipeline, say)
                 before = outcome.limits
                 for found in search.carry_out():
                     outcome = replace(outcome, limits=(*before, found))
-                    _write(folder, plan, outcome)
-        outcome = replace(outcome, status="completed")
+                    write_outcome(folder, plan, outcome)
+        outcome = replace(outcome, status="completed", regressions=find_regressions(plan, outcome.limits, folder))
+        write_regressions(folder, plan, outcome)
     except KeyboardInterrupt:
         outcome = replace(outcome, status="aborted")
     except (NotCarriedOutError, OSError) as error:
         outcome = replace(outcome, status="failed", reason=str(error))
     except BaseException as error:
-        _write_end(folder, plan, replace(outcome, status="failed", reason=str(error)))
+        write_end(folder, plan, replace(outcome, status="failed", reason=str(error)))
         raise
-    return folder, _write_end(folder, plan, outcome)
+    return folder, write_end(folder, plan, outcome)
 
 
 class _Search:
@@ -191,6 +146,7 @@ class _Search:
         self._folder = folder
         self._pipeline = pipeline
         self._say = say
+        self._allowed_rate = find_allowed_rate(plan, horizon)
         self._longest_s = plan.duration_s + _OVERHEAD_S
         self._probes: list[Probe] = []
         self._is_complete = False
@@ -200,7 +156,13 @@ class _Search:
         self._say(f"horizon {self._horizon}:")
         measured_s: list[float] = []
         while True:
-            rate = find_next_rate(self._results, start=self._start, precision=self._plan.precision, confirms=self._plan.confirms)
+            rate = find_next_rate(
+                self._results,
+                start=self._start,
+                precision=self._plan.precision,
+                confirms=self._plan.confirms,
+                decisive=self._allowed_rate,
+            )
             if rate is None:
                 self._is_complete = True
                 break
@@ -250,40 +212,3 @@ class _QuietView(RunView):
 
     def show(self, phase: str, left_s: float, read_figures: Callable[[], object]) -> None:
         """Print nothing."""
-
-
-def _write(folder: Path, plan: LimitPlan, outcome: LimitOutcome) -> None:
-    replace_file(folder / LIMIT, json.dumps(_as_json(plan, outcome), indent=1))
-
-
-def _write_end(folder: Path, plan: LimitPlan, outcome: LimitOutcome) -> LimitOutcome:
-    """Write the record at the end, if it can be written; returns the outcome, which has failed if it cannot."""
-    try:
-        _write(folder, plan, outcome)
-    except OSError as error:
-        reasons = (outcome.reason, f"{folder / LIMIT} could not be written: {error.strerror or error}")
-        return replace(outcome, status="failed", reason="\n".join(filter(None, reasons)))
-    return outcome
-
-
-def _as_json(plan: LimitPlan, outcome: LimitOutcome) -> Mapping[str, Any]:
-    scenario = plan.scenario
-    return {
-        "format": 1,
-        "status": outcome.status,
-        "reason": outcome.reason,
-        "bench": describe_bench().model_dump(mode="json"),
-        "scenario": scenario.name,
-        "variant": scenario.variant,
-        "changes": scenario.changes,
-        "slo": asdict(plan.slo),
-        "probe_s": plan.duration_s,
-        "precision": plan.precision,
-        "confirms": plan.confirms,
-        "within_s": plan.within_s,
-        "capacity": outcome.capacity,
-        "limits": [asdict(limit) for limit in outcome.limits],
-    }
-
-
-__all__ = ["UNKNOWN", "Limit", "LimitOutcome", "LimitPlan", "find_limits", "plan_limit"]

@@ -6,7 +6,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stallbench.limit.limit import UNKNOWN, Limit, LimitOutcome, LimitPlan
+from stallbench.comparison.regressions import print_regressions
+from stallbench.limit.record import Limit, LimitOutcome, LimitPlan
+from stallbench.limit.resources import UNKNOWN
 from stallbench.verdicts.expectations import format_value
 
 _WIDTH = 120
@@ -22,6 +24,7 @@ def print_limits(plan: LimitPlan, outcome: LimitOutcome, folder: str, console: C
         console.print(f"[bold]{escape(describe_limit(limit, plan, is_over=outcome.status == 'completed'))}[/]", soft_wrap=True)
     if (share := describe_held_share(outcome)) is not None:
         console.print(escape(share), soft_wrap=True)
+    print_regressions(outcome.regressions, console)
     console.print(f"record and runs: {folder}", soft_wrap=True)
 
 

@@ -53,12 +53,17 @@ def is_contradictory(results: Sequence[tuple[float, bool]]) -> bool:
 
 
 def find_next_rate(
-    results: Sequence[tuple[float, bool]], *, start: float, precision: float, confirms: bool = True
+    results: Sequence[tuple[float, bool]],
+    *,
+    start: float,
+    precision: float,
+    confirms: bool = True,
+    decisive: float | None = None,
 ) -> float | None:
     """Return the rate to try next; none if nothing is left to try.
 
     ``start``: the first rate. ``precision``: how far, as a share, the ends of the interval may be apart. ``confirms``: whether both ends are
-    tried once more.
+    tried once more. ``decisive``: a rate that is tried if it is between the ends, so that the limit is known to be above or below it.
     """
     if not results:
         return _round(start)
@@ -70,10 +75,10 @@ def find_next_rate(
     if interval.low is None:
         lower = _round(min(rate for rate, _ in results) * DESCENT)
         return lower if lower >= _LEAST_RATE else None
-    if not interval.is_within(precision):
-        middle = _round(math.sqrt(interval.low * interval.high))
-        if interval.low < middle < interval.high:
-            return middle
+    middle = None if interval.is_within(precision) else _round(math.sqrt(interval.low * interval.high))
+    for between in (middle, decisive):
+        if between is not None and interval.low < between < interval.high:
+            return between
     tried = [rate for rate, _ in results]
     times = 2 if confirms else 1
     return next((rate for rate in (interval.low, interval.high) if tried.count(rate) < times), None)

@@ -1,4 +1,4 @@
-"""The baseline file: the figures of earlier runs of a scenario, and what must be the same in the runs that are compared with them.
+"""The baseline file: the figures of earlier runs, searches for a limit or soaks of a scenario, and what must be the same in those that are compared.
 
 It is small and in a stable order, so that it can be committed. It has no path, no name of a host, and no time but those in the names of the runs.
 """
@@ -17,6 +17,8 @@ from stallbench.errors import BadInputError
 from stallbench.storage.format import require_format
 
 FORMAT: Literal[1] = 1
+Kind = Literal["run", "limit", "soak"]
+"""What the figures are of: runs, also those of a comparison or a matrix; searches for a limit; or soaks."""
 _LARGEST_BYTES = 10 * 1024**2
 """A file that is larger than this is none: it is not read."""
 
@@ -46,7 +48,7 @@ class BaselineMetric(_Part):
 
 
 class BaselineVariant(_Part):
-    """The runs of one variant."""
+    """The runs of one variant; or the searches for a limit with the horizon free, or held; or the soaks."""
 
     conditions: Mapping[str, str | float | bool | None] = Field(
         description="load, phases, queue and servers of the scenario, by key path, where they are not the default"
@@ -54,7 +56,7 @@ class BaselineVariant(_Part):
     engine: str
     server_version: str = Field(description="of the primary")
     library: str | None = Field(default=None, description="title and version of the published library under test")
-    runs: tuple[str, ...] = Field(min_length=1, description="the names of their folders")
+    runs: tuple[str, ...] = Field(min_length=1, description="the names of their folders, or of those of searches or soaks")
     metrics: Mapping[str, BaselineMetric] = Field(description="by the key of the metric, its phase and what it is relative to")
 
     @model_validator(mode="after")
@@ -69,6 +71,7 @@ class Baseline(_Part):
     """The whole file."""
 
     format: Literal[1] = FORMAT
+    kind: Kind = Field(default="run", description="what the figures are of")
     bench: str = Field(description="version of the bench that wrote the file")
     versions: Mapping[str, str] = Field(description="of Python and the libraries whose behaviour can change a result")
     scenario: str

@@ -32,6 +32,8 @@ class Question:
     """Values of the baseline's runs."""
     obstacle: str = ""
     """Why they cannot be compared; empty if they can."""
+    allowance: Allowance | None = None
+    """How much worse it may be; as the tolerance says if none."""
 
     @property
     def title(self) -> str:
@@ -108,11 +110,11 @@ def _decide(question: Question, difference: Difference | None, tolerance: Tolera
         return Change(title=question.title, result="unknown", reason=f"{question.title}: {question.obstacle}")
     subject = question.subject
     reference = statistics.fmean(question.then)
-    allowance = tolerance.for_metric(subject.metric)
+    allowance = question.allowance or tolerance.for_metric(subject.metric)
     worse_by = difference.mean if subject.better == "lower" else -difference.mean
     is_outside = worse_by > allowance.of(reference)
     significance = _describe_significance(question, difference)
-    found = f"{_describe_values(question.now)}, {_describe_change(worse_by, reference)}; {significance}"
+    found = f"{_describe_values(question.now)}, {_describe_change(worse_by, reference, question)}; {significance}"
     expected = _describe_bound(subject, reference, allowance)
     is_regression = is_outside and difference.is_significant is not False
     return Change(
@@ -134,11 +136,12 @@ def _describe_significance(question: Question, difference: Difference) -> str:
     return f"{'significant' if difference.is_significant else 'not significant'} ({p}, Holm)"
 
 
-def _describe_change(worse_by: float, reference: float) -> str:
+def _describe_change(worse_by: float, reference: float, question: Question) -> str:
     if worse_by == 0:
         return "as in the baseline"
     word = "worse" if worse_by > 0 else "better"
-    return f"{word} by {abs(worse_by / reference):.1%}" if reference else f"{word} by {_figure(abs(worse_by))}"
+    is_relative = reference and (question.allowance is None or question.allowance.is_percent)
+    return f"{word} by {abs(worse_by / reference):.1%}" if is_relative else f"{word} by {_figure(abs(worse_by))}"
 
 
 def _describe_bound(subject: Subject, reference: float, allowance: Allowance) -> str:

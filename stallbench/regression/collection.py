@@ -1,4 +1,4 @@
-"""Makes a baseline from runs, comparisons and other baseline files."""
+"""Makes a baseline from runs, comparisons, searches for a limit, soaks, and other baseline files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ import stallbench
 from stallbench.comparison.record import ComparisonFolder
 from stallbench.comparison.subject import Subject, choose_subjects
 from stallbench.errors import BadInputError
+from stallbench.limit.baseline import read_limit_baseline
 from stallbench.pipeline.failures import NoTableError
 from stallbench.regression.baseline_file import Baseline, BaselineMachine, BaselineMetric, BaselineVariant, read_baseline_file
 from stallbench.regression.change import choose_compared
-from stallbench.regression.comparability import describe_differences, find_conditions, find_machine, find_primary
-from stallbench.run.folder import find_comparison_folder, find_run_folder
+from stallbench.regression.comparability import (
+    describe_differences,
+    find_conditions,
+    find_kind_obstacle,
+    find_machine,
+    find_primary,
+)
+from stallbench.run.folder import find_comparison_folder, find_limit_folder, find_run_folder, find_soak_folder
 from stallbench.scenario.model import CONTROL
+from stallbench.soak.baseline import read_soak_baseline
 from stallbench.verdicts.check import RunTables
 
 
@@ -28,7 +36,7 @@ class _Source:
 
 
 def collect_baseline(names: Sequence[str], runs: Path) -> Baseline:
-    """Return the baseline of ``names``: runs and comparisons, by folder or by name below ``runs``, and baseline files.
+    """Return the baseline of ``names``: runs, comparisons, searches for a limit or soaks, by folder or by name below ``runs``, and baseline files.
 
     Raises `BadInputError` if one does not exist, was not completed, or differs from another in what must be the same.
     """
@@ -59,6 +67,12 @@ def collect_baseline(names: Sequence[str], runs: Path) -> Baseline:
 def _read_sources(name: str, runs: Path) -> Iterator[_Source]:
     if Path(name).is_file():
         yield _Source(name=name, baseline=read_baseline_file(Path(name)))
+        return
+    if (searched := find_limit_folder(name, runs)) is not None:
+        yield _Source(name=name, baseline=read_limit_baseline(searched))
+        return
+    if (soaked := find_soak_folder(name, runs)) is not None:
+        yield _Source(name=name, baseline=read_soak_baseline(soaked))
         return
     comparison = find_comparison_folder(name, runs)
     if comparison is None:
@@ -116,6 +130,8 @@ def _round(value: float | None) -> float | None:
 
 def _require_alike(source: _Source, first: _Source) -> None:
     one, other = source.baseline, first.baseline
+    if obstacle := find_kind_obstacle(one, other.kind):
+        raise BadInputError(f"{source.name}: {obstacle.replace('this needs one', f'{first.name} is')}")
     if one.scenario != other.scenario:
         raise BadInputError(f"{source.name}: is of the scenario {one.scenario}, and {first.name} of {other.scenario}")
     if one.machine.cpus != other.machine.cpus:
@@ -154,9 +170,9 @@ def _of(variant: BaselineVariant) -> str:
 
 
 def find_baseline(name: str, runs: Path) -> Baseline:
-    """Return the baseline of the run or comparison that ``--against`` names. Raises as `collect_baseline` does."""
+    """Return the baseline of the run, comparison, search or soak that ``--against`` names. Raises as `collect_baseline` does."""
     if not Path(name).exists() and (Path(name).suffix == ".json" or not (runs / name).exists()):
         raise BadInputError(
-            f"--against {name}: no such file, run or comparison; write a baseline with: stallbench baseline RUN --output {name}"
+            f"--against {name}: no such file, run, comparison, search or soak; write a baseline with: stallbench baseline RUN --output {name}"
         )
     return collect_baseline([name], runs)

@@ -8,14 +8,19 @@ from typing import Any
 
 from stallbench.errors import BadInputError
 from stallbench.libraries import PREFIX
-from stallbench.regression.baseline_file import Baseline, BaselineMachine, BaselineVariant
-from stallbench.run.record import RunRecord
+from stallbench.regression.baseline_file import Baseline, BaselineMachine, BaselineVariant, Kind
+from stallbench.run.record import HostRecord, RunRecord
 from stallbench.scenario.model import CONTROL, Scenario
 
 _SECTIONS = {"database", "queue", "producers", "workers", "external_processes", "collectors", "maintenance", "phases"}
 """The sections of a scenario that decide what is measured. Its seed and its expectations may differ."""
 _OF_THE_MACHINE = {"database.port"}
 _SHOWN = 3
+_TITLES: Mapping[Kind, str] = {
+    "run": "runs (stallbench run, compare or matrix)",
+    "limit": "searches for a limit (stallbench limit)",
+    "soak": "soaks (stallbench soak)",
+}
 
 Conditions = Mapping[str, str | float | bool | None]
 
@@ -71,20 +76,44 @@ def require_comparable(baseline: Baseline, scenarios: Mapping[str, Scenario]) ->
     A variant that the baseline does not have is allowed if it has another one.
     """
     name = next(iter(scenarios.values())).name
-    if name != baseline.scenario:
-        raise BadInputError(f"--against: the baseline is of the scenario {baseline.scenario}, and this is {name}")
-    if not scenarios.keys() & baseline.variants.keys():
+    require_same_conditions(baseline, "run", name, {variant: find_conditions(each) for variant, each in scenarios.items()})
+
+
+def require_same_conditions(baseline: Baseline, kind: Kind, scenario: str, conditions: Mapping[str, Conditions]) -> None:
+    """Raise `BadInputError` if what is about to be measured cannot be compared with the baseline.
+
+    ``kind``: what will be measured. ``conditions``: of each variant. A variant that the baseline does not have is allowed if it has another one.
+    """
+    if obstacle := find_kind_obstacle(baseline, kind):
+        raise BadInputError(f"--against: {obstacle}; write one: stallbench baseline NAME --output FILE")
+    if scenario != baseline.scenario:
+        raise BadInputError(f"--against: the baseline is of the scenario {baseline.scenario}, and this is {scenario}")
+    if not conditions.keys() & baseline.variants.keys():
         raise BadInputError(
-            f"--against: the baseline is of {', '.join(sorted(baseline.variants))}, and this is {', '.join(scenarios)}; "
+            f"--against: the baseline is of {', '.join(sorted(baseline.variants))}, and this is {', '.join(conditions)}; "
             f"{CONTROL} is the scenario without a variant"
         )
-    for variant, scenario in scenarios.items():
+    for variant, now in conditions.items():
         known = baseline.variants.get(variant)
-        if known and (differences := describe_differences(find_conditions(scenario), known.conditions)):
+        if known and (differences := describe_differences(now, known.conditions)):
             raise BadInputError(
                 f"--against: {variant} cannot be compared with the baseline: {differences}; "
                 "run it as the baseline was run, or write a new one: stallbench baseline RUN --output FILE"
             )
+
+
+def find_kind_obstacle(baseline: Baseline, kind: Kind) -> str:
+    """Return that the figures of the baseline are of something else than ``kind``; empty if they are not."""
+    return "" if baseline.kind == kind else f"the baseline is of {_TITLES[baseline.kind]}, and this needs one of {_TITLES[kind]}"
+
+
+def require_same_cpus(baseline: Baseline, host: HostRecord) -> None:
+    """Raise `BadInputError` if this machine has another number of CPUs, because then no figure in units can be compared."""
+    if host.cpus != baseline.machine.cpus:
+        raise BadInputError(
+            f"--against: {_describe_other_cpus(host.cpus, baseline.machine.cpus)}, so none of its figures can be compared; "
+            "write a baseline on this kind of machine: stallbench baseline NAME --output FILE"
+        )
 
 
 def with_load_of(baseline: Baseline, variant: str, scenario: Scenario) -> Scenario:
@@ -101,12 +130,22 @@ def with_load_of(baseline: Baseline, variant: str, scenario: Scenario) -> Scenar
 
 def find_obstacle(baseline: Baseline, variant: str, record: RunRecord) -> str:
     """Return why no figure of a run can be compared with those of the baseline; empty if they can."""
+    return find_obstacle_to(baseline, "run", variant, record, find_conditions(record.scenario))
+
+
+def find_obstacle_to(baseline: Baseline, kind: Kind, variant: str, record: RunRecord, conditions: Conditions) -> str:
+    """Return why what was measured cannot be compared with the baseline; empty if it can.
+
+    ``kind``, ``conditions``: of what was measured. ``record``: of a run that was a part of it.
+    """
+    if obstacle := find_kind_obstacle(baseline, kind):
+        return obstacle
     if record.scenario.name != baseline.scenario:
         return f"the baseline is of the scenario {baseline.scenario}"
     known = baseline.variants.get(variant)
     if known is None:
         return f"the baseline has no runs of {variant}, but of {', '.join(sorted(baseline.variants))}"
-    if differences := describe_differences(find_conditions(record.scenario), known.conditions):
+    if differences := describe_differences(conditions, known.conditions):
         return differences
     return _find_server_obstacle(known, record)
 
@@ -138,7 +177,11 @@ def find_machine(record: RunRecord) -> BaselineMachine:
 
 def describe_other_cpus(now: BaselineMachine, then: BaselineMachine) -> str:
     """Return that the machines have different numbers of CPUs, so that only ratios are comparable; empty if they have the same."""
-    return f"this machine has {now.cpus} CPUs, that of the baseline {then.cpus}" if now.cpus != then.cpus else ""
+    return _describe_other_cpus(now.cpus, then.cpus) if now.cpus != then.cpus else ""
+
+
+def _describe_other_cpus(now: int, then: int) -> str:
+    return f"this machine has {now} CPU{'s' if now != 1 else ''}, that of the baseline {then}"
 
 
 def describe_minor_differences(baseline: Baseline, variant: str, record: RunRecord) -> str:

@@ -11,6 +11,10 @@ from stallbench.measures import metric_names
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 DEFAULT_PERCENT = 20.0
+SUSTAINED_RATE = "sustained_rate"
+"""What a search for a limit is compared by: the highest rate that was sustained, in jobs per second."""
+DRIFT = "drift"
+"""By how many percent of its median a figure changes from the first cycle of a soak to the last. A tolerance of it is added, in percentage points."""
 _EXPECTED = "expected a percentage, like 20%, or one for a metric, like latency_ms.p95=50%, or a number in its unit, like deadlocks.count=5"
 
 
@@ -45,7 +49,7 @@ def read_tolerance(options: Sequence[str]) -> Tolerance:
     """Return what ``options`` say, of which a later one replaces an earlier one; raises `BadInputError`."""
     default = Allowance(DEFAULT_PERCENT, is_percent=True)
     by_metric: dict[str, Allowance] = {}
-    known = metric_names()
+    known = [*metric_names(), SUSTAINED_RATE, DRIFT]
     for option in options:
         metric, equals, text = option.rpartition("=")
         allowance = _read_allowance(option, text.strip())

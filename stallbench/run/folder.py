@@ -159,6 +159,11 @@ def find_soak_folder(name: str, runs: Path) -> Path | None:
     return _find_folder_with(SOAK, name, runs)
 
 
+def find_limit_folder(name: str, runs: Path) -> Path | None:
+    """Return the folder of a search for a limit, a path or a name below ``runs``; None if there is none of that name."""
+    return _find_folder_with(LIMIT, name, runs)
+
+
 def _find_folder_with(file: str, name: str, runs: Path) -> Path | None:
     return next((path.resolve() for path in (Path(name), runs / name) if (path / file).is_file()), None)
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.external.addresses import ExternalServers, read_external_servers
+from stallbench.regression.against import Against, write_against
+from stallbench.regression.comparability import with_load_of
 from stallbench.run.capacity import with_measured_load
 from stallbench.run.folder import find_soak_folder
 from stallbench.scenario.file import read_scenario
@@ -19,6 +21,7 @@ from stallbench.scenario.validation.external import require_fit_for_external
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.plan import read_duration_s, read_scenario_again, require_fit_for_soak
 from stallbench.soak.record import SoakRecord
+from stallbench.soak.regression import name_soak, require_comparable_soak
 from stallbench.soak.screen import SoakView
 from stallbench.soak.soak import Soak, begin, resume
 
@@ -48,14 +51,17 @@ def begin_or_resume(
     toxiproxy: str | None,
     may_change_servers: bool,
     runs: Path,
+    against: Against | None = None,
 ) -> Begun:
     """Check everything that was asked for, then create or resume the soak's folder; raises `BadInputError`."""
     # Ignored here and by every process that is started from here, so that the soak continues when the terminal is closed.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     folder: SoakFolder | None = None
     if resume_ is not None:
-        if scenario is not None or for_ is not None or variant is not None or overrides:
-            raise BadInputError("--resume continues a soak as it was begun; leave out SCENARIO, --for, --variant and --set")
+        if scenario is not None or for_ is not None or variant is not None or overrides or against:
+            raise BadInputError(
+                "--resume continues a soak as it was begun; leave out SCENARIO, --for, --variant, --set and --against"
+            )
         folder = _find(resume_, runs)
         chosen = read_scenario_again(folder.read().scenario)
     elif scenario is None or for_ is None:
@@ -72,8 +78,14 @@ def begin_or_resume(
         return Begun(folder, resume(folder, keep, is_external=external is not None), chosen, external)
     assert for_ is not None
     for_s = read_duration_s(for_, chosen)
+    if against:
+        chosen = with_load_of(against.baseline, name_soak(chosen), chosen)
+        require_comparable_soak(against, chosen, for_s)
     chosen = with_measured_load(chosen, _say, runs, external)
-    return Begun(*begin(chosen, for_s, _KEEP if keep is None else keep, runs, external), chosen, external)
+    begun = Begun(*begin(chosen, for_s, _KEEP if keep is None else keep, runs, external), chosen, external)
+    if against:
+        write_against(begun.folder.path, against)
+    return begun
 
 
 def carry_out(begun: Begun) -> None:

@@ -7,30 +7,35 @@ from collections.abc import Mapping
 
 from junitparser import TestSuite
 
+from stallbench.comparison.regressions import make_regression_suite
 from stallbench.processes.reaper import is_bench_alive
 from stallbench.report.junit import make_case, write_suites
 from stallbench.soak.drift import Drift, adjust_drifts, find_drift
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.record import CycleRecord, SoakRecord
+from stallbench.soak.regression import find_regressions
 from stallbench.soak.report import make_pages
+from stallbench.verdicts.check import Finding
 
 _HOUR_S = 3600.0
 
 
-def conclude_soak(folder: SoakFolder) -> tuple[SoakRecord, Mapping[str, Drift | None], bool]:
-    """Find the drift, write the record and the pages; returns record, drift, and whether the soak is still running.
+def conclude_soak(folder: SoakFolder) -> tuple[SoakRecord, Mapping[str, Drift | None], tuple[Finding, ...], bool]:
+    """Find the drift, write the record and the pages; returns record, drift, findings against a baseline, and whether the soak is still running.
 
     If it runs in another process, the record is left to that process. Raises `BadInputError` if ``folder`` holds no soak.
     """
     record = folder.read()
     drifts = find_drifts(record)
     record = record.model_copy(update={"drift": {name: drift.as_json() if drift else None for name, drift in drifts.items()}})
+    regressions = find_regressions(folder, record, drifts)
+    record = record.model_copy(update={"regressions": tuple(finding.as_json() for finding in regressions)})
     is_running = record.status == "running" and is_bench_alive(dict(record.bench))
     if not is_running:
         folder.write(record)
-    _write_junit(folder, record)
-    make_pages(folder, record, drifts, is_running=is_running)
-    return record, drifts, is_running
+    _write_junit(folder, record, regressions)
+    make_pages(folder, record, drifts, regressions, is_running=is_running)
+    return record, drifts, regressions, is_running
 
 
 def find_drifts(record: SoakRecord) -> Mapping[str, Drift | None]:
@@ -65,9 +70,12 @@ def _segment_of(cycle: CycleRecord, name: str) -> tuple[int, str]:
     return cycle.server_set, cycle.figures[name].subject
 
 
-def _write_junit(folder: SoakFolder, record: SoakRecord) -> None:
-    """Write ``junit.xml`` into the soak's folder: a suite for each cycle, with a case for each finding of its verdict."""
-    write_suites(folder.path / "junit.xml", [_make_suite(folder, record, cycle) for cycle in record.cycles])
+def _write_junit(folder: SoakFolder, record: SoakRecord, regressions: tuple[Finding, ...]) -> None:
+    """Write ``junit.xml`` into the soak's folder: a suite for each cycle, with a case for each finding of its verdict, and one for ``regressions``."""
+    suites = [_make_suite(folder, record, cycle) for cycle in record.cycles]
+    if regressions:
+        suites.append(make_regression_suite(record.scenario.name, record.id, regressions))
+    write_suites(folder.path / "junit.xml", suites)
 
 
 def _make_suite(folder: SoakFolder, record: SoakRecord, cycle: CycleRecord) -> TestSuite:

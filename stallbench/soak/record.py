@@ -80,6 +80,8 @@ class SoakRecord(_Part):
     """The greatest allowed size of the soak's folder."""
     drift: Mapping[str, Mapping[str, Any] | None] = {}
     """By figure, as in `stallbench.soak.drift`; empty until the soak has ended."""
+    regressions: tuple[Mapping[str, Any], ...] = ()
+    """The findings against the baseline; empty until the soak has ended, and without one."""
 
     @property
     def completed(self) -> list[CycleRecord]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TypedDict
 
 from stallbench.comparison.formatting import format_p
+from stallbench.comparison.regressions import describe_outcome as describe_regressions
 from stallbench.report import open_template
 from stallbench.report.charts import PhaseBand, as_script_data
 from stallbench.run.record import RunRecord, read_record
@@ -17,6 +18,7 @@ from stallbench.soak.folder import SoakFolder
 from stallbench.soak.plan import format_command
 from stallbench.soak.record import SoakRecord
 from stallbench.storage.atomic_file import replace_file
+from stallbench.verdicts.check import Finding
 from stallbench.verdicts.expectations import format_value
 
 _CHARTS = {
@@ -93,8 +95,18 @@ class Curves(TypedDict):
     charts: list[CycleChart]
 
 
-def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drift | None], *, is_running: bool) -> None:
-    """Write ``report.html`` and ``summary.md`` into the soak's folder. ``is_running``: whether cycles will follow."""
+def make_pages(
+    folder: SoakFolder,
+    record: SoakRecord,
+    drifts: Mapping[str, Drift | None],
+    regressions: tuple[Finding, ...] = (),
+    *,
+    is_running: bool,
+) -> None:
+    """Write ``report.html`` and ``summary.md`` into the soak's folder.
+
+    ``regressions``: findings against a baseline. ``is_running``: whether cycles will follow.
+    """
     content = {
         "record": record,
         "verdict": "pass" if record.exit_code == 0 else "fail" if record.first_failed else "unknown",
@@ -104,6 +116,8 @@ def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drif
         "unpaired": [name for name, drift in drifts.items() if drift is None],
         "adjustment": describe_adjustment(drifts),
         "level": f"{LEVEL * 100:.0f} %",
+        "regressions": regressions,
+        "outcome": describe_regressions(regressions),
         "cycles": list(_list_cycles(folder, record)),
         "command": format_command(record.scenario, record.for_s, record.keep),
         "disk": format_disk(folder, record),

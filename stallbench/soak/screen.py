@@ -12,11 +12,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from stallbench.comparison.regressions import print_regressions
 from stallbench.run.live_figures import LiveFigures
 from stallbench.run.view import RunView
 from stallbench.soak.drift import LEVEL, Drift
 from stallbench.soak.record import SoakRecord
 from stallbench.soak.report import describe_adjustment, describe_outcome, find_notes, format_drift
+from stallbench.verdicts.check import Finding
 
 _WIDTH = 120
 _SHOW_EVERY_S = 30.0
@@ -56,8 +58,15 @@ class SoakView(RunView):
             os.dup2(self._log.fileno(), stream)
 
 
-def print_soak(record: SoakRecord, drifts: Mapping[str, Drift | None], report: str, *, is_running: bool = False) -> None:
-    """Print the figures that drift, the outcome (so far, if it ``is_running``), and the path of the ``report``."""
+def print_soak(
+    record: SoakRecord,
+    drifts: Mapping[str, Drift | None],
+    report: str,
+    regressions: tuple[Finding, ...] = (),
+    *,
+    is_running: bool = False,
+) -> None:
+    """Print the figures that drift, the findings against a baseline, the outcome (so far, if it ``is_running``), and the path of the ``report``."""
     console = Console(highlight=False)
     console = Console(highlight=False, width=min(console.width, _WIDTH) if console.is_terminal else _WIDTH)
     console.print()
@@ -69,6 +78,7 @@ def print_soak(record: SoakRecord, drifts: Mapping[str, Drift | None], report: s
         console.print(f"{escape(adjustment)} The report has all of them.")
     for note in find_notes(record, is_running=is_running):
         console.print(f"[yellow]{escape(note)}[/]")
+    print_regressions(regressions, console)
     verdict, colour = (
         ("PASS", "green") if record.exit_code == 0 else ("FAIL", "red") if record.first_failed else ("UNKNOWN", "yellow")
     )

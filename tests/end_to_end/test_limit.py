@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +15,12 @@ pytestmark = pytest.mark.end_to_end
 
 def test_the_limit_of_workers_is_found_and_they_are_named(bench: Bench) -> None:
     changes = ("queue.kind=skip_locked", "workers.count=2", "workers.work=100ms")
-    ended = bench.run(
+    asked = (
         *("limit", "longtx", "--horizon", "free", "--slo", "latency_ms.p95 < 30s"),
-        *("--start", "32", "--probe", "5s", "--precision", "1", "--no-confirm", "--within", "30m"),
+        *("--probe", "5s", "--precision", "1", "--no-confirm", "--within", "30m"),
         *(part for change in changes for part in ("--set", change)),
     )
+    ended = bench.run(*asked, "--start", "32")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (folder,) = bench.runs.glob("*-limit-longtx")
     (limit,) = json.loads((folder / "limit.json").read_text())["limits"]
@@ -30,3 +33,25 @@ def test_the_limit_of_workers_is_found_and_they_are_named(bench: Bench) -> None:
     assert f"between {low:g} and {high:g} jobs/s (latency_ms.p95 < 30s)" in ended.stdout
     assert f"First exhausted: {limit['first_exhausted']} (" in ended.stdout
     assert all((folder / probe["run"] / "tables").is_dir() for probe in limit["probes"])
+    assert_a_lower_rate_is_seen(bench, folder, asked)
+
+
+def assert_a_lower_rate_is_seen(bench: Bench, folder: Path, asked: Sequence[str]) -> None:
+    """The same workers fail against a baseline of workers that did four times as much."""
+    file = bench.runs.parent / "limit-baseline.json"
+    written = bench.run("baseline", str(folder), "--output", str(file))
+    assert written.returncode == 0, written.stderr
+    assert written.stdout == f"{file}: 1 run of control, horizon free\n"
+    metric = (content := json.loads(file.read_text()))["variants"]["control, horizon free"]["metrics"]["sustained_rate"]
+    metric["values"] = [4 * value for value in metric["values"]]
+    file.write_text(json.dumps(content))
+    slower = bench.run(*asked, "--against", str(file))
+    assert slower.returncode == 1, slower.stdout + slower.stderr
+    assert "FAIL  against the baseline" in slower.stdout
+    (against,) = [path for path in bench.runs.glob("*-limit-longtx") if path != folder]
+    assert "<failure" in (against / "junit.xml").read_text()
+
+    refused = bench.run(*asked, "--against", str(file), "--set", "workers.count=3")
+    assert refused.returncode == 2
+    assert "workers.count is 3, in the baseline 2" in refused.stderr
+    assert len(list(bench.runs.glob("*-limit-longtx"))) == 2

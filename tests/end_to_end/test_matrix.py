@@ -58,3 +58,28 @@ def test_a_scenario_runs_on_two_versions_and_one_round_decides_nothing(bench: Be
         assert not marked_with_folder(folder)
     assert servers == {f"postgres:{major}": str(major) for major in (OLD, NEW)}
     assert (path / "report.html").is_file()
+    assert_a_worse_version_is_seen(bench, path, scenario, versions)
+
+
+def assert_a_worse_version_is_seen(bench: Bench, path: Path, scenario: Path, versions: str) -> None:
+    """One version fails against a baseline in which it was quicker, and the other one passes."""
+    file = bench.runs.parent / "matrix-baseline.json"
+    written = bench.run("baseline", str(path), "--output", str(file))
+    assert written.returncode == 0, written.stderr
+    variants = (content := json.loads(file.read_text()))["variants"]
+    metric = "latency_ms.p95 in baseline"
+    variants[f"postgres:{OLD}"]["metrics"][metric]["values"] = [1e-6]
+    variants[f"postgres:{NEW}"]["metrics"][metric]["values"] = [1e6]
+    file.write_text(json.dumps(content))
+    against = ("--against", str(file))
+    ended = bench.run("matrix", str(scenario), "--versions", versions, "--repeat", "1", *against)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    (compared,) = [each for each in bench.runs.glob("*-matrix-little") if each != path]
+    regressions = json.loads((compared / "comparison.json").read_text())["results"]["regressions"]
+    assert {finding["subject"]: finding["result"] for finding in regressions} == {
+        f"postgres:{OLD}: {metric} against the baseline": "fail",
+        f"postgres:{NEW}: {metric} against the baseline": "pass",
+    }
+    refused = bench.run("matrix", str(scenario), "--versions", versions, *against, "--set", "workers.count=2")
+    assert refused.returncode == 2
+    assert "workers.count is 2, in the baseline 1" in refused.stderr

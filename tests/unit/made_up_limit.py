@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stallbench.limit.limit import LimitPlan, plan_limit
+from stallbench.limit.limit import plan_limit
 from stallbench.limit.probes import Horizon, Probe
+from stallbench.limit.record import LimitPlan
 from stallbench.limit.resources import Use
 from stallbench.limit.slo import parse_slo
 

@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInputError, match="not a baseline"):
         read_baseline_file(tmp_path / "binary.json")
-    with pytest.raises(BadInputError, match="no such file, run or comparison"):
+    with pytest.raises(BadInputError, match="no such file, run, comparison, search or soak"):
         find_baseline(str(tmp_path / "none.json"), tmp_path)
 
 

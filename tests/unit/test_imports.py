@@ -71,8 +71,8 @@ run.capacity
 comparison.saturation
 forecast
 comparison
-regression.collection
 soak torture limit
+regression.collection
 observe conformance
 testing
 commands

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from stallbench.errors import BadInputError
-from stallbench.limit.limit import Limit, LimitOutcome
 from stallbench.limit.probes import PROBE, Horizon, find_held_phase, make_probe_scenario, read_horizon
+from stallbench.limit.record import Limit, LimitOutcome
 from stallbench.limit.resources import UNKNOWN, find_first_exhausted, find_uses
 from stallbench.limit.screen import print_limits
 from stallbench.limit.search import Interval, find_interval, find_next_rate, is_contradictory

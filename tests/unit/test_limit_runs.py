@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.limit.limit import LimitOutcome, find_limits
+from stallbench.limit.limit import find_limits
 from stallbench.limit.probes import PROBE, Horizon, Probe, judge_probe
+from stallbench.limit.record import LimitOutcome
 from stallbench.limit.slo import parse_slo
 from stallbench.processes.reaper import remove_leftovers
 from tests.unit.made_up_limit import make_probe, plan
@@ -106,7 +107,7 @@ class TestSteps:
     def test_a_full_disk_leaves_what_was_found_on_the_screen(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         def probe(search: Any, rate: float) -> Probe:
             if rate > 100:
-                monkeypatch.setattr("stallbench.limit.limit.replace_file", fail)
+                monkeypatch.setattr("stallbench.limit.record.replace_file", fail)
             return make_probe("free", rate)
 
         def fail(path: Path, text: str) -> None:

@@ -80,7 +80,7 @@ def make_soak(runs: Path, **changes: Any) -> Path:
             "free some space, shorten the soak (--for), keep fewer records (--keep), or choose another folder",
         ),
         ({"resume_": "no-such-soak"}, "--resume no-such-soak: no such soak; there is none below"),
-        ({"resume_": "soak-1", "scenario": "baseline"}, "leave out SCENARIO, --for, --variant and --set"),
+        ({"resume_": "soak-1", "scenario": "baseline"}, "leave out SCENARIO, --for, --variant, --set and --against"),
     ],
 )
 def test_invalid_input_gets_one_message(tmp_path: Path, asked: dict[str, Any], expected: str) -> None:

@@ -1,0 +1,237 @@
+"""A search for a limit against a baseline: the rate that the tolerance allows is tried, so that the limit is above it or below it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
+from stallbench.limit.limit import find_limits, plan_limit
+from stallbench.limit.probes import Horizon, Probe, make_probe_scenario
+from stallbench.limit.record import LimitOutcome, LimitPlan
+from stallbench.limit.slo import parse_slo
+from stallbench.regression.against import Against, read_against
+from stallbench.regression.baseline_file import Baseline, parse_baseline, write_baseline
+from stallbench.regression.collection import collect_baseline
+from stallbench.run.record import HostRecord
+from tests.unit.made_up_baseline import make_made_up_run
+from tests.unit.made_up_limit import make_probe
+from tests.unit.made_up_run import PRIMARY, make_record
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this machine be the one of the made-up runs."""
+    host = HostRecord.model_validate(make_record()["host"])
+    monkeypatch.setattr("stallbench.limit.regression.read_host_facts", lambda: host)
+
+
+def make_plan(against: Baseline | None = None, *options: str, **changes: Any) -> LimitPlan:
+    asked: dict[str, Any] = {
+        "slo": parse_slo("latency_ms.p95 < 1s"),
+        "variant": None,
+        "overrides": [],
+        "horizon": "free",
+        "duration_s": 15,
+        "within_s": 600,
+        "precision": 0.1,
+        "start_rate": 64 if against is None else None,
+        "against": Against(baseline=against, options=options) if against else None,
+    }
+    return plan_limit("longtx", **{**asked, **changes})
+
+
+class Search:
+    """Searches whose probes are made up: a rate is sustained up to a limit, which may differ from probe to probe."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, runs: Path) -> None:
+        self._monkeypatch = monkeypatch
+        self._runs = runs
+
+    def carry_out(self, plan: LimitPlan, *limits: float, version: str = "18.4") -> tuple[Path, LimitOutcome]:
+        done: list[float] = []
+
+        def probe(search: Any, rate: float) -> Probe:
+            horizon: Horizon = search._horizon
+            name = f"{len(done):02}-{horizon}"
+            scenario = make_probe_scenario(plan.scenario, horizon, rate, plan.duration_s)
+            (search._folder / name).mkdir()
+            record = make_record(scenario=scenario.model_dump(mode="json"), servers=[PRIMARY | {"version": version}])
+            (search._folder / name / "run.json").write_text(json.dumps(record))
+            done.append(rate)
+            reason = "saturated" if rate > limits[min(len(done), len(limits)) - 1] else ""
+            return replace(make_probe(horizon, rate, reason=reason), run=name)
+
+        self._monkeypatch.setattr("stallbench.limit.limit._Search._carry_out_one", probe)
+        return find_limits(plan, self._runs, lambda _: None)
+
+    def make_baseline(self, *limits: float, **changes: Any) -> Baseline:
+        folders = [str(self.carry_out(make_plan(**changes), limit)[0]) for limit in limits]
+        return collect_baseline(folders, self._runs)
+
+
+@pytest.fixture
+def search(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Search:
+    return Search(monkeypatch, tmp_path)
+
+
+def results_of(outcome: LimitOutcome) -> list[tuple[str, str]]:
+    return [(finding.subject, finding.result) for finding in outcome.regressions]
+
+
+def test_the_file_has_the_rate_that_was_sustained_and_can_be_read_again(search: Search) -> None:
+    baseline = search.make_baseline(100)
+    (known,) = baseline.variants.values()
+    assert baseline.kind == "limit"
+    assert list(baseline.variants) == ["control, horizon free"]
+    assert 90 < (known.metrics["sustained_rate"].values[0] or 0) <= 100
+    assert "producers.rate" not in known.conditions
+    assert parse_baseline(write_baseline(baseline), "file") == baseline
+
+
+@pytest.mark.parametrize(
+    ("limit", "result", "exit_code"), [(100, "pass", EXIT_PASS), (140, "pass", EXIT_PASS), (60, "fail", EXIT_FAIL)]
+)
+def test_a_lower_rate_fails(search: Search, limit: float, result: str, exit_code: int) -> None:
+    baseline = search.make_baseline(100)
+    folder, outcome = search.carry_out(make_plan(baseline), limit)
+    assert results_of(outcome) == [("control, horizon free: sustained_rate against the baseline", result)]
+    assert outcome.exit_code == exit_code
+    assert json.loads((folder / "limit.json").read_text())["regressions"][0]["result"] == result
+    assert ("<failure" in (folder / "junit.xml").read_text()) == (result == "fail")
+    assert read_against(folder) == make_plan(baseline).against
+
+
+@pytest.mark.parametrize("limit", [78.0, 79.0, 80.0, 81.0, 82.0])
+def test_near_the_rate_that_is_allowed_the_width_of_the_interval_does_not_matter(search: Search, limit: float) -> None:
+    baseline = search.make_baseline(100)
+    allowed = 0.8 * (baseline.variants["control, horizon free"].metrics["sustained_rate"].values[0] or 0)
+    _, outcome = search.carry_out(make_plan(baseline, precision=0.5), limit)
+    expected = "pass" if limit >= allowed else "fail"
+    assert [result for _, result in results_of(outcome)] == [expected]
+
+
+def test_the_first_rate_is_that_of_the_baseline_and_no_capacity_is_measured(search: Search) -> None:
+    baseline = search.make_baseline(100)
+    _, outcome = search.carry_out(make_plan(baseline), 100)
+    reference = baseline.variants["control, horizon free"].metrics["sustained_rate"].values[0]
+    assert outcome.capacity is None
+    assert outcome.limits[0].probes[0].rate == reference
+
+
+def test_a_tolerance_of_its_own_is_used(search: Search) -> None:
+    baseline = search.make_baseline(100)
+    _, outcome = search.carry_out(make_plan(baseline, "sustained_rate=60%"), 60)
+    assert [result for _, result in results_of(outcome)] == ["pass"]
+
+
+def test_with_three_searches_a_lower_rate_fails_only_if_the_difference_is_significant(search: Search) -> None:
+    noisy = search.make_baseline(60, 100, 140)
+    assert [result for _, result in results_of(search.carry_out(make_plan(noisy), 70)[1])] == ["pass"]
+    steady = search.make_baseline(99, 100, 101)
+    _, outcome = search.carry_out(make_plan(steady), 70)
+    assert [result for _, result in results_of(outcome)] == ["fail"]
+
+
+def test_runs_that_contradict_each_other_decide_nothing(search: Search) -> None:
+    baseline = search.make_baseline(100)
+    _, wide = search.carry_out(make_plan(baseline, precision=1), 70, 70, 70, 200, 200)
+    (finding,) = wide.regressions
+    assert finding.result == "unknown"
+    assert "its runs contradict each other" in finding.reason
+    assert wide.exit_code == EXIT_FAIL
+
+
+def test_a_horizon_that_the_baseline_does_not_have_is_info(search: Search) -> None:
+    baseline = search.make_baseline(100)
+    _, outcome = search.carry_out(make_plan(baseline, horizon=None, start_rate=64), 100)
+    assert results_of(outcome) == [
+        ("control, horizon free: sustained_rate against the baseline", "pass"),
+        ("control, horizon held against the baseline", "info"),
+    ]
+    assert outcome.exit_code == EXIT_PASS
+
+
+def test_another_major_version_is_unknown_and_another_minor_one_is_said(search: Search) -> None:
+    baseline = search.make_baseline(100)
+    _, other = search.carry_out(make_plan(baseline), 100, version="17.2")
+    assert [result for _, result in results_of(other)] == ["unknown"]
+    assert "the server is postgres 17.2, in the baseline postgres 18.4" in other.regressions[0].reason
+    _, minor = search.carry_out(make_plan(baseline), 100, version="18.5")
+    assert [result for _, result in results_of(minor)] == ["pass", "info"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"slo": parse_slo("latency_ms.p95 < 2s")}, "slo is latency_ms.p95 < 2s, in the baseline latency_ms.p95 < 1s"),
+        ({"duration_s": 20}, "phases.probe.duration_s is 20, in the baseline 15"),
+        ({"overrides": ["workers.count=2"]}, "workers.count is 2, in the baseline"),
+        ({"horizon": "held"}, "the baseline is of control, horizon free, and this is control, horizon held"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_starts(
+    search: Search, changes: dict[str, Any], expected: str
+) -> None:
+    baseline = search.make_baseline(100)
+    with pytest.raises(BadInputError) as caught:
+        make_plan(baseline, **changes)
+    assert expected in str(caught.value)
+
+
+def test_another_rate_of_the_scenario_does_not_matter(search: Search) -> None:
+    baseline = search.make_baseline(100, overrides=["producers.rate=10"])
+    make_plan(baseline, overrides=["producers.rate=20"])
+
+
+def test_another_machine_is_refused_because_a_rate_is_no_ratio(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+    baseline = search.make_baseline(100)
+    host = HostRecord.model_validate(make_record()["host"] | {"cpus": 64})
+    monkeypatch.setattr("stallbench.limit.regression.read_host_facts", lambda: host)
+    with pytest.raises(BadInputError, match="this machine has 64 CPUs, that of the baseline 2, so none of its figures"):
+        make_plan(baseline)
+
+
+def test_a_baseline_of_runs_is_refused_and_so_is_a_mixture(search: Search, tmp_path: Path) -> None:
+    run = tmp_path / "20290101T000000Z-longtx"
+    make_made_up_run(run)
+    of_runs = collect_baseline([str(run)], tmp_path)
+    with pytest.raises(BadInputError, match=r"the baseline is of runs \(stallbench run, .* needs one of searches for a limit"):
+        make_plan(of_runs)
+    folder, _ = search.carry_out(make_plan(), 100)
+    with pytest.raises(BadInputError, match="the baseline is of searches for a limit"):
+        collect_baseline([str(run), str(folder)], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"status": "aborted"}, "the search cannot be a baseline: it was aborted"),
+        ({"format": 2}, "format 2 was written by a newer stallbench"),
+        ({"limits": [{}]}, "not a search's record"),
+        ({"limits": []}, "not a search's record"),
+    ],
+)
+def test_a_search_that_is_damaged_or_was_broken_off_is_no_baseline(
+    search: Search, tmp_path: Path, content: dict[str, Any], expected: str
+) -> None:
+    folder, _ = search.carry_out(make_plan(), 100)
+    path = folder / "limit.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | content))
+    with pytest.raises(BadInputError, match=expected):
+        collect_baseline([folder.name], tmp_path)
+
+
+def test_a_search_without_an_upper_end_is_no_baseline(search: Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times: Sequence[float] = [0.0, *[0.0] * 8, *[1e6] * 100]
+    clock = iter(times)
+    monkeypatch.setattr("stallbench.limit.limit.time.monotonic", lambda: next(clock))
+    folder, outcome = search.carry_out(make_plan(), 1e9)
+    assert not outcome.limits[0].is_complete
+    with pytest.raises(BadInputError, match="with the horizon free its limit was not found in time"):
+        collect_baseline([str(folder)], tmp_path)
