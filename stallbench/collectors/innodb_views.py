@@ -1,6 +1,7 @@
 """Which transactions are open on an InnoDB server, and for which of them must purge keep old row versions, because they have a read view?
 
-``information_schema.innodb_trx`` lists the transactions, but not their read views; only ``SHOW ENGINE INNODB STATUS`` has those.
+``information_schema.innodb_trx`` lists the transactions, but not their read views; only ``SHOW ENGINE INNODB STATUS`` has those. MySQL's status
+leaves out a transaction that has only read. If its isolation level keeps the read view of the first read, it has one; purge says how old that is at most.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 import pymysql
 
 _OPEN = """
-SELECT process.id, process.user, lower(process.command), timestampdiff(MICROSECOND, trx.trx_started, now(6)) / 1e6
+SELECT process.id, process.user, lower(process.command), timestampdiff(MICROSECOND, trx.trx_started, now(6)) / 1e6,
+  version() NOT LIKE '%MariaDB%' AND trx.trx_isolation_level IN ('REPEATABLE READ', 'SERIALIZABLE') AND trx.trx_rows_modified = 0
 FROM information_schema.innodb_trx AS trx
 JOIN information_schema.processlist AS process ON process.id = trx.trx_mysql_thread_id
 WHERE process.id <> connection_id()
@@ -37,7 +39,7 @@ class OpenTransaction:
     """Since it began; the server gives whole seconds only."""
     view_age_xids: int | None
     """How many transactions have begun since the oldest that its read view may want to see; none if it has no view, and purge need not
-    mind it."""
+    mind it. Of a transaction that MySQL's status leaves out: at most so many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,8 @@ class ReadViews:
 
     age_xids: dict[int, int]
     """By thread: as in `OpenTransaction`."""
+    listed: frozenset[int]
+    """The threads whose transactions the status lists."""
     unpurged_transactions: int | None
     """How many have begun since the last whose old versions have been purged."""
 
@@ -65,9 +69,11 @@ def read_open_transactions(connection: pymysql.Connection[Any]) -> list[OpenTran
             user=str(user),
             state=str(state),
             age_s=max(0.0, float(age_s or 0)),
-            view_age_xids=views.age_xids.get(int(thread)),
+            view_age_xids=(
+                views.unpurged_transactions if keeps_view and int(thread) not in views.listed else views.age_xids.get(int(thread))
+            ),
         )
-        for thread, user, state, age_s in rows
+        for thread, user, state, age_s, keeps_view in rows
     ]
     return sorted(found, key=lambda one: -one.age_s)
 
@@ -85,7 +91,12 @@ def parse_views(status: str) -> ReadViews:
     counter = _first(_COUNTER, status)
     purged = _first(_PURGED, status)
     ages = {thread: (counter or sees) - sees for thread, sees in _list_views(status)}
-    return ReadViews(age_xids=ages, unpurged_transactions=None if counter is None or purged is None else max(0, counter - purged))
+    listed = frozenset(int(match[1]) for line in status.splitlines() if (match := _THREAD.match(line)))
+    return ReadViews(
+        age_xids=ages,
+        listed=listed,
+        unpurged_transactions=None if counter is None or purged is None else max(0, counter - purged),
+    )
 
 
 def _list_views(status: str) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""`stallbench observe` on MariaDB: read views, locks, digests, queues, and a user with few rights."""
+"""`stallbench observe` on MariaDB and MySQL: read views, locks, digests, queues, and a user with few rights."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ CREATE TABLE jobs (id bigint unsigned AUTO_INCREMENT PRIMARY KEY, queue varchar(
 """
 
 
-@pytest.fixture
-def server(empty_on: EmptyOn) -> Endpoint:
+@pytest.fixture(params=["mariadb", "mysql"])
+def server(empty_on: EmptyOn, request: pytest.FixtureRequest) -> Endpoint:
     """A database with Laravel's table: two jobs are ready, one was reserved two minutes ago."""
-    endpoint = empty_on("mariadb")
+    endpoint = empty_on(request.param)
     execute(
         endpoint,
         LARAVEL,

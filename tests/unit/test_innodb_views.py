@@ -30,6 +30,7 @@ Trx read view will not see trx with id >= 1226, sees < 1225
 def test_a_view_is_as_old_as_the_transactions_that_it_does_not_see() -> None:
     views = parse_views(STATUS)
     assert views.age_xids == {6: 1203, 9: 1}
+    assert views.listed == {6, 7, 9}
     assert views.unpurged_transactions == 1213
 
 
