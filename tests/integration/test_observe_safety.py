@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,8 @@ import psycopg
 import pytest
 
 from stallbench.engines.postgres import connect
+from stallbench.errors import NotCarriedOutError
+from stallbench.observe.observer import ServerGoneError
 from stallbench.observe.postgres.session import ReadOnlySession
 from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
@@ -31,32 +36,89 @@ def que(database: TestDatabase) -> TestDatabase:
     return database
 
 
+@pytest.fixture
+def start_pooler(que: TestDatabase, started_cluster: StartedCluster, tmp_path: Path) -> Iterator[Callable[..., Pgbouncer]]:
+    """Starts a PgBouncer with one connection in a pool mode; ``ignored``: startup parameters that it drops."""
+    with ExitStack() as stack:
+
+        def start(mode: str, *, ignored: str = "") -> Pgbouncer:
+            try:
+                pooler = Pgbouncer(
+                    "pooler",
+                    que.direct,
+                    mode=mode,
+                    pool_size=1,
+                    processes=started_cluster.processes,
+                    logs=tmp_path,
+                    scratch=started_cluster.scratch,
+                )
+            except MissingComponentError as error:
+                pytest.skip(str(error))
+            stack.callback(pooler.stop)
+            if ignored:
+                configuration = started_cluster.scratch / "pooler" / "pgbouncer.ini"
+                configuration.write_text(
+                    configuration.read_text().replace("extra_float_digits", f"extra_float_digits, {ignored}")
+                )
+                with psycopg.connect(
+                    host=pooler.endpoint.host,
+                    port=pooler.endpoint.port,
+                    user=pooler.endpoint.user,
+                    password=pooler.endpoint.password.get_secret_value(),
+                    dbname="pgbouncer",
+                    autocommit=True,
+                ) as admin:
+                    admin.pgconn.exec_(b"RELOAD")
+            return pooler
+
+        yield start
+
+
+@pytest.mark.parametrize(
+    ("mode", "ignored"), [("transaction", ""), ("session", ""), ("transaction", "options"), ("session", "options")]
+)
 def test_through_a_pooler_no_setting_reaches_another_client(
-    que: TestDatabase, started_cluster: StartedCluster, tmp_path: Path
+    que: TestDatabase, start_pooler: Callable[..., Pgbouncer], mode: str, ignored: str
 ) -> None:
-    try:
-        pooler = Pgbouncer(
-            "pooler",
-            que.direct,
-            mode="transaction",
-            pool_size=1,
-            processes=started_cluster.processes,
-            logs=tmp_path,
-            scratch=started_cluster.scratch,
-        )
-    except MissingComponentError as error:
-        pytest.skip(str(error))
-    try:
-        observation = look_at(pooler.endpoint)
-        assert "through a pooler" in observation.title
-        assert "Que 0.x (public.que_jobs) | 3 |" in text_of(section_of(observation, "Queues"))
-        # The only connection of the pool, which the look has used.
-        with connect(pooler.endpoint.model_copy(update={"prepared_statements": False}), "application") as application:
-            assert application.execute("SHOW default_transaction_read_only").fetchone() == ("off",)
-            assert application.execute("SHOW statement_timeout").fetchone() == ("0",)
-            application.execute("DELETE FROM que_jobs")
-    finally:
-        pooler.stop()
+    pooler = start_pooler(mode, ignored=ignored)
+    observation = look_at(pooler.endpoint)
+    assert "through a pooler" in observation.title
+    assert "Que 0.x (public.que_jobs) | 3 |" in text_of(section_of(observation, "Queues"))
+    # The only connection of the pool, which the look has used.
+    with connect(pooler.endpoint.model_copy(update={"prepared_statements": False}), "application") as application:
+        assert application.execute("SHOW default_transaction_read_only").fetchone() == ("off",)
+        assert application.execute("SHOW statement_timeout").fetchone() == ("0",)
+        application.execute("DELETE FROM que_jobs")
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_through_a_pooler_its_session_cannot_write(que: TestDatabase, start_pooler: Callable[..., Pgbouncer], mode: str) -> None:
+    session = ReadOnlySession(start_pooler(mode).endpoint)
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        session.execute("DELETE FROM public.que_jobs RETURNING 1")
+    session.close()
+
+
+def test_a_pooler_that_has_no_transactions_is_refused_with_what_to_do(
+    que: TestDatabase, start_pooler: Callable[..., Pgbouncer]
+) -> None:
+    with pytest.raises(NotCarriedOutError) as caught:
+        ReadOnlySession(start_pooler("statement").endpoint)
+    assert "give the address of the PostgreSQL server itself" in str(caught.value)
+
+
+@pytest.mark.parametrize("ignored", ["", "options"])
+def test_a_pool_that_is_in_use_is_reported_in_time(
+    que: TestDatabase, start_pooler: Callable[..., Pgbouncer], ignored: str
+) -> None:
+    pooler = start_pooler("session", ignored=ignored)
+    with connect(pooler.endpoint.model_copy(update={"prepared_statements": False}), "application") as application:
+        application.execute("SELECT 1")
+        began_s = time.monotonic()
+        with pytest.raises(ServerGoneError) as caught:
+            ReadOnlySession(pooler.endpoint)
+        assert time.monotonic() - began_s < 30
+        assert "no connection of the pool was free" in str(caught.value)
 
 
 def test_its_session_cannot_write(que: TestDatabase) -> None:

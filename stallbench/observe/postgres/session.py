@@ -7,8 +7,9 @@ Through a pooler, each query is therefore a read-only transaction of its own, wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from threading import Timer
 from typing import Any, NamedTuple
 
 import psycopg
@@ -26,6 +27,9 @@ APPLICATION = "stallbench:observe"
 STATEMENT_TIMEOUT_MS = 2000
 """Time limit for each of its statements."""
 _CONNECT_TIMEOUT_S = 5
+ANSWER_TIMEOUT_S = 10.0
+"""A pooler without a free connection lets a query wait for minutes, and a network that drops packets for hours: the server's own time limits do not
+apply to that."""
 _SETTINGS: Mapping[str, str] = {
     "default_transaction_read_only": "on",
     "statement_timeout": f"{STATEMENT_TIMEOUT_MS}ms",
@@ -44,6 +48,8 @@ _IN_TRANSACTION = "; ".join(
     for name, value in _SETTINGS.items()
 )
 _NOT_PASSED_ON = "unsupported startup parameter"
+_NO_TRANSACTIONS = "statement pooling mode"
+_DIRECT = "give the address of the PostgreSQL server itself"
 _OUT_OF_REACH = ("57P", "08")
 """Classes of SQLSTATE by which a server ends a session."""
 
@@ -72,6 +78,7 @@ class ReadOnlySession:
         self.is_pooled = False
         """Whether the connection leads through a pooler."""
         self._connection: Connection
+        self._has_given_up = False
         self._server_time = ServerTime()
         self._connect()
 
@@ -97,11 +104,14 @@ class ReadOnlySession:
         """
         query = f"{MARK} {query.strip()}"
         try:
-            with self._server_time.measure():
+            with self._server_time.measure(), self._answered_in_time():
                 if self.is_pooled or timeout_ms is not None:
                     return self._execute_in_transaction(query, values, timeout_ms)
                 return Rows(self._connection.execute(query, values).fetchall())
         except psycopg.Error as error:
+            if self._has_given_up:
+                self.close()
+                raise ServerGoneError(self.name, self._describe_silence()) from error
             if self._connection.closed or (error.sqlstate or "").startswith(_OUT_OF_REACH):
                 self.close()
                 raise ServerGoneError(self.name, DRIVER.describe(error)) from error
@@ -114,6 +124,26 @@ class ReadOnlySession:
     def abort(self) -> None:
         """Interrupt the query of another thread."""
         DRIVER.abort(self._connection)
+
+    @contextmanager
+    def _answered_in_time(self) -> Iterator[None]:
+        """Shut the connection down if there is no answer within `ANSWER_TIMEOUT_S`, which ends the query with an error."""
+        timer = Timer(ANSWER_TIMEOUT_S, self._give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _give_up(self) -> None:
+        self._has_given_up = True
+        self.abort()
+
+    def _describe_silence(self) -> str:
+        if self.is_pooled:
+            return f"no connection of the pool was free for {ANSWER_TIMEOUT_S:g} s; try again, enlarge the pool, or {_DIRECT}"
+        return f"did not answer within {ANSWER_TIMEOUT_S:g} s"
 
     def _execute_in_transaction(self, query: str, values: Any, timeout_ms: int | None) -> Rows:
         """Execute it in a transaction of its own; no snapshot is held before or after the query."""
@@ -155,19 +185,28 @@ class ReadOnlySession:
             (is_read_only,) = self.execute("SHOW transaction_read_only").fetchone() or ("?",)
         except (psycopg.Error, ServerGoneError) as error:
             words = DRIVER.describe(error) if isinstance(error, psycopg.Error) else str(error)
+            if _NO_TRANSACTIONS in words:
+                raise NotCarriedOutError(
+                    f"{self.endpoint.host}:{self.endpoint.port} is a pooler in statement mode, in which no transaction can be read-only, so it is "
+                    f"not observed; {_DIRECT}, or that of a pool in session or transaction mode"
+                ) from error
             raise ServerGoneError(self.name, f"through a pooler: {words}") from error
         if is_read_only != "on":
             self.close()
             raise NotCarriedOutError(
                 f"{self.endpoint.host}:{self.endpoint.port} does not keep a transaction read-only (transaction_read_only is "
-                f"{is_read_only!r}), so it is not observed; give the address of the PostgreSQL server itself"
+                f"{is_read_only!r}), so it is not observed; {_DIRECT}"
             )
 
     def _is_read_only(self, query: str) -> bool:
         try:
-            row = self._connection.execute(query).fetchone()
+            with self._answered_in_time():
+                row = self._connection.execute(query).fetchone()
         except psycopg.Error as error:
             self.close()
+            if self._has_given_up:
+                self.is_pooled = True  # a server would have answered
+                raise ServerGoneError(self.name, self._describe_silence()) from error
             raise NotCarriedOutError(
                 f"{self.endpoint.host}:{self.endpoint.port} does not answer as PostgreSQL does: {query}: {DRIVER.describe(error)}"
             ) from error
