@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from stallbench.commands.endings import conclude_and_exit
+from stallbench.commands.endings import conclude_and_exit, shorten
 from stallbench.commands.options import RunsOption
+from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.run.folder import RUNS
 
 ObservedDsnOption = Annotated[
@@ -54,7 +56,9 @@ def observe(
     expect: Annotated[
         Path | None,
         typer.Option(
-            "--expect", metavar="FILE", help="With --for: judge the [[expect]] tables of this TOML file; implies --report."
+            "--expect",
+            metavar="FILE",
+            help="With --for: judge the [[expect]] tables of this TOML file. Exit code, verdict.json and junit.xml; needs no Java.",
         ),
     ] = None,
     expose: Annotated[
@@ -89,6 +93,7 @@ def observe(
         stallbench observe --dsn postgresql://reader@db.test/app --dsn replica1=postgresql://reader@db2.test/app --table public.my_jobs
         stallbench observe --dsn postgresql://reader@db.test/app --for 10m --report
         stallbench observe --dsn postgresql://reader@db.test/app --for 1m --expect queue.toml
+        stallbench observe --dsn postgresql://reader@db.test/app --for 1m --expect queue.toml --report
         stallbench observe --dsn postgresql://reader@db.test/app --for 10m --record-profile profile.toml
     """
     from stallbench.observe.command import observe_continuously, observe_once
@@ -109,5 +114,18 @@ def observe(
     )
     if once:
         observe_once(options)
-    elif (folder := observe_continuously(options)) is not None:
-        conclude_and_exit(folder)
+    elif (recorded := observe_continuously(options)) is not None:
+        if options.report:
+            conclude_and_exit(recorded.folder)
+        _judge_and_exit(recorded.folder, recorded.lost)
+
+
+def _judge_and_exit(folder: Path, lost: str) -> NoReturn:
+    """Judge the expectations from the samples alone, print the verdict, and exit with its code."""
+    from stallbench.observe.judgement import judge_expectations
+    from stallbench.run.view import print_findings
+
+    verdict = judge_expectations(folder, lost)
+    print_findings(verdict)
+    print(f"records and junit.xml: {shorten(folder)}; its report: stallbench report {shorten(folder)}")
+    sys.exit(EXIT_PASS if verdict.verdict == "pass" else EXIT_FAIL)

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench.errors import BadInputError, NotCarriedOutError
@@ -45,6 +46,8 @@ class _Ongoing:
             else make_innodb_observer(options.servers, self.queues)
         )
         self.recording: Recording | None = None
+        self.lost = ""
+        """Why the last look could not read the server; empty if it could."""
         self.looks = self.missed = 0
         self.first = self.last = self.observer.look()
         if self.first.gone:
@@ -64,12 +67,14 @@ class _Ongoing:
         """Look, and record what the collectors measure."""
         observation = self.observer.look(reads_everything=reads_everything)
         self.looks += 1
+        self.lost = observation.gone
         self.last = self.last if observation.gone else observation
         if self.recording is not None and not observation.gone:
             try:
                 self.recording.sample(self.queues.counts)
-            except ServerGoneError:
+            except ServerGoneError as error:
                 self.missed += 1
+                self.lost = str(error)
         self.missed += bool(observation.gone)
         return observation
 
@@ -103,8 +108,17 @@ def observe_once(options: ObserveOptions) -> None:
     ObserveScreen().print(observation)
 
 
-def observe_continuously(options: ObserveOptions) -> Path | None:
-    """Update the report until Ctrl-C, or for the time that was asked for. Returns the run's folder if the observation was recorded.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An observation that was recorded as a run."""
+
+    folder: Path
+    lost: str
+    """Why the server could not be read at the end; empty if it could."""
+
+
+def observe_continuously(options: ObserveOptions) -> Recorded | None:
+    """Update the report until Ctrl-C, or for the time that was asked for. Returns where the observation was recorded, if it was.
 
     Raises `NotCarriedOutError` if the server cannot be read at first; later it is tried again. Raises `KeyboardInterrupt` if a recorded observation is
     interrupted before its time is over.
@@ -113,7 +127,7 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
     until_s = time.monotonic() + options.for_s if options.for_s is not None else float("inf")
     try:
         with ExitStack() as stack:
-            record = stack.enter_context(_recorded(ongoing)) if options.report else None
+            record = stack.enter_context(_recorded(ongoing)) if options.is_recorded else None
             if options.exposure:
                 stack.enter_context(_exposed(ongoing, record))
             screen = stack.enter_context(ObserveScreen())
@@ -125,7 +139,7 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
     except KeyboardInterrupt:
         if options.profile:
             print(f"interrupted: no profile was written to {options.profile}", file=sys.stderr)
-        if options.report or options.profile:
+        if options.is_recorded or options.profile:
             raise
         return None
     finally:
@@ -133,7 +147,7 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
     if ongoing.load is not None and options.profile is not None:
         ongoing.load.write(options.profile, every_s=options.every_s)
         print(f"the load was recorded; to repeat it: stallbench run {options.profile} --variant longtx")
-    return record.folder.path if record else None
+    return Recorded(folder=record.folder.path, lost=ongoing.lost) if record else None
 
 
 @contextmanager

@@ -34,12 +34,17 @@ class ObserveOptions:
     for_s: float | None
     """How long to observe; None: until Ctrl-C."""
     report: bool
-    """Whether to record the observation and make the report of a run."""
+    """Whether to make the report of a run from the recorded observation."""
     expect: tuple[Expectation, ...]
     exposure: Exposure | None
     profile: Path | None
     """Where to write the load of the queue as a scenario."""
     runs: Path
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether to record the observation as a run."""
+        return self.report or bool(self.expect)
 
 
 def read_options(
@@ -82,7 +87,7 @@ def read_options(
         log=log,
         once=once,
         for_s=for_s,
-        report=report or expect is not None,
+        report=report,
         expect=read_expectations(expect) if expect else (),
         exposure=_read_exposure(expose) if expose else None,
         profile=profile,

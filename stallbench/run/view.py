@@ -97,11 +97,17 @@ _COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright
 
 def print_verdict(verdict: Verdict, report: str) -> None:
     """Print all findings, the verdict with its reason, the attribution, and the path of the report."""
+    console = print_findings(verdict)
+    console.print(escape(verdict.attribution.sentence))
+    console.print(f"report: {report}")
+
+
+def print_findings(verdict: Verdict) -> Console:
+    """Print all findings and the verdict with its reason; returns where."""
     console = Console(highlight=False, soft_wrap=True)
     console.print()
     for finding in verdict.findings:
         console.print(f"  [{_COLOURS[finding.result]}]{finding.result:<8}[/] {escape(finding.reason)}")
     console.print()
     console.print(f"[bold {_COLOURS[verdict.verdict]}]{verdict.verdict.upper()}[/]  {escape(verdict.reason)}")
-    console.print(escape(verdict.attribution.sentence))
-    console.print(f"report: {report}")
+    return console

@@ -18,10 +18,15 @@ import requests
 
 from dashboards.availability import ONLY_ON
 from stallbench.engines.postgres import connect
+from stallbench.measure import FromSamples
+from stallbench.measures import MEASURES
+from stallbench.observe.expectations import PHASE
+from stallbench.observe.sampled_metrics import SampledRun
 from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import find_free_port
+from stallbench.verdicts import RunTables
 from stallbench.waiting import wait_until
 from tests.end_to_end.conftest import Bench, RunHere
 from tests.integration.engines import PrivateServers, private_servers
@@ -169,8 +174,8 @@ def test_a_recorded_observation_is_judged_like_a_run(server: Endpoint, bench: Be
         queue.enqueue([NewJob(payload="{}")] * 5)
     expectations = tmp_path / "expectations.toml"
     expectations.write_text(EXPECTATIONS)
-    arguments = ("--dsn", address_of(server), "--for", "8s", "--every", "1s", "--expect", str(expectations))
-    process = bench.start("observe", *arguments, environment={"PGPASSWORD": server.password.get_secret_value()})
+    asked = ("--dsn", address_of(server), "--for", "8s", "--every", "1s", "--expect", str(expectations))
+    process = bench.start("observe", *asked, "--report", environment={"PGPASSWORD": server.password.get_secret_value()})
     out, err = process.communicate(timeout=600)
     assert process.returncode == 1, err
     assert "depth.last in the whole run is 5; expected at most 2" in out
@@ -183,6 +188,69 @@ def test_a_recorded_observation_is_judged_like_a_run(server: Endpoint, bench: Be
     assert "Tables: public.que_jobs" in page
     assert "stallbench observe --dsn ADDRESS --for 8s --report" in page
     assert "jobs/s" not in page.partition("<body")[2].partition("<script")[0], "nothing is said of what was not measured"
+
+
+NO_JAVA = {"JAVA_HOME": "/nonexistent", "PATH": "/nonexistent", "SPARK_HOME": "/nonexistent"}
+
+
+@pytest.mark.parametrize(("jobs", "code", "result"), [(1, 0, "pass"), (5, 1, "fail")])
+def test_expectations_are_judged_without_java(
+    server: Endpoint, bench: Bench, tmp_path: Path, jobs: int, code: int, result: str
+) -> None:
+    queue = open_queue("que", {}, server, "fixture")
+    with queue.connection:
+        queue.install()
+        queue.enqueue([NewJob(payload="{}")] * jobs)
+    expectations = tmp_path / "expectations.toml"
+    expectations.write_text(EXPECTATIONS)
+    arguments = ("--dsn", address_of(server), "--for", "4s", "--every", "1s", "--expect", str(expectations))
+    process = bench.start("observe", *arguments, environment={"PGPASSWORD": server.password.get_secret_value(), **NO_JAVA})
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == code, out + err
+    assert f"depth.last in the whole run is {jobs}; expected at most 2" in out
+    assert f"{result.upper()}  " in out
+    (folder,) = bench.runs.glob("*-observe")
+    assert json.loads((folder / "verdict.json").read_text())["verdict"] == result
+    suites = ElementTree.fromstring((folder / "junit.xml").read_text())
+    assert len(suites.findall(".//testcase")) == 2
+    assert len(suites.findall(".//failure")) == (result == "fail")
+    assert not (folder / "tables").exists()
+    if result == "pass":
+        assert_the_pipeline_finds_the_same(bench, folder)
+
+
+def assert_the_pipeline_finds_the_same(bench: Bench, folder: Path) -> None:
+    """Every metric of every sampled measure is what the tables have, which Spark makes from the same samples."""
+    made = bench.run("report", str(folder))
+    assert made.returncode == 0, made.stderr
+    tables, sampled = RunTables(folder), SampledRun(folder)
+    compared = 0
+    for measure in MEASURES.values():
+        if isinstance(measure.source, FromSamples):
+            for statistic in measure.statistics:
+                expected = tables.metric(measure.name, statistic, PHASE)
+                equal = None if expected is None else pytest.approx(expected, rel=1e-6, abs=1e-9)
+                assert sampled.metric(measure.name, statistic, PHASE) == equal, f"{measure.name}.{statistic}"
+                compared += expected is not None
+    assert compared > 50
+
+
+def test_a_server_that_goes_away_before_the_end_does_not_pass(servers: PrivateServers, bench: Bench, tmp_path: Path) -> None:
+    control = servers.start("postgres", {"fsync": False})
+    expectations = tmp_path / "expectations.toml"
+    expectations.write_text('[[expect]]\nmetric = "oldest_transaction_s.max"\nat_most = 60\n')
+    endpoint = control.endpoint
+    arguments = ("--dsn", address_of(endpoint), "--for", "10s", "--every", "1s", "--expect", str(expectations))
+    process = bench.start("observe", *arguments, environment={"PGPASSWORD": endpoint.password.get_secret_value()})
+    try:
+        assert process.stdout is not None
+        next(line for line in process.stdout if "Wraparound" in line)
+        servers.kill(control.process)
+    finally:
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 1, out + err
+    assert "UNKNOWN  the server could not be read at the end" in out
+    assert "Traceback" not in out + err
 
 
 def test_prometheus_gets_what_the_server_dashboard_asks_for(server: Endpoint, tmp_path: Path) -> None:
