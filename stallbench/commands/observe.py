@@ -73,7 +73,7 @@ def observe(
             "--record-profile",
             metavar="FILE",
             help="With --for: write the queue's load as a scenario, without names and payloads, that `stallbench run FILE` repeats on the "
-            "bench's own servers. PostgreSQL.",
+            "bench's own servers.",
         ),
     ] = None,
     runs: RunsOption = RUNS,

@@ -92,6 +92,7 @@ class MySQLDriver(Driver):
 
 
 DRIVER = MySQLDriver()
+_SYNTAX_ERROR = 1064
 
 
 def read_replica_status(cursor: Any) -> dict[str, Any]:
@@ -99,7 +100,12 @@ def read_replica_status(cursor: Any) -> dict[str, Any]:
 
     Empty if the server is not a replica.
     """
-    cursor.execute("SHOW REPLICA STATUS")
+    try:
+        cursor.execute("SHOW REPLICA STATUS")
+    except pymysql.ProgrammingError as error:
+        if error.args[0] != _SYNTAX_ERROR:
+            raise
+        cursor.execute("SHOW SLAVE STATUS")  # MySQL before 8.0.22
     row = cursor.fetchone()
     if row is None:
         return {}

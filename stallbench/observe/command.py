@@ -15,6 +15,7 @@ from stallbench.exposition import serve
 from stallbench.exposition.intervals import Interval
 from stallbench.exposition.targets import Targets
 from stallbench.observe.expectations import PHASE
+from stallbench.observe.innodb.load import InnoDBLoadSubject
 from stallbench.observe.innodb.observer import make_innodb_observer
 from stallbench.observe.innodb.queues import InnoDBQueuesSubject
 from stallbench.observe.observer import Observation, Observer, ServerGoneError, pause_after
@@ -38,12 +39,13 @@ class _Ongoing:
         self.options = options
         is_postgres = options.servers.primary.engine == "postgres"
         self.queues = QueuesSubject(options.tables) if is_postgres else InnoDBQueuesSubject(options.tables)
-        self.load = LoadSubject(self.queues) if options.profile else None
-        """Records the load of the queue; PostgreSQL's, as the options ensure."""
+        kind = LoadSubject if is_postgres else InnoDBLoadSubject
+        self.load = kind(self.queues) if options.profile else None
+        """Records the load of the queue."""
         self.observer: Observer = (
             make_postgres_observer(options.servers, self.queues, options.log, self.load)
             if is_postgres
-            else make_innodb_observer(options.servers, self.queues)
+            else make_innodb_observer(options.servers, self.queues, self.load)
         )
         self.recording: Recording | None = None
         self.lost = ""

@@ -42,15 +42,8 @@ class Running(_Part):
     )
 
 
-class OnInnoDB(_Part):
-    """The same on MariaDB and MySQL, in their SQL."""
-
-    ready: Ready
-    running: Running | None = None
-
-
 class Recorded(_Part):
-    """What ``--record-profile`` can see of its jobs on PostgreSQL, besides `Ready` and `Running`. Expressions have the alias ``job``, too."""
+    """What ``--record-profile`` can see of its jobs, besides `Ready` and `Running`. Expressions have the alias ``job``, too."""
 
     queue: dict[str, str] = Field(description="the bench's own queue that claims and completes like it, with its options")
     payload: str = Field(default="", description="column with a job's arguments, of which only the size is read")
@@ -60,6 +53,14 @@ class Recorded(_Part):
     finished: str = Field(default="", description="expression: when it was completed; null before")
     locks_jobs: bool = Field(default=False, description="whether a running job is a ready one with an advisory lock")
     has_session_per_worker: bool = Field(default=False, description="whether each job that is executed has a session of its own")
+
+
+class OnInnoDB(_Part):
+    """The same on MariaDB and MySQL, in their SQL."""
+
+    ready: Ready
+    running: Running | None = None
+    recorded: Recorded | None = Field(default=None, description="none if its load cannot be recorded")
 
 
 class KnownQueue(_Part):

@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from stallbench.measure import FromSamples, Measure
 from stallbench.measures import MEASURES
 from stallbench.pipeline.failures import NoTableError
 from stallbench.records.samples import SampleRecord, read_samples
-from stallbench.storage.address import AnyPath
 from stallbench.verdicts.check import RunTables
 
 _NS_PER_S = 1e9
@@ -37,9 +37,10 @@ class _Single:
 class SampledRun(RunTables):
     """The record of an observation, with the metrics that come from its samples; it has no tables."""
 
-    def __init__(self, folder: AnyPath) -> None:
+    def __init__(self, folder: Path) -> None:
         """Remember the folder."""
         super().__init__(folder)
+        self._samples = folder / "samples"
         self._moments: dict[str, list[Moment]] = {}
 
     def metric(self, measure: str, statistic: str, phase: str | None) -> float | None:
@@ -65,7 +66,7 @@ class SampledRun(RunTables):
 
     def _read_singles(self, measure: Measure) -> Iterator[_Single]:
         assert isinstance(measure.source, FromSamples), "the file of expectations was checked"
-        for path in sorted((self.folder / "samples").glob("*.csv")):
+        for path in sorted(self._samples.glob("*.csv")):
             for sample in read_samples(path):
                 if _is_of(sample, measure.name, measure.source) and (value := _read_number(sample.value)) is not None:
                     yield _Single(sample.t_ns, (sample.source, sample.subject), value)

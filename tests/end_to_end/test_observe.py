@@ -237,6 +237,7 @@ def assert_the_pipeline_finds_the_same(bench: Bench, folder: Path) -> None:
 
 def test_a_server_that_goes_away_before_the_end_does_not_pass(servers: PrivateServers, bench: Bench, tmp_path: Path) -> None:
     control = servers.start("postgres", {"fsync": False})
+    assert control.process is not None
     expectations = tmp_path / "expectations.toml"
     expectations.write_text('[[expect]]\nmetric = "oldest_transaction_s.max"\nat_most = 60\n')
     endpoint = control.endpoint

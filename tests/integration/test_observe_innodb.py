@@ -166,6 +166,10 @@ def test_a_user_with_few_rights_learns_what_is_hidden_and_how_to_see_it(server: 
     assert section_of(observation, "Queues").rows[0][1] == "2"
 
 
+def test_an_unused_server_has_nothing_that_cannot_be_seen(server: Endpoint) -> None:
+    assert cannot_see(look_at(server)) == ""
+
+
 def test_its_session_cannot_write(server: Endpoint) -> None:
     session = InnoDBSession(server)
     with pytest.raises(pymysql.Error, match="READ ONLY"):

@@ -40,11 +40,17 @@ _FOR_S = 35.0 * CYCLES
 
 
 def make_soak(
-    runs: Path, name: str, *, cycles: int = CYCLES, version: str = "18.4", status: str = "completed", **figures: Values
+    runs: Path,
+    name: str,
+    figures: Mapping[str, Values] | None = None,
+    *,
+    cycles: int = CYCLES,
+    version: str = "18.4",
+    status: str = "completed",
 ) -> Path:
-    """Write a soak; ``figures`` replace some of `CALM`, with spaces and dots as in `_KEYS`."""
+    """Write a soak; ``figures`` replace some of `CALM`, by the keys of `_KEYS`."""
     scenario = read_scenario("baseline")
-    known = {**CALM, **{_KEYS[key]: values for key, values in figures.items()}}
+    known = {**CALM, **{_KEYS[key]: values for key, values in (figures or {}).items()}}
     folder = SoakFolder(runs / name)
     folder.path.mkdir(parents=True)
     record = SoakRecord(
@@ -100,6 +106,10 @@ def exit_code_of(path: Path) -> Any:
     return ended.value.code
 
 
+def steady(value: float) -> Values:
+    return lambda n: value
+
+
 @pytest.fixture
 def baseline(tmp_path: Path) -> Baseline:
     make_soak(tmp_path, "then")
@@ -152,7 +162,7 @@ def test_an_equal_soak_passes(tmp_path: Path, baseline: Baseline) -> None:
     ],
 )
 def test_what_is_worse_fails(tmp_path: Path, baseline: Baseline, figures: dict[str, Values], expected: Sequence[str]) -> None:
-    path = make_soak(tmp_path, "now", **figures)
+    path = make_soak(tmp_path, "now", figures)
     assert failed(judge(path, baseline)) == expected
     assert exit_code_of(path) == (EXIT_FAIL if expected else EXIT_PASS)
     for file in ("report.html", "summary.md", "junit.xml", "soak.json"):
@@ -162,7 +172,7 @@ def test_what_is_worse_fails(tmp_path: Path, baseline: Baseline, figures: dict[s
 
 
 def test_a_tolerance_of_drift_is_in_percentage_points(tmp_path: Path, baseline: Baseline) -> None:
-    path = make_soak(tmp_path, "now", table=lambda n: 50_000.0 + 500 * n + random.Random(n).random())
+    path = make_soak(tmp_path, "now", {"table": lambda n: 50_000.0 + 500 * n + random.Random(n).random()})
     # 8,000 bytes in 16 cycles, of a median of 53,750
     finding = judge(path, baseline, "drift=14%")["drift of table_bytes.last in baseline"]
     assert finding.result == "fail"
@@ -172,24 +182,24 @@ def test_a_tolerance_of_drift_is_in_percentage_points(tmp_path: Path, baseline: 
 
 def test_a_drift_that_the_baseline_has_too_passes(tmp_path: Path) -> None:
     leak: Values = lambda n: 30.0 + n + random.Random(n).random() / 10  # noqa: E731
-    make_soak(tmp_path, "then", memory=leak)
-    findings = judge(make_soak(tmp_path, "now", memory=leak), collect_baseline(["then"], tmp_path))
+    make_soak(tmp_path, "then", {"memory": leak})
+    findings = judge(make_soak(tmp_path, "now", {"memory": leak}), collect_baseline(["then"], tmp_path))
     assert findings["drift of memory of worker-1"].result == "pass"
 
 
 def test_with_too_few_cycles_drift_is_not_compared(tmp_path: Path) -> None:
     make_soak(tmp_path, "then", cycles=7)
-    findings = judge(make_soak(tmp_path, "now", cycles=7, memory=lambda n: 30.0 + n), collect_baseline(["then"], tmp_path))
+    findings = judge(make_soak(tmp_path, "now", {"memory": lambda n: 30.0 + n}, cycles=7), collect_baseline(["then"], tmp_path))
     assert findings["drift of control"].result == "info"
     assert "needs 8 cycles" in findings["drift of control"].reason
 
 
 def test_with_three_soaks_a_difference_must_be_significant(tmp_path: Path) -> None:
     for number, latency in enumerate((6.0, 10.0, 14.0)):
-        make_soak(tmp_path, f"then-{number}", latency=lambda n, latency=latency: latency)
+        make_soak(tmp_path, f"then-{number}", {"latency": steady(latency)})
     noisy = collect_baseline(["then-0", "then-1", "then-2"], tmp_path)
-    assert failed(judge(make_soak(tmp_path, "now", latency=lambda n: 13.0), noisy)) == []
-    assert failed(judge(make_soak(tmp_path, "far", latency=lambda n: 90.0), noisy)) == ["latency_ms.p95 in baseline"]
+    assert failed(judge(make_soak(tmp_path, "now", {"latency": lambda n: 13.0}), noisy)) == []
+    assert failed(judge(make_soak(tmp_path, "far", {"latency": lambda n: 90.0}), noisy)) == ["latency_ms.p95 in baseline"]
 
 
 def test_a_soak_that_was_interrupted_is_unknown_and_no_baseline(tmp_path: Path, baseline: Baseline) -> None:

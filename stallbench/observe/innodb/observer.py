@@ -13,14 +13,15 @@ from stallbench.observe.innodb.servers import InnoDBConnectionsSubject, InnoDBRe
 from stallbench.observe.innodb.session import InnoDBSession
 from stallbench.observe.innodb.statements import InnoDBStatementsSubject
 from stallbench.observe.observer import Observer
+from stallbench.observe.postgres.load import LoadSubject
 from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.subject import Look, Subject, Unseen
 
 _REFUSED = {1044, 1045, 1142, 1143, 1227, 1356, 1370}
 
 
-def make_innodb_observer(servers: ObservedServers, queues: QueuesSubject) -> Observer:
-    """Return the observer. ``queues``: finds and counts the queues."""
+def make_innodb_observer(servers: ObservedServers, queues: QueuesSubject, load: LoadSubject | None = None) -> Observer:
+    """Return the observer. ``queues``: finds and counts the queues. ``load``: records the load of the queue."""
     assert isinstance(queues, InnoDBQueuesSubject), "of this family of engines"
     endpoints = {PRIMARY: servers.primary, **servers.replicas}
     return Observer(
@@ -34,6 +35,7 @@ def make_innodb_observer(servers: ObservedServers, queues: QueuesSubject) -> Obs
             InnoDBStatementsSubject(),
             InnoDBReplicationSubject(),
             InnoDBConnectionsSubject(),
+            *([load] if load else []),
         ],
         describe=_describe,
         explain=_explain,

@@ -23,6 +23,8 @@ _SETTINGS = (
     "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1",
     "SET SESSION time_zone = '+00:00'",  # of timestamps, which libraries write in UTC
 )
+_FRESH_STATISTICS = "SET SESSION information_schema_stats_expiry = 0"
+"""MySQL shows AUTO_INCREMENT and sizes of tables as they were up to a day ago, unless it is told not to. MariaDB has no such setting."""
 _TIMEOUTS = (
     f"SET SESSION max_statement_time = {STATEMENT_TIMEOUT_S}",
     f"SET SESSION max_execution_time = {STATEMENT_TIMEOUT_S * 1000}",
@@ -94,7 +96,7 @@ class InnoDBSession:
     def _restrict(self) -> None:
         for statement in _SETTINGS:
             self.fetch(statement)
-        for statement in _TIMEOUTS:
+        for statement in (*_TIMEOUTS, _FRESH_STATISTICS):
             try:
                 self.fetch(statement)
             except pymysql.Error as error:

@@ -22,11 +22,11 @@ from stallbench.observe.profile.file import write_profile
 from stallbench.observe.profile.reading import Reading, Sampled
 from stallbench.observe.subject import Look, Section, Subject
 
-_MOST_SAMPLED = 500
+MOST_SAMPLED = 500
 _SHARE_OF_SAMPLES = 0.002
 """Of one core's time on the server."""
 _TRY_AGAIN_S = 60.0
-_OPTION = "--record-profile"
+OPTION = "--record-profile"
 _INSERTED = "SELECT leaf::bigint, pg_stat_get_tuples_inserted(leaf) FROM unnest(%s::oid[]) AS leaf"
 _LOCKING = """
 SELECT DISTINCT pid FROM pg_locks
@@ -57,49 +57,57 @@ class LoadSubject(Subject):
 
     def __init__(self, queues: QueuesSubject) -> None:
         """``queues``: finds the queue and counts its jobs; looks earlier."""
-        self._queues = queues
+        self.queues = queues
         self.readings: list[Reading] = []
         self._claimed: set[tuple[int, float]] = set()
-        self._salt = secrets.randbits(62)
+        self.salt = secrets.randbits(62)
         self._sample_not_before_s = 0.0
-        self._is_replica = False
-        self._stands_in: dict[str, str] = {}
-        self._version = 0
+        self.is_replica = False
+        self.stands_in: dict[str, str] = {}
+        self.server = ""
+        """Product and major version."""
+        self.engine = "postgres"
 
     def require_queue(self) -> None:
         """Raise `BadInputError` if there is not exactly one queue whose load can be recorded."""
-        tables = self._queues.tables
+        tables = self.queues.tables
         if len(tables) != 1:
             titles = ", ".join(table.title for table in tables) or "none"
-            raise BadInputError(f"{_OPTION} records one queue; found {titles}; name one: --table SCHEMA.TABLE")
+            raise BadInputError(f"{OPTION} records one queue; found {titles}; name one: --table SCHEMA.TABLE")
         (table,) = tables
-        if table.known is None or table.known.recorded is None:
+        if self.find_recorded(table) is None:
             raise BadInputError(
-                f"{_OPTION}: {table.title} is no known library's table, so running jobs cannot be told from others; "
+                f"{OPTION}: {table.title} is no known library's table, so running jobs cannot be told from others; "
                 "add its description to stallbench/observe/known_queues/"
             )
         if not table.is_readable:
-            raise BadInputError(f"{_OPTION}: this user may not read {table.title}; GRANT SELECT ON {table.name}")
-        if self._is_replica:
-            raise BadInputError(f"{_OPTION}: this server is a replica, which does not count enqueued jobs; give the primary")
+            raise BadInputError(f"{OPTION}: this user may not read {table.title}; GRANT SELECT ON {table.name}")
+        if self.is_replica:
+            raise BadInputError(f"{OPTION}: this server is a replica, which does not count enqueued jobs; give the primary")
+
+    def find_table(self) -> QueueTable | None:
+        """Return the queue's table; none if there is not exactly one queue."""
+        return self.queues.tables[0] if len(self.queues.tables) == 1 else None
+
+    def find_recorded(self, table: QueueTable) -> Recorded | None:
+        """Return what can be seen of its jobs; none if its load cannot be recorded."""
+        return table.known.recorded if table.known else None
 
     def write(self, path: Path, *, every_s: float) -> None:
         """Write what was read as a scenario; raises `NotCarriedOutError` if something that a scenario needs was not seen."""
-        write_profile(path, self.readings, self._stands_in, version=self._version, every_s=every_s)
+        write_profile(path, self.readings, self.stands_in, server=self.server, engine=self.engine, every_s=every_s)
 
     def look(self, look: Look) -> Section:
         """Add a reading; the section has no title, so the report does not show it."""
-        self._is_replica = look.known.is_replica
-        if len(self._queues.tables) != 1:
+        self.is_replica = look.known.is_replica
+        table = self.find_table()
+        recorded = self.find_recorded(table) if table else None
+        if table is None or recorded is None:
             return Section(title="")
-        (table,) = self._queues.tables
-        if table.known is None or table.known.recorded is None:
-            return Section(title="")
-        recorded = table.known.recorded
-        self._stands_in, self._version = recorded.queue, look.server.version // 10_000
+        self.stands_in, self.server = recorded.queue, f"PostgreSQL {look.server.version // 10_000}"
         at_s = time.monotonic()
         inserted = dict(look.server.execute(_INSERTED, (list(table.leaves),)).fetchall())
-        counts = self._queues.counted_at(table, look.at_s)
+        counts = self.queues.counted_at(table, look.at_s)
         waiting = counts.ready if counts and counts.ready is not None and counts.ready <= MOST_COUNTED else None
         running = counts.running if counts and counts.running is not None and counts.running <= MOST_RUNNING else None
         if running is not None and counts is not None:
@@ -144,7 +152,7 @@ class LoadSubject(Subject):
             return None, {}
         spent_s = look.server.spent_s
         try:
-            found = sample_jobs(look.server, table, recorded, self._salt)
+            found = sample_jobs(look.server, table, recorded, self.salt)
         except loaded_errors():  # an older or newer version of the library without such a column, or a sample that took too long
             self._sample_not_before_s = look.at_s + _TRY_AGAIN_S
             return None, {}
@@ -153,7 +161,7 @@ class LoadSubject(Subject):
 
 
 def sample_jobs(server: Any, table: QueueTable, recorded: Recorded, salt: int) -> tuple[Sampled | None, dict[int, Sampled]]:
-    """Return the figures of at most `_MOST_SAMPLED` jobs, together (none if there is no job) and by a hash of their kind.
+    """Return the figures of at most `MOST_SAMPLED` jobs, together (none if there is no job) and by a hash of their kind.
 
     Raises psycopg's errors; `psycopg.errors.UndefinedColumn` if this version of the library has no such column.
     """
@@ -179,7 +187,7 @@ def _write_sample(table: QueueTable, recorded: Recorded, salt: int) -> str:
         work_s=f"extract(epoch FROM ({recorded.finished}) - ({recorded.started}))::float8" if has_times else "NULL::float8",
         table=table.name,
         which=which,
-        limit=_MOST_SAMPLED,
+        limit=MOST_SAMPLED,
     )
 
 

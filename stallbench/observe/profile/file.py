@@ -15,13 +15,16 @@ from stallbench.scenario.toml import ScenarioError
 from stallbench.storage.atomic_file import replace_file
 
 
-def write_profile(path: Path, readings: Sequence[Reading], queue: Mapping[str, str], *, version: int, every_s: float) -> None:
-    """Write the scenario, atomically. ``queue``: the bench's queue that stands in for the observed one.
+def write_profile(
+    path: Path, readings: Sequence[Reading], queue: Mapping[str, str], *, server: str, engine: str, every_s: float
+) -> None:
+    """Write the scenario, atomically. ``queue``: the bench's queue that stands in for the observed one. ``server``: product and major version.
+    ``engine``: of the observed server, which the scenario has, too.
 
     Raises `NotCarriedOutError` with everything that was not seen and that a scenario needs, or if the file cannot be written; then there is no new file.
     """
     try:
-        text = write_scenario(estimate_load(readings), queue, version=version, every_s=every_s)
+        text = write_scenario(estimate_load(readings), queue, server=server, engine=engine, every_s=every_s)
         _validate(text)
         replace_file(path, text)
     except (NotCarriedOutError, OSError) as error:

@@ -53,9 +53,22 @@ queue.kind = "rotating_tables"
 phases.load.longrunners = [{ kind = "idle_writer", on = "primary" }]
 """
 
+_VARIANTS_ON_INNODB = """\
+[variants.longtx]
+summary = "The recorded load beside one open read view."
+phases.load.longrunners = [{ kind = "snapshot_reader", on = "primary" }]
 
-def write_scenario(load: Load, queue: Mapping[str, str], *, version: int, every_s: float) -> str:
-    """Return the text. ``queue``: the bench's queue that stands in. ``version``: the major version of the observed PostgreSQL."""
+[variants.longtx_watchdog]
+summary = "The same; a watchdog ends sessions whose transaction is older than ten seconds."
+maintenance = [{ kind = "watchdog", every = "1s", older_than = "10s" }]
+phases.load.longrunners = [{ kind = "snapshot_reader", on = "primary", may_be_ended = true }]
+"""
+
+
+def write_scenario(load: Load, queue: Mapping[str, str], *, server: str, engine: str, every_s: float) -> str:
+    """Return the text. ``queue``: the bench's queue that stands in. ``server``: product and major version of the
+    observed server. ``engine``: its engine.
+    """
     levels = _round_levels(load.levels)
     base = _round(max(min(rate for _, _, rate in levels), _QUIET * load.rate))
     work_s = min(load.work_s, _MOST_WORK_S)
@@ -71,7 +84,7 @@ def write_scenario(load: Load, queue: Mapping[str, str], *, version: int, every_
         'summary = "The load of a live queue, as `stallbench observe --record-profile` recorded it."',
         "",
         *_comment(
-            f"Recorded on PostgreSQL {version} in {load.readings} readings, one every {every_s:g} s or less often. It contains no name and no payload.",
+            f"Recorded on {server} in {load.readings} readings, one every {every_s:g} s or less often. It contains no name and no payload.",
             *_NEVER_SEEN.splitlines(),
             *(
                 [f"{load.missed_s:.0f} s of the observation are left out: the queue could not be read."]
@@ -80,7 +93,7 @@ def write_scenario(load: Load, queue: Mapping[str, str], *, version: int, every_
             ),
         ),
         "",
-        *([f"[database]\nsettings = {{ max_connections = {connections} }}\n"] if connections > _DEFAULT_CONNECTIONS else []),
+        *_write_database(engine, connections),
         "[queue]",
         *_comment("A queue of the bench that claims and completes in a similar way; it stands in for the observed one."),
         *(f"{key} = {json.dumps(value)}" for key, value in options.items()),
@@ -117,10 +130,17 @@ def write_scenario(load: Load, queue: Mapping[str, str], *, version: int, every_
         'phase = "load"',
         'better = "lower"',
         "",
-        _VARIANTS.rstrip("\n"),
+        (_VARIANTS if engine == "postgres" else _VARIANTS_ON_INNODB).rstrip("\n"),
         "",
     ]
     return "\n".join(lines)
+
+
+def _write_database(engine: str, connections: int) -> Iterator[str]:
+    lines = [f'engine = "{engine}"'] if engine != "postgres" else []
+    lines += [f"settings = {{ max_connections = {connections} }}"] if connections > _DEFAULT_CONNECTIONS else []
+    if lines:
+        yield "\n".join(["[database]", *lines, ""])
 
 
 def _lengthen_expiry(kind: str, least_s: float) -> dict[str, int]:
