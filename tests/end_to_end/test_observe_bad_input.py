@@ -1,0 +1,105 @@
+"""`stallbench observe` on real servers that refuse it, have nothing to observe, or go away: one message, no traceback, the documented exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from stallbench.engines import driver_of
+from stallbench.engines.postgres import connect
+from stallbench.records.endpoint import Endpoint
+from tests.end_to_end.test_observe import run, start
+from tests.integration.engines import PrivateServers, private_servers
+
+pytestmark = pytest.mark.end_to_end
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateServers]:
+    with private_servers(tmp_path_factory.mktemp("servers")) as started:
+        yield started
+
+
+@pytest.fixture
+def postgres(servers: PrivateServers) -> Iterator[Endpoint]:
+    """An empty database, and a user who may not connect to it."""
+    with servers.empty("postgres") as endpoint:
+        with connect(endpoint, "fixture") as admin:
+            admin.execute(
+                f"REVOKE CONNECT ON DATABASE {endpoint.database} FROM PUBLIC; CREATE ROLE outsider LOGIN PASSWORD 'secret'"
+            )
+        yield endpoint
+        with connect(endpoint, "fixture") as admin:
+            admin.execute("DROP ROLE outsider")
+
+
+def address(endpoint: Endpoint, *, user: str = "", database: str = "") -> str:
+    scheme = "postgresql" if endpoint.engine == "postgres" else endpoint.engine
+    return f"{scheme}://{user or endpoint.user}@{endpoint.host}:{endpoint.port}/{database or endpoint.database}"
+
+
+def fails(code: int, words: str, arguments: Sequence[str], **environment: str) -> None:
+    done = run(*arguments, **environment)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_postgres_refuses_the_user(postgres: Endpoint) -> None:
+    password = postgres.password.get_secret_value()
+    fails(3, "password authentication failed", ["--dsn", address(postgres), "--once"], password="wrong")
+    fails(3, 'database "nowhere" does not exist', ["--dsn", address(postgres, database="nowhere"), "--once"], password=password)
+    denied = ["--dsn", address(postgres, user="outsider"), "--once"]
+    fails(3, "permission denied for database", denied, password="secret")
+
+
+def test_an_empty_database_has_no_load_to_record(postgres: Endpoint, tmp_path: Path) -> None:
+    arguments = ["--dsn", address(postgres), "--for", "30s", "--record-profile", str(tmp_path / "load.toml")]
+    fails(2, "records one queue; found none", arguments, password=postgres.password.get_secret_value())
+
+
+def test_a_server_that_goes_away_leaves_no_profile(servers: PrivateServers, tmp_path: Path) -> None:
+    control = servers.start("postgres", {"fsync": False})
+    assert control.process is not None
+    endpoint = control.endpoint
+    with connect(endpoint, "fixture") as admin:
+        admin.execute(
+            "CREATE TABLE jobs (id bigserial, queue text, payload text, attempts int, reserved_at int, available_at int, created_at int)"
+        )
+    profile = tmp_path / "load.toml"
+    arguments = ("--dsn", address(endpoint), "--for", "12s", "--every", "1s", "--record-profile", str(profile))
+    process = start(*arguments, password=endpoint.password.get_secret_value())
+    assert process.stdout is not None
+    next(line for line in process.stdout if "Wraparound" in line)
+    servers.kill(control.process)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 3, out + err
+    assert "no profile was written" in err
+    assert "Traceback" not in out + err
+    assert not profile.exists()
+
+
+@pytest.mark.parametrize("engine", ["mariadb", "mysql"])
+def test_innodb_refuses_the_user(servers: PrivateServers, tmp_path: Path, engine: str) -> None:
+    with (
+        servers.empty(engine) as endpoint,  # type: ignore[arg-type] # an engine's name
+        closing(driver_of("mariadb").connect(endpoint, "fixture")) as connection,
+        connection.cursor() as cursor,
+    ):
+        cursor.execute("CREATE USER outsider@'127.0.0.1' IDENTIFIED BY 'secret'")
+        cursor.execute("CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'secret'")
+        cursor.execute(f"GRANT SELECT ON {endpoint.database}.* TO reader@'127.0.0.1'")
+        try:
+            once = ["--dsn", address(endpoint, user="outsider"), "--once"]
+            fails(3, "Access denied", once, MYSQL_PWD="wrong")
+            fails(3, "Access denied", once, MYSQL_PWD="secret")
+            arguments = ["--dsn", address(endpoint, user="reader"), "--for", "30s"]
+            arguments += ["--record-profile", str(tmp_path / "load.toml")]
+            fails(2, "records one queue; found none", arguments, MYSQL_PWD="secret")
+        finally:
+            cursor.execute("DROP USER outsider@'127.0.0.1'")
+            cursor.execute("DROP USER reader@'127.0.0.1'")
