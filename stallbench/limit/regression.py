@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stallbench.comparison.regressions import as_finding, make_finding, make_regression_suite
@@ -131,11 +132,8 @@ def _ask(plan: LimitPlan, limit: Limit, record: RunRecord, baseline: Baseline) -
     if not asked.obstacle and allowed is not None and low < allowed and (high is None or high > allowed):
         between = f"between {low:g} and {high:g}" if high is not None else f"above {low:g}"
         why = "its runs contradict each other" if limit.is_contradictory else "the time was over: give it more by --within"
-        return Question(
-            subject=asked.subject,
-            variant=name,
-            now=asked.now,
-            then=asked.then,
+        return replace(
+            asked,
             obstacle=f"the limit is {between} jobs/s, and {allowed:g} are expected; the search could not decide it, because {why}",
         )
     return asked

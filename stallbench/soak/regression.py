@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from stallbench.comparison.regressions import as_finding, make_finding
 from stallbench.comparison.subject import Better, Subject
@@ -37,6 +38,7 @@ from stallbench.verdicts.check import Finding
 LAST_CYCLES = 3
 """Their median is what a figure is at the end; fewer if the soak has fewer. A single cycle may have been disturbed."""
 _HOUR_S = 3600.0
+_DEPTH = "depth.last"
 _WITHOUT_METRIC = ("memory of ", "private memory of ")
 """How the names of figures begin that are no metric in a phase."""
 
@@ -117,7 +119,8 @@ def _ask(
     baseline, name = against.baseline, name_soak(record.scenario)
     other_cpus = describe_other_cpus(find_machine(cycle), baseline.machine)
     questions = [
-        ask(subject, [value], baseline.variants[name], other_cpus=other_cpus) for subject, value in find_last(record).items()
+        _allow_a_second_of_load(ask(subject, [value], baseline.variants[name], other_cpus=other_cpus), against.tolerance, record)
+        for subject, value in find_last(record).items()
     ]
     findings: list[Finding] = []
     percents = find_drift_percent(record, drifts)
@@ -134,6 +137,14 @@ def _ask(
     return questions, findings
 
 
+def _allow_a_second_of_load(question: Question, tolerance: Tolerance, record: SoakRecord) -> Question:
+    """Return a question about the depth with at least a second of load as its tolerance: a queue that keeps up has some jobs, or none."""
+    if question.subject.metric != _DEPTH or _DEPTH in tolerance.by_metric or question.obstacle:
+        return question
+    allowed = max(tolerance.default.of(statistics.fmean(question.then)), record.scenario.producers.rate)
+    return replace(question, allowance=Allowance(allowed, is_percent=False))
+
+
 def _ask_about_drifts(
     percents: Mapping[Subject, float],
     worse: set[str],
@@ -147,13 +158,7 @@ def _ask_about_drifts(
     for subject, percent in percents.items():
         if subject.key in worse:
             asked = ask(subject, [percent], baseline.variants[name], other_cpus=other_cpus)
-            yield Question(
-                subject=asked.subject,
-                now=asked.now,
-                then=asked.then,
-                obstacle=asked.obstacle,
-                allowance=Allowance(points.amount, is_percent=False),
-            )
+            yield replace(asked, allowance=Allowance(points.amount, is_percent=False))
 
 
 def _is_worse(figure: str, drift: Drift) -> bool:

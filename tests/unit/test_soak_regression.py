@@ -87,6 +87,7 @@ _KEYS = {
     "rate": "completed.rate in baseline",
     "table": "table_bytes.last in baseline",
     "memory": "memory of worker-1",
+    "depth": "depth.last in baseline",
 }
 
 
@@ -169,6 +170,14 @@ def test_what_is_worse_fails(tmp_path: Path, baseline: Baseline, figures: dict[s
         text = (path / file).read_text()
         assert "against the baseline" in text
         assert not expected or f"{expected[0]} against the baseline" in text
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(90.0, []), (110.0, ["depth.last in baseline"])])
+def test_a_queue_that_was_empty_may_have_a_second_of_load(tmp_path: Path, depth: float, expected: Sequence[str]) -> None:
+    rate = read_scenario("baseline").producers.rate
+    make_soak(tmp_path, "then", {"depth": steady(0.0)})
+    path = make_soak(tmp_path, "now", {"depth": steady(depth * rate / 100)})
+    assert failed(judge(path, collect_baseline(["then"], tmp_path))) == expected
 
 
 def test_a_tolerance_of_drift_is_in_percentage_points(tmp_path: Path, baseline: Baseline) -> None:
