@@ -195,7 +195,7 @@ def test_nothing_is_invented_of_an_idle_queue(river: Endpoint, tmp_path: Path) -
     with pytest.raises(
         NotCarriedOutError, match=r"no profile was written.*no job was enqueued.*the number of workers.*the work time"
     ):
-        observe(river, tmp_path / "profile.toml", for_s=6.0)
+        observe(river, tmp_path / "profile.toml", for_s=30.0)
     assert not (tmp_path / "profile.toml").exists()
 
 

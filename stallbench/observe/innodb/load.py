@@ -20,19 +20,23 @@ from stallbench.observe.profile.reading import Reading, Sampled
 from stallbench.observe.subject import Look, Section
 
 _INSERTED = """
-SELECT coalesce(auto_increment, 1), @@auto_increment_increment FROM information_schema.tables AS t
-WHERE t.table_schema = database() AND t.table_name = %s AND EXISTS (
-  SELECT 1 FROM information_schema.columns AS c
-  WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name AND c.extra LIKE '%%auto_increment%%'
-)
+SELECT coalesce(auto_increment, 1), @@auto_increment_increment FROM information_schema.tables
+WHERE table_schema = database() AND table_name = %s
 """
 """An empty table may have no next number yet."""
+_IS_NUMBERED = """
+SELECT count(*) FROM information_schema.columns
+WHERE table_schema = database() AND table_name = %s AND extra LIKE '%%auto_increment%%'
+"""
 _SAMPLE = "SELECT {kind}, {size} FROM {table} AS job WHERE {which} LIMIT {limit}"
 _HASH = "cast(conv(left(sha2(concat('{salt}', {column}), 256), 15), 16, 10) AS unsigned)"
 
 
 class InnoDBLoadSubject(LoadSubject):
     """Keeps a `Reading` of each look at one queue."""
+
+    _is_numbered: bool | None = None
+    """Whether the table has an AUTO_INCREMENT; none before the first look."""
 
     def find_recorded(self, table: QueueTable) -> Recorded | None:
         """Return what can be seen of its jobs; none if its load cannot be recorded."""
@@ -41,7 +45,7 @@ class InnoDBLoadSubject(LoadSubject):
     def require_queue(self) -> None:
         """Raise `BadInputError` if there is not exactly one queue whose load can be recorded."""
         super().require_queue()
-        if self.readings and not self.readings[0].inserted:
+        if self._is_numbered is False:
             raise BadInputError(f"{OPTION}: the queue's table has no AUTO_INCREMENT, by which enqueued jobs are counted")
 
     def look(self, look: Look) -> Section:
@@ -54,10 +58,11 @@ class InnoDBLoadSubject(LoadSubject):
         self.stands_in, self.server = recorded.queue, _describe_server(look.known.version)
         self.engine = look.server.endpoint.engine
         at_s = time.monotonic()
-        inserted = {
-            number: int(next_id) // int(step)
-            for number, (next_id, step) in enumerate(look.server.fetch(_INSERTED, (table.plain_name,)))
-        }
+        if self._is_numbered is None:
+            ((columns,),) = look.server.fetch(_IS_NUMBERED, (table.plain_name,))
+            self._is_numbered = bool(columns)
+        rows = look.server.fetch(_INSERTED, (table.plain_name,)) if self._is_numbered else []
+        inserted = {number: int(next_id) // int(step) for number, (next_id, step) in enumerate(rows)}
         counts = self.queues.counted_at(table, look.at_s)
         waiting = counts.ready if counts and counts.ready is not None and counts.ready <= MOST_COUNTED else None
         running = counts.running if counts and counts.running is not None and counts.running <= MOST_RUNNING else None
