@@ -1,11 +1,13 @@
 """Decides whether a mitigation helps.
 
 *Degradation* is the difference between the ranked metric in its phase and in the same run's baseline (for a ratio to the baseline: the
-difference to 1). A mitigation is assessed only if the scenario without a variant degrades. The outcome then follows from the differences,
-which are paired by round and adjusted for the number of comparisons:
+difference to 1; for a metric whose value without the problem is declared: the difference to that). A variant can be judged by another
+metric than the one that all are ranked by. A mitigation is assessed only if the scenario without a variant degrades. The outcome then
+follows from the differences, which are paired by round and adjusted for the number of comparisons:
 
 - *works*: significantly better than control, and at most `RESIDUAL_SHARE` of the degradation is left;
 - *delays*: significantly better than control, but more than that is left: a longer disturbance would degrade it as far;
+- *reduces*: the same, of a metric that need not grow with the disturbance: a number, a size, or one whose undegraded value is declared;
 - *does not help*: no significant difference from control;
 - *makes it worse*: significantly worse than control;
 - *undecided*: the difference is significant alone, but not after the adjustment; more rounds may decide.
@@ -23,7 +25,7 @@ from stallbench.comparison.subject import Better
 RESIDUAL_SHARE = 0.25
 """Share of control's degradation, 0 to 1."""
 
-Outcome = Literal["works", "delays", "does not help", "makes it worse", "undecided"]
+Outcome = Literal["works", "delays", "reduces", "does not help", "makes it worse", "undecided"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +47,13 @@ def assess_variants(
     control: str,
     comparisons: int,
     seed: int,
+    partly: Outcome = "delays",
 ) -> dict[str, Assessment]:
     """Return the assessment of each variant in ``differences``.
 
     ``ranked``: the ranked metric of each variant. ``differences``: of each variant but control, from control, adjusted for
-    ``comparisons`` differences. ``baseline``: the same metric in the baseline, or none if it has no baseline.
+    ``comparisons`` differences. ``baseline``: the same metric in the baseline, or none if it has no baseline. ``partly``: the outcome of a
+    variant that is significantly better and leaves more than `RESIDUAL_SHARE`.
     """
     if baseline is None:
         return _decide_nothing(differences, "the ranked metric has no baseline")
@@ -62,7 +66,7 @@ def assess_variants(
     assessments = {}
     for name, difference in differences.items():
         left = sum(degradation[name]) / len(degradation[name]) / of_control.mean if degradation[name] else None
-        assessments[name] = _assess(difference, left, better, comparisons)
+        assessments[name] = _assess(difference, left, better, comparisons, partly)
     return assessments
 
 
@@ -75,7 +79,7 @@ def _find_degradation(values: ByRound, baseline: ByRound, better: Better) -> lis
     return [sign * (values[round_] - baseline[round_]) for round_ in sorted(values.keys() & baseline.keys())]
 
 
-def _assess(difference: Difference | None, left: float | None, better: Better, comparisons: int) -> Assessment:
+def _assess(difference: Difference | None, left: float | None, better: Better, comparisons: int, partly: Outcome) -> Assessment:
     if difference is None or difference.is_significant is None or left is None:
         return Assessment(outcome=None, reason="not enough rounds")
     is_worse = (difference.mean > 0) != (better == "higher")
@@ -83,7 +87,7 @@ def _assess(difference: Difference | None, left: float | None, better: Better, c
         if is_worse:
             return Assessment(outcome="makes it worse", reason="significantly worse")
         reason = f"{max(left, 0) * 100:.0f} % of the degradation is left"
-        return Assessment(outcome="works" if left <= RESIDUAL_SHARE else "delays", reason=reason)
+        return Assessment(outcome="works" if left <= RESIDUAL_SHARE else partly, reason=reason)
     if difference.is_significant_alone:
         direction = "worse" if is_worse else "better"
         return Assessment(

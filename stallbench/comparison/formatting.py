@@ -89,10 +89,12 @@ def describe_significance(standing: Standing) -> str:
 
 def describe_adjustment(results: Results) -> str:
     """Return how the significance of differences is decided; nothing if no difference has a p-value."""
+    names = [subject.name for subject in results.deciding]
+    deciding = "the ranked metric" if len(names) == 1 else "the metrics that variants are judged by"
     families = [
         f"over {count} comparison{'s' if count > 1 else ''} in {where}"
         for count, where in (
-            (results.comparisons, f"the ranked metric, {results.ranked.subject.name}"),
+            (results.comparisons, f"{deciding}, {', '.join(names)}"),
             (results.other_comparisons, "the other metrics"),
         )
         if count

@@ -12,7 +12,7 @@ from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.report import format_command
 from stallbench.comparison.results import Results, find_results
 from stallbench.comparison.standings import Compared
-from stallbench.comparison.subject import TIME_TO_SATURATION
+from stallbench.comparison.subject import TIME_TO_SATURATION, choose_subjects
 from stallbench.errors import BadInputError
 from stallbench.run.folder import COMPARISON
 from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
@@ -22,7 +22,11 @@ from stallbench.verdicts.expectations import format_value
 
 PAGE = PROJECT / "docs" / "mitigations.md"
 _COSTS = {"completed.rate": "jobs/s", "claim_ms.p50": "claim p50", "wal_bytes.rate": "WAL"}
-"""By metric: the label in the column *cost at the baseline*."""
+"""Of the baseline, by metric: the label in the column *cost*."""
+_COST_TITLE = {True: "cost at the baseline", False: "cost"}
+"""By whether there is a column with the time to saturation."""
+_LATENCY = "latency_ms."
+"""A table has a column with the time to saturation only if its scenario ranks variants by this measure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +65,8 @@ def write_tables(runs: Path, only: str | None = None, page: Path = PAGE) -> list
             messages.append(f"{name}: no comparison with {CONTROL} in {runs}; its table stays as it is")
             continue
         before, section, after = _split(text, name, page)
-        table = "\n".join(_table(mitigations, measured, _read_rows(section)))
+        saturates = choose_subjects([read_scenario(str(path))])[0].metric.startswith(_LATENCY)
+        table = "\n".join(_table(mitigations, measured, _read_rows(section), saturates=saturates))
         text = f"{before}\n{table}\n\n{after}"
         messages.append(f"{name}: {len(mitigations)} mitigations, from {', '.join(sorted(each.record.id for each in measured))}")
         written += 1
@@ -107,9 +112,17 @@ def _read_rows(section: str) -> dict[str, tuple[str, str]]:
 
 
 def _table(
-    mitigations: Mapping[str, Scenario], measured: Sequence[Measured], kept: Mapping[str, tuple[str, str]]
+    mitigations: Mapping[str, Scenario],
+    measured: Sequence[Measured],
+    kept: Mapping[str, tuple[str, str]],
+    *,
+    saturates: bool,
 ) -> Iterator[str]:
-    """Yield the lines of a table. ``kept``: present rows with their footnotes, for mitigations that no comparison on disk includes."""
+    """Yield the lines of a table.
+
+    ``kept``: present rows with their footnotes, for mitigations that no comparison on disk includes. ``saturates``: whether there is a
+    column with the time to saturation.
+    """
     footnotes: list[str] = []
 
     def refer_to(footnote: str) -> int:
@@ -117,29 +130,39 @@ def _table(
             footnotes.append(footnote)
         return footnotes.index(footnote) + 1
 
-    yield "| mitigation | outcome | with it | without it | time to saturation | cost at the baseline | proposed by | from |"
-    yield "|---|---|---|---|---|---|---|---|"
+    titles = [
+        "mitigation",
+        "outcome",
+        "with it",
+        "without it",
+        *(["time to saturation"] if saturates else []),
+        _COST_TITLE[saturates],
+    ]
+    yield f"| {' | '.join([*titles, 'proposed by', 'from'])} |"
+    yield "|---" * (len(titles) + 2) + "|"
     for name, scenario in mitigations.items():
         of_it = [each for each in measured if name in each.record.names]
         beginning, ending = f"| `{name}`: {scenario.summary}", f"{scenario.mitigation} |"
         if of_it:
             best = max(of_it, key=lambda each: each.suitability(name))
-            cells = [_outcome(best, name), *_figures(best, name), _costs(best, name)]
-            yield f"{beginning} | {' | '.join(cells)} | {ending} {refer_to(_describe_source(best.record))} |"
+            saturation = [_saturation(best, name)] if saturates else []
+            cells = [_outcome(best, name), *_figures(best, name), *saturation, _costs(best, name)]
+            yield f"{beginning} | {' | '.join(cells)} | {ending} {refer_to(_describe_source(best.record, name))} |"
         elif name in kept:
             row, footnote = kept[name]
             yield f"{row} | {refer_to(footnote)} |"
         else:
             reasons = [each.record.left_out[name] for each in measured if name in each.record.left_out]
             why = f": {reasons[-1]}" if reasons else ""
-            yield f"{beginning} | not measured{why} | | | | | {ending} |"
+            yield f"{beginning} | not measured{why} {'| ' * (len(titles) - 1)}{ending} |"
     yield ""
     for number, footnote in enumerate(footnotes, 1):
         yield f"{number}. {footnote}"
 
 
-def _describe_source(record: ComparisonRecord) -> str:
-    return f"`{format_command(record)}`, {record.id[:8]}; *with it* and *without it*: `{record.ranked.key}`."
+def _describe_source(record: ComparisonRecord, name: str) -> str:
+    judged_by = record.judged_by[name].key
+    return f"`{format_command(record)}`, {record.id[:8]}; *with it* and *without it*: `{judged_by}`."
 
 
 def _outcome(measured: Measured, name: str) -> str:
@@ -165,19 +188,34 @@ def _delay(measured: Measured, name: str) -> str:
 
 
 def _figures(measured: Measured, name: str) -> Iterator[str]:
-    """Yield the ranked median, that of control, and the time to saturation of both."""
-    yield measured.results.ranked.format_median(name)
-    yield measured.results.ranked.format_median(CONTROL)
+    """Yield the median in what the mitigation is judged by, and that of control."""
+    subject = measured.record.judged_by[name]
+    compared = next(each for each in measured.results.compared if each.subject == subject)
+    yield compared.format_median(name)
+    yield compared.format_median(CONTROL)
+
+
+def _saturation(measured: Measured, name: str) -> str:
+    """Return the median time to saturation, and that of control."""
     saturation = measured.find(TIME_TO_SATURATION)
     medians = saturation.medians if saturation else {}
-    yield f"{medians[name]:.0f} s ({medians[CONTROL]:.0f} s)" if name in medians and CONTROL in medians else ""
+    return f"{medians[name]:.0f} s ({medians[CONTROL]:.0f} s)" if name in medians and CONTROL in medians else ""
 
 
 def _costs(measured: Measured, name: str) -> str:
-    """Return what it costs at the baseline, as multiples of control's figures; nothing without a cost."""
+    """Return what it costs; nothing without a cost.
+
+    At the baseline as multiples of control's figures; what the scenario has columns of, with control's figure.
+    """
     costs = []
-    for metric, label in _COSTS.items():
-        compared = measured.find(metric)
+    by_key = {each.subject.key: each for each in measured.results.compared}
+    at_baseline = {f"{metric} in {measured.record.baseline}": label for metric, label in _COSTS.items()}
+    for key, label in at_baseline.items():
+        compared = by_key.get(key)
         if compared and compared.medians.get(CONTROL) and compared.is_costlier(name, CONTROL):
             costs.append(f"{label} × {format_value(compared.medians[name] / compared.medians[CONTROL])}")
+    for title, key in measured.record.columns.items():
+        compared = by_key.get(key)
+        if key not in at_baseline and compared and CONTROL in compared.medians and compared.is_costlier(name, CONTROL):
+            costs.append(f"{title} {compared.format_median(name)} ({compared.format_median(CONTROL)})")
     return ", ".join(costs)

@@ -7,16 +7,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from stallbench.comparison.assessment import Assessment
 from stallbench.comparison.standings import Compared
 from stallbench.comparison.statistics import FEWEST_ROUNDS
+from stallbench.comparison.subject import Subject
 
 _MOST_COSTS = 2
 
 
-def recommend(compared: Sequence[Compared], assessments: Mapping[str, Assessment], unsafe: Mapping[str, str]) -> str:
-    """Return the sentence, and which variants would be recommended if they were safe.
+def recommend(
+    compared: Sequence[Compared],
+    assessments: Mapping[str, Assessment],
+    unsafe: Mapping[str, str],
+    judged_by: Mapping[str, Subject],
+) -> str:
+    """Return the sentence, which variants would be recommended if they were safe, and which ones help by another metric.
 
     ``compared``: the ranked subject first, then the others. ``assessments``, ``unsafe``: as in `stallbench.comparison.results.Results`.
+    ``judged_by``: by variant, the subject that decides whether it helps.
     """
     ranked = compared[0]
+    by_another = {name: one for name, one in assessments.items() if judged_by[name] != ranked.subject}
+    assessments = {name: one for name, one in assessments.items() if name not in by_another}
     if not ranked.medians:
         return f"No run has a value of {ranked.subject.name}, so nothing can be recommended."
     most = max(len(standing.values) for standing in ranked.standings.values())
@@ -31,19 +40,22 @@ def recommend(compared: Sequence[Compared], assessments: Mapping[str, Assessment
         sentence = _describe_first(ranked, unsafe)
         first = ranked.by_rank[:1]
     excluded = [name for name in first if name in unsafe]
-    return (
-        f"{sentence} {_join(excluded)} would be ahead, but {'are' if len(excluded) > 1 else 'is'} not safe."
-        if excluded
-        else sentence
-    )
+    if excluded:
+        sentence += f" {_join(excluded)} would be ahead, but {'are' if len(excluded) > 1 else 'is'} not safe."
+    helpful = [
+        f" {name} {one.outcome} {one.reason}."
+        for name, one in by_another.items()
+        if one.outcome in ("works", "delays", "reduces") and name not in unsafe
+    ]
+    return sentence + "".join(helpful)
 
 
 def _recommend_mitigation(compared: Sequence[Compared], assessments: Mapping[str, Assessment], unsafe: Mapping[str, str]) -> str:
     ranked = compared[0]
     reference = next(iter(ranked.standings))
     works, delays = (
-        [name for name in ranked.by_rank if name in assessments and assessments[name].outcome == outcome and name not in unsafe]
-        for outcome in ("works", "delays")
+        [name for name in ranked.by_rank if name in assessments and assessments[name].outcome in outcomes and name not in unsafe]
+        for outcomes in (("works",), ("delays", "reduces"))
     )
     candidates = works or delays
     if not candidates:
@@ -58,7 +70,7 @@ def _recommend_mitigation(compared: Sequence[Compared], assessments: Mapping[str
     figures = f"{ranked.subject.name} is {ranked.format_median(best)} instead of {ranked.format_median(reference)}"
     costs = _describe_costs(compared, best, reference)
     if not works:
-        return f"No variant is shown to prevent the degradation; {best} delays it most: {figures}{costs}."
+        return f"No variant is shown to prevent the degradation; {best} {assessments[best].outcome} it most: {figures}{costs}."
     others = [name for name in works if name != best]
     also = f"; {_join(others)} also work{'s' if len(others) == 1 else ''}" if others else ""
     return f"Use {best}: {figures}{costs}{also}."

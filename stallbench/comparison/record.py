@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stallbench.comparison.plan import Load, Plan, PlannedRun
-from stallbench.comparison.subject import Subject, find_baseline, subject_of
+from stallbench.comparison.subject import Subject, find_baseline, judged_subject_of, subject_of
 from stallbench.engines import ENGINES
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
 from stallbench.libraries import PREFIX, find_library
@@ -56,6 +56,8 @@ class ComparedVariant(_Part):
     summary: str
     capacity: float | None = None
     """Jobs per second that its workers completed on a full queue before the first run; none if it was not measured."""
+    judged_by: str | None = None
+    """Key of the subject that decides whether it helps; the ranked one if none."""
 
 
 class ComparedRun(_Part):
@@ -120,6 +122,12 @@ class ComparisonRecord(_Part):
     def ranked(self) -> Subject:
         """What the variants are ranked by."""
         return self.subjects[0]
+
+    @property
+    def judged_by(self) -> dict[str, Subject]:
+        """What decides whether a variant helps, by variant: the ranked subject, if it has none of its own."""
+        by_key = {subject.key: subject for subject in reversed(self.subjects) if subject.role != "baseline"}
+        return {variant.name: by_key[variant.judged_by or self.ranked.key] for variant in self.variants}
 
     @property
     def exit_code(self) -> int:
@@ -197,7 +205,12 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         rounds=plan.rounds,
         versions=plan.versions,
         variants=tuple(
-            ComparedVariant(name=name, summary=_summarize(name, scenario), capacity=plan.capacities.get(name))
+            ComparedVariant(
+                name=name,
+                summary=_summarize(name, scenario),
+                capacity=plan.capacities.get(name),
+                judged_by=judged.key if not plan.versions and (judged := judged_subject_of(scenario)) else None,
+            )
             for name, scenario in plan.chosen.items()
         ),
         load=plan.load,

@@ -190,6 +190,9 @@ def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
         yield f"Not enough rounds for confidence intervals: each variant needs at least {FEWEST_ROUNDS}, and one has {fewest}."
     elif results.assessments and not results.has_assessments:
         yield f"No variant is assessed: {next(iter(results.assessments.values())).reason}."
+    for name, subject in record.judged_by.items():
+        if subject != record.ranked:
+            yield f"{name} is judged by {subject.key}, because it is meant against that."
     for name, reason in results.unsafe.items():
         yield f"{name} is not safe: {reason}."
     if record.names[0] != CONTROL and not record.versions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from stallbench.comparison.assessment import Assessment, assess_variants
 from stallbench.comparison.ranking import Agreement, compare_with_published
@@ -12,7 +12,9 @@ from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.regressions import describe_outcome
 from stallbench.comparison.standings import Compared, compare
 from stallbench.comparison.statistics import ByRound
+from stallbench.comparison.subject import Subject
 from stallbench.comparison.upgrades import Upgrade, describe_upgrades, find_upgrades
+from stallbench.measures import MEASURES
 from stallbench.scenario.model import CONTROL
 from stallbench.verdicts.check import Finding
 
@@ -23,8 +25,12 @@ class Results:
 
     compared: tuple[Compared, ...]
     """The ranked subject first; costs that no run has a value of are left out."""
+    deciding: tuple[Subject, ...]
+    """What variants are judged by: the ranked subject first, then those of single variants."""
+    comparisons: int
+    """How many differences from the reference decide whether a variant helps; their p-values are adjusted together."""
     other_comparisons: int
-    """How many differences from the reference there are in all subjects but the ranked one; their p-values are adjusted together."""
+    """How many other differences from the reference there are; their p-values are adjusted together."""
     agreements: tuple[Agreement, ...]
     """With each published column."""
     assessments: Mapping[str, Assessment]
@@ -46,11 +52,6 @@ class Results:
     def ranked(self) -> Compared:
         """All variants in the subject that they are ranked by."""
         return self.compared[0]
-
-    @property
-    def comparisons(self) -> int:
-        """How many differences from the reference there are in the ranked subject; their p-values are adjusted together."""
-        return self.ranked.comparisons
 
     @property
     def has_assessments(self) -> bool:
@@ -87,14 +88,21 @@ def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()
         for by_variant in [_read_values(record, subject.key)]
         if subject.role not in ("cost", "time_to_saturation") or any(by_variant.values())
     }
-    compared = compare(values, record.names, seed=record.seed)
-    ranked, *others = compared
-    assessments = _assess(record, ranked)
+    compared = compare(values, record.judged_by, seed=record.seed)
+    ranked = compared[0]
+    by_subject = {each.subject: each for each in compared}
+    comparisons = sum(by_subject[subject].has_p(name) for name, subject in record.judged_by.items())
+    deciding = tuple(dict.fromkeys((record.ranked, *record.judged_by.values())))
+    assessments = {
+        name: assessment for subject in deciding for name, assessment in _assess(record, by_subject[subject], comparisons).items()
+    }
     upgrades = find_upgrades(ranked, record.names, seed=record.seed) if record.versions else ()
     unsafe = {run.variant: run.unsafe for run in reversed(record.runs) if run.unsafe}
     return Results(
         compared=compared,
-        other_comparisons=sum(each.comparisons for each in others),
+        deciding=deciding,
+        comparisons=comparisons,
+        other_comparisons=sum(each.comparisons for each in compared) - comparisons,
         agreements=tuple(
             compare_with_published(ranked.medians, record.published, ranked.subject.better, ranked.differ),
         ),
@@ -103,7 +111,7 @@ def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()
         unsafe=unsafe,
         recommendation=describe_upgrades(ranked, upgrades, unsafe)
         if record.versions
-        else recommend(compared, assessments, unsafe),
+        else recommend(compared, assessments, unsafe, record.judged_by),
         regressions=regressions,
     )
 
@@ -118,18 +126,39 @@ def _read_values(record: ComparisonRecord, key: str) -> dict[str, ByRound]:
     return dict(values)
 
 
-def _assess(record: ComparisonRecord, ranked: Compared) -> dict[str, Assessment]:
-    """Return the assessments; none without control, or where methods are ranked beside published figures."""
+def _assess(record: ComparisonRecord, compared: Compared, comparisons: int) -> dict[str, Assessment]:
+    """Return the assessments of the variants that ``compared`` decides; none without control, or where methods are ranked beside published
+    figures. ``comparisons``: how many differences are adjusted together.
+    """
     if record.names[0] != CONTROL or record.published:
         return {}
-    subject = record.ranked
-    values = {name: standing.values for name, standing in ranked.standings.items()}
+    subject = compared.subject
+    values = {name: standing.values for name, standing in compared.standings.items()}
+    of_baseline = [each for each in record.subjects if each.role == "baseline" and each.metric == subject.metric]
     baseline: Mapping[str, ByRound] | None = None
-    if subject.relative_to is not None and subject.relative_to == record.baseline:
+    if subject.undegraded is not None:
+        baseline = {name: dict.fromkeys(by_round, subject.undegraded) for name, by_round in values.items()}
+    elif subject.relative_to is not None and subject.relative_to == record.baseline:
         baseline = {name: dict.fromkeys(by_round, 1.0) for name, by_round in values.items()}
-    elif of_baseline := [each for each in record.subjects if each.role == "baseline"]:
+    elif of_baseline and subject.relative_to is None:
         baseline = _read_values(record, of_baseline[0].key)
-    differences = {name: standing.difference for name, standing in ranked.standings.items() if name != CONTROL}
-    return assess_variants(
-        values, differences, baseline, better=subject.better, control=CONTROL, comparisons=ranked.comparisons, seed=record.seed
+    differences = {
+        name: standing.difference
+        for name, standing in compared.standings.items()
+        if name != CONTROL and record.judged_by[name] == subject
+    }
+    measure = MEASURES.get(subject.metric.partition(".")[0])
+    grows = measure is not None and measure.unit == "ms" and subject.undegraded is None
+    assessments = assess_variants(
+        values,
+        differences,
+        baseline,
+        better=subject.better,
+        control=CONTROL,
+        comparisons=comparisons,
+        seed=record.seed,
+        partly="delays" if grows else "reduces",
     )
+    if subject == record.ranked:
+        return assessments
+    return {name: replace(one, reason=f"by {subject.key}: {one.reason}") for name, one in assessments.items()}

@@ -33,6 +33,7 @@ _COLOURS = {
     "works": "green",
     "helps": "green",
     "delays": "yellow",
+    "reduces": "yellow",
     "undecided": "yellow",
     "makes it worse": "red",
 }

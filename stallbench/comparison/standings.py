@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -52,8 +52,12 @@ class Compared:
     @property
     def comparisons(self) -> int:
         """How many differences from the reference have a p-value."""
-        differences = [standing.difference for standing in self.standings.values()]
-        return sum(difference is not None and difference.p is not None for difference in differences)
+        return sum(map(self.has_p, self.standings))
+
+    def has_p(self, name: str) -> bool:
+        """Whether the difference of a variant from the reference has a p-value."""
+        difference = self.standings[name].difference
+        return difference is not None and difference.p is not None
 
     def is_costlier(self, name: str, reference: str) -> bool:
         """Whether a variant is worse than the reference, and on average by `NEGLIGIBLE_SHARE` or more.
@@ -86,19 +90,23 @@ def is_better(subject: Subject, difference: Difference) -> bool:
     return (difference.mean > 0) == (subject.better == "higher")
 
 
-def compare(values: Mapping[Subject, Mapping[str, ByRound]], names: Sequence[str], *, seed: int) -> tuple[Compared, ...]:
-    """Compare ``names``, the first of which is the reference, in the values of each subject. ``seed``: of the bootstrap.
+def compare(
+    values: Mapping[Subject, Mapping[str, ByRound]], judged_by: Mapping[str, Subject], *, seed: int
+) -> tuple[Compared, ...]:
+    """Compare the variants, the first of which is the reference, in the values of each subject. ``seed``: of the bootstrap.
 
-    The differences from the reference form two families, each adjusted by itself: those in the ranked subject, and those in all others.
+    ``judged_by``: by variant, the subject that decides whether it helps. The differences from the reference form two families, each
+    adjusted by itself: the one of each variant in this subject, and all others.
     """
+    names = list(judged_by)
     reference, *others = names
     differences: dict[tuple[Subject, str], Difference | None] = {}
-    for is_ranked in (True, False):
+    for decides in (True, False):
         family = {
             (subject, name): find_difference(by_variant[name], by_variant[reference], seed=seed)
             for subject, by_variant in values.items()
             for name in others
-            if (subject.role == "ranked") == is_ranked
+            if (subject == judged_by[name]) == decides
         }
         differences |= adjust(family)
     return tuple(

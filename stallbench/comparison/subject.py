@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from stallbench.measures import MEASURES
-from stallbench.scenario.expectation import ComparisonColumn
+from stallbench.scenario.expectation import ComparisonColumn, JudgedBy
 from stallbench.scenario.model import Scenario
 
 RE_EXECUTED = "re_executed.count"
@@ -41,6 +41,8 @@ class Subject(BaseModel):
     relative_to: str | None = None
     """A phase: the value is then the ratio to the same metric in it."""
     better: Better = "lower"
+    undegraded: float | None = None
+    """Its value without the problem, if the scenario declares one."""
     role: Role
     """``ranked``: what variants are ranked by. ``expectation``: what the scenario has an expectation of. ``cost``: what a mitigation may cost.
     ``time_to_saturation``: `TIME_TO_SATURATION` in the ranked metric's phase. ``baseline``: the ranked metric in the baseline; never shown."""
@@ -68,20 +70,26 @@ def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     """Return what is compared in runs of ``scenarios``, the first of which is the scenario without a variant.
 
     The ranked subject comes first: what ``[comparison]`` says; else the latency of jobs in the first phase that has a longrunner or a
-    fault, because users notice it; else the metric of the first expectation. Then come the metrics of all expectations, and the costs.
+    fault, because users notice it; else the metric of the first expectation. Then come the metrics that single
+    variants are judged by, those of all expectations, and the costs.
     """
     control = scenarios[0]
+    judged = [subject for scenario in scenarios for subject in [judged_subject_of(scenario)] if subject]
     expected = [_of_expectation(e.metric, e.phase, e.relative_to) for scenario in scenarios for e in scenario.expect]
     baseline = find_baseline(control)
     costs = [_of_phase(metric, baseline, "cost") for metric in ("completed.rate", "claim_ms.p50", "wal_bytes.rate")]
     costs += [Subject(metric=metric, role="cost") for metric in (*OF_THE_RUN, ORDER_P99)]
     costs += [subject_of(column) for column in control.comparison.columns] if control.comparison else []
     ranked = _choose_ranked(control, expected)
+    of_baseline = [subject for each in (ranked, *judged) for subject in _find_baseline_subject(each, baseline)]
     return tuple(
-        _without_repetition(
-            [ranked, *_find_baseline_subject(ranked, baseline), *expected, *_find_time_to_saturation(ranked, baseline), *costs]
-        )
+        _without_repetition([ranked, *of_baseline, *judged, *expected, *_find_time_to_saturation(ranked, baseline), *costs])
     )
+
+
+def judged_subject_of(scenario: Scenario) -> Subject | None:
+    """Return what decides whether a variant helps, if that is not the ranked subject."""
+    return _of_choice(scenario.judged_by, "expectation") if scenario.judged_by else None
 
 
 def subject_of(column: ComparisonColumn) -> Subject:
@@ -96,19 +104,31 @@ def find_baseline(scenario: Scenario) -> str:
 
 def _choose_ranked(control: Scenario, expected: Sequence[Subject]) -> Subject:
     if choice := control.comparison:
-        return Subject(
-            metric=choice.metric, phase=choice.phase, relative_to=choice.relative_to, better=choice.better, role="ranked"
-        )
+        return _of_choice(choice, "ranked")
     disturbed = next((phase.name for phase in control.phases if phase.measured and (phase.faults or phase.longrunners)), None)
     if disturbed is None and expected:
         return expected[0].model_copy(update={"role": "ranked"})
     return Subject(metric="latency_ms.p95", phase=disturbed, role="ranked")
 
 
-def _find_baseline_subject(ranked: Subject, baseline: str) -> Iterator[Subject]:
-    """Yield the ranked metric in the baseline, from which degradation is measured. A ratio to the baseline needs none."""
-    if ranked.phase not in (None, baseline) and ranked.relative_to is None:
-        yield ranked.model_copy(update={"phase": baseline, "role": "baseline"})
+def _of_choice(choice: JudgedBy, role: Role) -> Subject:
+    return Subject(
+        metric=choice.metric,
+        phase=choice.phase,
+        relative_to=choice.relative_to,
+        better=choice.better,
+        undegraded=choice.undegraded,
+        role=role,
+    )
+
+
+def _find_baseline_subject(judged: Subject, baseline: str) -> Iterator[Subject]:
+    """Yield the metric in the baseline, from which degradation is measured.
+
+    A ratio to the baseline needs none, and neither does a metric whose value without the problem is declared.
+    """
+    if judged.phase not in (None, baseline) and judged.relative_to is None and judged.undegraded is None:
+        yield judged.model_copy(update={"phase": baseline, "role": "baseline"})
 
 
 def _find_time_to_saturation(ranked: Subject, baseline: str) -> Iterator[Subject]:

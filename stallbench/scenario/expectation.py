@@ -77,11 +77,20 @@ class ComparisonColumn(Section):
     phase: str | None = Field(default=None, description="default: the whole run")
 
 
-class ComparisonChoice(_MetricInPhase):
-    """What `stallbench compare` ranks the variants by, and which results others have published."""
+class JudgedBy(_MetricInPhase):
+    """A metric by which `stallbench compare` decides whether a variant helps."""
 
     metric: Metric = Field(examples=["completed.rate"])
     better: Literal["higher", "lower"] = Field(examples=["higher"], description="which of two values is the better one")
+    undegraded: float | None = Field(
+        default=None,
+        description="the metric's value without the problem; degradation is measured from it, and without it from the baseline",
+    )
+
+
+class ComparisonChoice(JudgedBy):
+    """What `stallbench compare` ranks the variants by, and which results others have published."""
+
     published: dict[Text, Annotated[dict[str, float], Field(min_length=1)]] = Field(
         default_factory=dict,
         description="by where they were measured: a figure for each variant; `control` is the scenario without one",

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from stallbench.scenario.choices import MaintenanceChoice, QueueChoice
 from stallbench.scenario.database import Database
-from stallbench.scenario.expectation import ComparisonChoice, Expectation
+from stallbench.scenario.expectation import ComparisonChoice, Expectation, JudgedBy
 from stallbench.scenario.section import Name, Section, Text
 from stallbench.scenario.sections import Collectors, Phase, Producers, Workers
 
@@ -49,6 +49,10 @@ class ScenarioContent(Section):
     comparison: ComparisonChoice | None = None
     mitigation: Text | None = Field(
         default=None, description="of a variant that is meant to mitigate what the scenario shows: who proposes it"
+    )
+    judged_by: JudgedBy | None = Field(
+        default=None,
+        description="of a variant: the metric that decides whether it helps, if that is not the metric that all variants are ranked by",
     )
 
 

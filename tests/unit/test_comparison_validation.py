@@ -64,7 +64,7 @@ TABLE = [
     (
         'better = "higher"',
         'better = "higher"\nbeter = 1',
-        "comparison.beter: unknown key; allowed are metric, phase, relative_to, better, published, source, columns;"
+        "comparison.beter: unknown key; allowed are metric, phase, relative_to, better, undegraded, published, source, columns;"
         ' did you mean "better"?',
     ),
     (

@@ -10,6 +10,8 @@ import pytest
 
 from stallbench.comparison import mitigations
 from stallbench.comparison.mitigations import PAGE, write_tables
+from stallbench.comparison.plan import make_plan
+from stallbench.comparison.record import begin_comparison
 from stallbench.errors import BadInputError
 from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 from tests.unit.made_up_comparison import make_made_up_record
@@ -113,6 +115,52 @@ def test_a_comparison_that_decides_is_preferred_to_a_newer_one_that_does_not(tmp
 def test_an_unsafe_mitigation_is_marked_whatever_its_outcome(tmp_path: Path) -> None:
     measure(tmp_path / "runs", MEASURED, unsafe={"cure": "3 jobs lost"})
     assert "; **not safe**: 3 jobs lost" in table_of(tmp_path)["cure"]
+
+
+def judge_by_a_count(tmp_path: Path) -> None:
+    """Make a scenario that ranks by errors, of which there are none without the problem; ``relief`` is judged by lost races instead."""
+    judged = 'judged_by = { metric = "lost_race.count", phase = "longtx", better = "lower", undegraded = 0 }\n'
+    compared = '[comparison]\nmetric = "errors.count"\nphase = "longtx"\nbetter = "lower"\nundegraded = 0\n'
+    compared += 'columns = [{ title = "slowest claim, ms", metric = "claim_ms.max", phase = "longtx" }]\n'
+    text = TEXT.replace('mitigation = "a talk"\n', f'mitigation = "a talk"\n{judged}')
+    (tmp_path / "made-up.toml").write_text(f"{text}{compared}")
+
+
+def measure_counts(tmp_path: Path) -> None:
+    """Compare ``cure`` and ``relief``: few errors with the one, few lost races with the other, and slow claims with both."""
+    judge_by_a_count(tmp_path)
+    (tmp_path / "runs").mkdir()
+    plan = make_plan(str(tmp_path / "made-up.toml"), variants=None, rounds=3, seed=1)
+    folder, record = begin_comparison(plan, tmp_path / "runs")
+    errors = {"control": 80.0, "cure": 2.0, "relief": 79.0}
+    races = {"control": 40.0, "cure": 39.0, "relief": 20.0}
+    claim_ms = {"control": 5.0, "cure": 50.0, "relief": 5.0}
+    for run in record.runs:
+        values = {
+            "errors.count in longtx": errors[run.variant] + run.round % 2,
+            "lost_race.count in longtx": races[run.variant] + run.round % 2,
+            "claim_ms.max in longtx": claim_ms[run.variant] + run.round / 10,
+            "completed.rate in baseline": 100.0 - 20 * (run.variant == "relief"),
+        }
+        record = record.with_run(run.model_copy(update={"status": "completed", "verdict": "pass", "values": values}))
+    folder.write(
+        record.model_copy(update={"status": "completed", "scenario": record.scenario.model_copy(update={"name": "made-up"})})
+    )
+
+
+def test_a_scenario_about_a_count_has_no_time_to_saturation_and_shows_what_its_columns_cost(tmp_path: Path) -> None:
+    measure_counts(tmp_path)
+    rows = table_of(tmp_path)
+    assert "| mitigation | outcome | with it | without it | cost | proposed by | from |" in (tmp_path / "page.md").read_text()
+    assert "| **works** (3 % of the degradation is left) | 3 | 81 | slowest claim, ms 50.2 (5.2) | a book | 1 |" in rows["cure"]
+
+
+def test_a_mitigation_against_another_problem_is_judged_by_its_own_metric(tmp_path: Path) -> None:
+    measure_counts(tmp_path)
+    row = table_of(tmp_path)["relief"]
+    assert "| **reduces** (by lost_race.count in longtx: 51 % of the degradation is left) | 21 | 41 | jobs/s × 0.8 |" in row
+    assert "2. `" in (tmp_path / "page.md").read_text()
+    assert "*with it* and *without it*: `lost_race.count in longtx`." in (tmp_path / "page.md").read_text()
 
 
 def test_a_row_of_which_no_comparison_is_left_stays_with_its_footnote(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ _PATH: KeyPath = ("comparison",)
 
 
 def find_comparison_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find the issues of a comparison's phases, columns and published figures."""
+    """Find the issues of a comparison's phases, columns and published figures, and of the phases that a variant is judged by."""
     comparison = content.table("comparison")
+    yield from find_named_phase_issues(("judged_by",), content.table("judged_by"), content.measured)
     yield from find_named_phase_issues(_PATH, comparison, content.measured)
     for index, column in enumerate(as_items(comparison.get("columns"))):
         yield from _find_column_issues((*_PATH, "columns", index), column, content.measured)
