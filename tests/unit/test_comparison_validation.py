@@ -93,6 +93,16 @@ TABLE = [
     ('source = "An article"', 'source = ""', 'comparison.source is ""; expected text that is not empty'),
     (
         "[variants.reader]\nworkers.count = 3",
+        '[variants.reader]\njudged_by = { metric = "errors.count", phase = "longx", better = "lower" }',
+        'variants.reader.judged_by.phase is "longx"; expected one of baseline, longtx; did you mean "longtx"?',
+    ),
+    (
+        "[variants.reader]\nworkers.count = 3",
+        '[variants.reader]\njudged_by = { metric = "errors.count" }',
+        'with variant reader: judged_by.better is missing; write it like better = "higher"',
+    ),
+    (
+        "[variants.reader]\nworkers.count = 3",
         '[variants.reader]\ncomparison.metric = "claim_ms.p95"',
         "variants.reader.comparison is a table; a comparison covers all variants; expected at the top of the file only",
     ),

@@ -122,7 +122,8 @@ def judge_by_a_count(tmp_path: Path) -> None:
     judged = 'judged_by = { metric = "lost_race.count", phase = "longtx", better = "lower", undegraded = 0 }\n'
     compared = '[comparison]\nmetric = "errors.count"\nphase = "longtx"\nbetter = "lower"\nundegraded = 0\n'
     compared += 'columns = [{ title = "slowest claim, ms", metric = "claim_ms.max", phase = "longtx" }]\n'
-    text = TEXT.replace('mitigation = "a talk"\n', f'mitigation = "a talk"\n{judged}')
+    expected = 'also_expect = [{ metric = "completed.rate", phase = "longtx", at_least = 1 }]\n'
+    text = TEXT.replace('mitigation = "a talk"\n', f'mitigation = "a talk"\n{judged}{expected}')
     (tmp_path / "made-up.toml").write_text(f"{text}{compared}")
 
 
@@ -140,6 +141,7 @@ def measure_counts(tmp_path: Path) -> None:
             "errors.count in longtx": errors[run.variant] + run.round % 2,
             "lost_race.count in longtx": races[run.variant] + run.round % 2,
             "claim_ms.max in longtx": claim_ms[run.variant] + run.round / 10,
+            "completed.rate in longtx": 90.0,
             "completed.rate in baseline": 100.0 - 20 * (run.variant == "relief"),
         }
         record = record.with_run(run.model_copy(update={"status": "completed", "verdict": "pass", "values": values}))
