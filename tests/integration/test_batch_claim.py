@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
 
+from stallbench.engines.postgres import connect
 from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob, Queue
 from stallbench.records.endpoint import Endpoint
@@ -79,3 +82,42 @@ def test_the_jobs_of_a_batch_that_were_not_begun_are_returned(empty_on: EmptyOn)
     assert queue.depth() == 2
     assert dict(queue.job_ids()) == {job_id: job_id == claim.job_id for job_id in ids}
     close_queue(queue, "postgres")
+
+
+def test_a_claim_of_one_job_holds_the_lock_of_another_job_too(empty_on: EmptyOn) -> None:
+    """It waited for a job that another worker has claimed meanwhile. It keeps the lock of this job while it waits for the next one."""
+    endpoint = empty_on("postgres")
+    queue = opened(endpoint, batch=1)
+    queue.install()
+    queue.enqueue([NewJob(payload="{}") for _ in range(2)])
+    with (
+        connect(endpoint, "faster worker") as faster,
+        connect(endpoint, "scheduler") as scheduler,
+        connect(endpoint, "test") as watch,
+    ):
+        in_order = faster.execute("SELECT job_id FROM batch_claim_jobs ORDER BY priority, job_id").fetchall()
+        first, second = (job_id for (job_id,) in in_order)
+        faster.execute("BEGIN")
+        faster.execute("UPDATE batch_claim_jobs SET status = 'claimed', claimed_at = now() WHERE job_id = %s", [first])
+        scheduler.execute("BEGIN")
+        scheduler.execute("SELECT FROM batch_claim_jobs WHERE job_id = %s FOR UPDATE", [second])
+        with ThreadPoolExecutor(1) as pool:
+            claiming = pool.submit(queue.claim)
+            wait_until_blocked_by(faster, watch)
+            faster.execute("COMMIT")
+            wait_until_blocked_by(scheduler, watch)
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                watch.execute("SELECT FROM batch_claim_jobs WHERE job_id = %s FOR UPDATE NOWAIT", [first])
+            scheduler.execute("ROLLBACK")
+            (claim,) = claiming.result(timeout=30)
+    assert claim.job_id == second
+    close_queue(queue, "postgres")
+
+
+def wait_until_blocked_by(holder: psycopg.Connection[Any], watch: psycopg.Connection[Any]) -> None:
+    """Wait until a session waits for a lock of ``holder``; fails after half a minute."""
+    statement = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+    deadline_s = time.monotonic() + 30
+    while watch.execute(statement, [holder.info.backend_pid]).fetchone() == (0,):
+        assert time.monotonic() < deadline_s, "no session waits"
+        time.sleep(0.02)
