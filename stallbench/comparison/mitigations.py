@@ -205,11 +205,14 @@ def _saturation(measured: Measured, name: str) -> str:
 def _costs(measured: Measured, name: str) -> str:
     """Return what it costs; nothing without a cost.
 
-    At the baseline as multiples of control's figures; what the scenario has columns of, with control's figure.
+    At the baseline as multiples of control's figures, unless this is the phase with the problem; what the scenario has columns of, with
+    control's figure.
     """
     costs = []
     by_key = {each.subject.key: each for each in measured.results.compared}
-    at_baseline = {f"{metric} in {measured.record.baseline}": label for metric, label in _COSTS.items()}
+    baseline = measured.record.baseline
+    is_healthy = measured.record.ranked.phase != baseline
+    at_baseline = {f"{metric} in {baseline}": label for metric, label in _COSTS.items()} if is_healthy else {}
     for key, label in at_baseline.items():
         compared = by_key.get(key)
         if compared and compared.medians.get(CONTROL) and compared.is_costlier(name, CONTROL):

@@ -86,7 +86,7 @@ def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()
         for subject in record.subjects
         if subject.role != "baseline"
         for by_variant in [_read_values(record, subject.key)]
-        if subject.role not in ("cost", "time_to_saturation") or any(by_variant.values())
+        if subject.role not in ("cost", "shown", "time_to_saturation") or any(by_variant.values())
     }
     compared = compare(values, record.judged_by, seed=record.seed)
     ranked = compared[0]

@@ -26,7 +26,7 @@ OF_THE_RUN: Mapping[str, str] = {
 """Figures that only a whole run has, beside those of `stallbench.measures`, and their meanings."""
 
 Better = Literal["higher", "lower"]
-Role = Literal["ranked", "expectation", "time_to_saturation", "cost", "baseline"]
+Role = Literal["ranked", "expectation", "time_to_saturation", "cost", "shown", "baseline"]
 
 
 class Subject(BaseModel):
@@ -44,7 +44,8 @@ class Subject(BaseModel):
     undegraded: float | None = None
     """Its value without the problem, if the scenario declares one."""
     role: Role
-    """``ranked``: what variants are ranked by. ``expectation``: what the scenario has an expectation of. ``cost``: what a mitigation may cost.
+    """``ranked``: what variants are ranked by. ``expectation``: what the scenario has an expectation of, or a single variant is judged by.
+    ``cost``: what a mitigation may cost. ``shown``: the same, in a phase that is not free of the problem, so that it is no cost.
     ``time_to_saturation``: `TIME_TO_SATURATION` in the ranked metric's phase. ``baseline``: the ranked metric in the baseline; never shown."""
 
     @property
@@ -77,10 +78,11 @@ def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     judged = [subject for scenario in scenarios for subject in [judged_subject_of(scenario)] if subject]
     expected = [_of_expectation(e.metric, e.phase, e.relative_to) for scenario in scenarios for e in scenario.expect]
     baseline = find_baseline(control)
-    costs = [_of_phase(metric, baseline, "cost") for metric in ("completed.rate", "claim_ms.p50", "wal_bytes.rate")]
+    ranked = _choose_ranked(control, expected)
+    role: Role = "shown" if ranked.phase == baseline else "cost"
+    costs = [_of_phase(metric, baseline, role) for metric in ("completed.rate", "claim_ms.p50", "wal_bytes.rate")]
     costs += [Subject(metric=metric, role="cost") for metric in (*OF_THE_RUN, ORDER_P99)]
     costs += [subject_of(column) for column in control.comparison.columns] if control.comparison else []
-    ranked = _choose_ranked(control, expected)
     of_baseline = [subject for each in (ranked, *judged) for subject in _find_baseline_subject(each, baseline)]
     return tuple(
         _without_repetition([ranked, *of_baseline, *judged, *expected, *_find_time_to_saturation(ranked, baseline), *costs])

@@ -293,3 +293,14 @@ def test_each_variant_counts_once_among_the_differences_that_decide(tmp_path: Pa
 def test_versions_are_judged_by_what_they_are_ranked_by(tmp_path: Path) -> None:
     _, record = begin_comparison(replace(plan_apart(), versions="postgres:15,postgres:16"), tmp_path)
     assert set(record.judged_by.values()) == {record.ranked}
+
+
+def test_figures_of_the_phase_with_the_problem_are_no_costs() -> None:
+    """A variant that completes more jobs in it writes more WAL for that reason."""
+
+    def find_roles(phase: str) -> dict[str, str]:
+        choice = {"metric": "claim_ms.mean", "phase": phase, "better": "lower", "undegraded": 0}
+        return {subject.key: subject.role for subject in choose_subjects([make_scenario(comparison=choice)])}
+
+    assert find_roles("longtx")["wal_bytes.rate in baseline"] == "cost"
+    assert find_roles("baseline")["wal_bytes.rate in baseline"] == "shown"

@@ -117,19 +117,19 @@ def test_an_unsafe_mitigation_is_marked_whatever_its_outcome(tmp_path: Path) -> 
     assert "; **not safe**: 3 jobs lost" in table_of(tmp_path)["cure"]
 
 
-def judge_by_a_count(tmp_path: Path) -> None:
+def judge_by_a_count(tmp_path: Path, phase: str) -> None:
     """Make a scenario that ranks by errors, of which there are none without the problem; ``relief`` is judged by lost races instead."""
     judged = 'judged_by = { metric = "lost_race.count", phase = "longtx", better = "lower", undegraded = 0 }\n'
-    compared = '[comparison]\nmetric = "errors.count"\nphase = "longtx"\nbetter = "lower"\nundegraded = 0\n'
+    compared = f'[comparison]\nmetric = "errors.count"\nphase = "{phase}"\nbetter = "lower"\nundegraded = 0\n'
     compared += 'columns = [{ title = "slowest claim, ms", metric = "claim_ms.max", phase = "longtx" }]\n'
     expected = 'also_expect = [{ metric = "completed.rate", phase = "longtx", at_least = 1 }]\n'
     text = TEXT.replace('mitigation = "a talk"\n', f'mitigation = "a talk"\n{judged}{expected}')
     (tmp_path / "made-up.toml").write_text(f"{text}{compared}")
 
 
-def measure_counts(tmp_path: Path) -> None:
+def measure_counts(tmp_path: Path, phase: str = "longtx") -> None:
     """Compare ``cure`` and ``relief``: few errors with the one, few lost races with the other, and slow claims with both."""
-    judge_by_a_count(tmp_path)
+    judge_by_a_count(tmp_path, phase)
     (tmp_path / "runs").mkdir()
     plan = make_plan(str(tmp_path / "made-up.toml"), variants=None, rounds=3, seed=1)
     folder, record = begin_comparison(plan, tmp_path / "runs")
@@ -138,7 +138,7 @@ def measure_counts(tmp_path: Path) -> None:
     claim_ms = {"control": 5.0, "cure": 50.0, "relief": 5.0}
     for run in record.runs:
         values = {
-            "errors.count in longtx": errors[run.variant] + run.round % 2,
+            f"errors.count in {phase}": errors[run.variant] + run.round % 2,
             "lost_race.count in longtx": races[run.variant] + run.round % 2,
             "claim_ms.max in longtx": claim_ms[run.variant] + run.round / 10,
             "completed.rate in longtx": 90.0,
@@ -163,6 +163,13 @@ def test_a_mitigation_against_another_problem_is_judged_by_its_own_metric(tmp_pa
     assert "| **reduces** (by lost_race.count in longtx: 51 % of the degradation is left) | 21 | 41 | jobs/s × 0.8 |" in row
     assert "2. `" in (tmp_path / "page.md").read_text()
     assert "*with it* and *without it*: `lost_race.count in longtx`." in (tmp_path / "page.md").read_text()
+
+
+def test_a_scenario_without_a_healthy_phase_has_no_costs_at_the_baseline(tmp_path: Path) -> None:
+    measure_counts(tmp_path, phase="baseline")
+    rows = table_of(tmp_path)
+    assert "| slowest claim, ms 50.2 (5.2) |" in rows["cure"]
+    assert "jobs/s" not in rows["relief"]
 
 
 def test_a_row_of_which_no_comparison_is_left_stays_with_its_footnote(tmp_path: Path) -> None:
