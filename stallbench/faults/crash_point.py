@@ -48,8 +48,8 @@ class CrashPointOptions(FaultOptions):
     probability: float | None = Field(default=None, gt=0, le=1, description="instead: at each passage with this probability")
     in_turn: bool = Field(
         default=False,
-        description="instead: the first process at its first passage, its replacement at the second, and so on, so that each pair of "
-        "statements has its turn",
+        description="instead: the first process at its first passage, the second at its second, and so on; their replacements at the "
+        "passages behind these, so that each pair of statements has its turn",
     )
     seed: int | None = Field(
         default=None, ge=0, le=2**31 - 1, description="seed of the passages that are drawn; default: one from the scenario's seed"
@@ -110,7 +110,8 @@ class CrashAtPoint(Fault[CrashPointOptions]):
         self._were_paused: list[str] = []
         self._jobs_paused: list[int | None] = []
         self._kills = AnnouncedKills(self.context, self.name, self.on, options.replace_after_s) if self._does_kill else None
-        if not self.context.load.named(self.on):
+        running = [process.name for process in self.context.load.named(self.on)]
+        if not running:
             raise NotCarriedOutError(f"{self.name}: there is no {self.on}")
         seed = self.context.random.randrange(2**31)
         has_other_trigger = options.in_turn or options.probability is not None
@@ -120,6 +121,7 @@ class CrashAtPoint(Fault[CrashPointOptions]):
             crash=options.action,
             every_nth=options.every_nth or (None if has_other_trigger else _WITHOUT_CHOICE_NTH),
             in_turn=options.in_turn,
+            first=tuple(sorted(running)) if options.in_turn else (),
             share=options.probability or 1.0,
             seed=seed if options.seed is None else options.seed,
         )

@@ -66,20 +66,23 @@ class Crashes:
     def _is_due(self, name: str, fault: JobFault) -> bool:
         self._passages[name] += 1
         if fault.in_turn:
-            return self._passages[name] == self._turn
+            return self._passages[name] == self._find_turn(fault)
         if fault.every_nth is not None:
             return self._passages[name] % fault.every_nth == 0
         chance = self._random.setdefault(name, random.Random(f"{fault.seed} {self._job_faults.process}"))
         return chance.random() < fault.share
 
-    @property
-    def _turn(self) -> int:
-        """The passage at which this process crashes if each has its turn: its own number, and one more for each process that it replaces.
+    def _find_turn(self, fault: JobFault) -> int:
+        """Return the passage at which this process crashes if each has its turn, so that no two deaths are between the same statements.
 
-        ``worker-2`` crashes at the second passage, its replacement ``worker-2-2`` at the third; ``scheduler-2`` at the second.
+        The processes that ran when the fault began crash at the first passage, the second, and so on. Their replacements follow: with two
+        workers, ``worker-1-2`` crashes at the third and ``worker-2-2`` at the fourth.
         """
-        numbers = [int(part) for part in self._job_faults.process.split("-") if part.isdecimal()]
-        return max(1, sum(numbers) - max(0, len(numbers) - 1))
+        own, generation = _split(self._job_faults.process)
+        for turn, (name, first_generation) in enumerate(map(_split, fault.first), start=1):
+            if name == own:
+                return turn + len(fault.first) * (generation - first_generation)
+        return generation
 
     def _crash(self, name: str, fault: JobFault, job_id: int | None) -> None:
         """Announce it and do it. Nothing is flushed and nothing is cleaned up: the server learns of it from the kernel alone."""
@@ -87,3 +90,11 @@ class Crashes:
         if not self._job_faults.announce(name, fault.crash, job_id):
             return
         os.kill(os.getpid(), signal.SIGKILL if fault.crash == "kill" else signal.SIGSTOP)
+
+
+def _split(process: str) -> tuple[str, int]:
+    """Return the name of the first process in its place, and which process there it is: ``worker-3-2`` is the second ``worker-3``."""
+    parts = process.split("-")
+    length = 1 if parts[0] == "scheduler" else 2
+    generation = parts[length] if len(parts) > length else ""
+    return "-".join(parts[:length]), int(generation) if generation.isdecimal() else 1

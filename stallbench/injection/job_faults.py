@@ -37,6 +37,7 @@ class JobFault(BaseModel):
     crash: Crash | None = Field(default=None, description="what happens there")
     every_nth: int | None = Field(default=None, ge=1, description="every n-th passage of a process crashes; by `share` if none")
     in_turn: bool = Field(default=False, description="instead: at one passage of each process, see `Crashes`")
+    first: tuple[str, ...] = Field(default=(), description="with `in_turn`: the processes that run when it begins, in order")
     seed: int = Field(default=0, description="seed of the passages that are drawn by `share`")
 
     def applies_to(self, process: str, role: str = "worker") -> bool:
