@@ -85,7 +85,7 @@ def plan_torture(
         kind=kind,
         engine=next(engine for engine in ENGINES if engine in queue.engines),
         seed=seed,
-        overrides=tuple(overrides),
+        overrides=tuple(each for each in overrides if not each.startswith("phases.")),  # this plan has only one of the phases
         runs=((Trial(CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED, "kill"),),),
         expiry_option=queue.options_type.find_option(OptionRole.EXPIRY),
         expiry_s=None,
@@ -99,21 +99,30 @@ def plan_torture(
             + (f", like --set queue.{plan.expiry_option}=3" if plan.expiry_option else "")
         )
     runs = tuple(tuple(trial for trial in trials if trial.action == each) for each in ACTIONS)
-    return TorturePlan(
+    plan = TorturePlan(
         kind=kind,
         engine=scenario.database.engine,
         seed=seed,
-        overrides=plan.overrides,
+        overrides=tuple(overrides),
         runs=tuple(trials for trials in runs if trials),
         expiry_option=plan.expiry_option,
         expiry_s=expiry_s,
     )
+    _require_valid(plan)
+    return plan
 
 
 def read_first_scenario(plan: TorturePlan) -> Scenario:
     """Return the scenario of the first run; raises `stallbench.scenario.file.ScenarioError`."""
     with tempfile.TemporaryDirectory(prefix="stallbench-") as scratch:
         return plan.read(plan.runs[0], Path(scratch))
+
+
+def _require_valid(plan: TorturePlan) -> None:
+    """Read the scenario of each run before the first one starts; raises `stallbench.scenario.file.ScenarioError`."""
+    with tempfile.TemporaryDirectory(prefix="stallbench-") as scratch:
+        for trials in plan.runs:
+            plan.read(trials, Path(scratch))
 
 
 def _choose(queue: type[Queue[Any]], scenario: Scenario, points: Sequence[CrashPoint], action: Crash | None) -> list[Trial]:

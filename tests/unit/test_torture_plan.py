@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.scenario.file import ScenarioError
 from stallbench.torture.torture import plan_torture
 
 
 @pytest.mark.parametrize(("overrides", "engine"), [([], "postgres"), (["database.engine=mariadb"], "mariadb")])
 def test_a_plan_names_the_engine_that_its_runs_use(overrides: list[str], engine: str) -> None:
     assert plan_torture("laravel", seed=1, overrides=overrides, points=(), action=None).engine == engine
+
+
+def test_the_phase_of_any_point_can_be_longer(tmp_path: Path) -> None:
+    """Also of one that the scenario of the first trial does not have."""
+    plan = plan_torture(
+        "redis_batches", seed=1, overrides=["phases.between_steps.duration=40s"], points=[CrashPoint.BETWEEN_STEPS], action="kill"
+    )
+    phases = {phase.name: phase.duration_s for phase in plan.read(plan.runs[0], tmp_path).phases}
+    assert phases["between_steps"] == 40
+
+
+def test_a_phase_that_one_of_the_runs_does_not_have_is_refused_before_the_first_run() -> None:
+    with pytest.raises(ScenarioError, match="there is no such phase"):
+        plan_torture("skip_locked", seed=1, overrides=["phases.before_claim_acknowledged.duration=9s"], points=(), action=None)
