@@ -87,7 +87,7 @@ def plan_torture(
         seed=seed,
         overrides=tuple(each for each in overrides if not each.startswith("phases.")),  # this plan has only one of the phases
         runs=((Trial(CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED, "kill"),),),
-        expiry_option=queue.options_type.find_option(OptionRole.EXPIRY),
+        expiry_option=_find_expiry_option(queue),
         expiry_s=None,
     )
     scenario = read_first_scenario(plan)
@@ -116,6 +116,13 @@ def read_first_scenario(plan: TorturePlan) -> Scenario:
     """Return the scenario of the first run; raises `stallbench.scenario.file.ScenarioError`."""
     with tempfile.TemporaryDirectory(prefix="stallbench-") as scratch:
         return plan.read(plan.runs[0], Path(scratch))
+
+
+def _find_expiry_option(queue: type[Queue[Any]]) -> str | None:
+    """Return the option that is to make claims short; none if no worker can be paused with a claim, as with the worker of a library."""
+    if queue.find_crash_point_issue(CrashPoint.AFTER_CLAIM) is not None:
+        return None
+    return queue.options_type.find_option(OptionRole.EXPIRY)
 
 
 def _require_valid(plan: TorturePlan) -> None:

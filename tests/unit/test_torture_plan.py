@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.injection.crash_points import CrashPoint
+from stallbench.libraries import PREFIX, find_libraries
 from stallbench.scenario.file import ScenarioError
 from stallbench.torture.torture import plan_torture
 
@@ -28,3 +29,10 @@ def test_the_phase_of_any_point_can_be_longer(tmp_path: Path) -> None:
 def test_a_phase_that_one_of_the_runs_does_not_have_is_refused_before_the_first_run() -> None:
     with pytest.raises(ScenarioError, match="there is no such phase"):
         plan_torture("skip_locked", seed=1, overrides=["phases.before_claim_acknowledged.duration=9s"], points=(), action=None)
+
+
+@pytest.mark.parametrize("library", sorted(find_libraries()))
+def test_every_library_can_be_tortured_with_its_own_expiry(library: str) -> None:
+    """None of its workers dies or stops, so its claims need not expire soon; River's must last for a minute at least."""
+    plan = plan_torture(f"{PREFIX}{library}", seed=1, overrides=[], points=(), action=None)
+    assert plan.expiry_option is None
