@@ -14,6 +14,7 @@ from typing import Any
 
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import Crash
+from stallbench.libraries import PREFIX
 from stallbench.queues import Queue
 
 ACTIONS: tuple[Crash, ...] = ("kill", "pause")
@@ -25,6 +26,8 @@ SETTLING = "settling"
 """Name of the last phase, in which the queue must finish what is left."""
 _BEFORE_S = 2.0
 _KILL_S = 3.0
+_KILL_OF_LIBRARY_S = 8.0
+"""Each producer of a library starts a process of the library's own language, which takes seconds on a busy machine."""
 _KILL_BETWEEN_STEPS_S = 9.0
 """There is one scheduler, and each of its steps needs the death of one more."""
 _SHORT_PAUSE_S = 2.0
@@ -99,8 +102,9 @@ def write_scenario(
         '\n[workers]\ncount = 3\nwork = "10ms"\npoll = "300ms"',
         f'\n[[phases]]\nname = "before"\nduration = "{_BEFORE_S:g}s"',
     ]
+    kill_s = _KILL_OF_LIBRARY_S if kind.startswith(PREFIX) else _KILL_S
     for trial in trials:
-        duration_s, fault = _describe_fault(trial, seed, expiry_s)
+        duration_s, fault = _describe_fault(trial, seed, expiry_s, kill_s)
         lines.append(
             f'\n[[phases]]\nname = "{trial.point}"\nduration = "{duration_s:g}s"\nmeasured = false\nfaults = [{{ {fault} }}]'
         )
@@ -110,12 +114,12 @@ def write_scenario(
     return "\n".join(lines) + "\n"
 
 
-def _describe_fault(trial: Trial, seed: int, expiry_s: float | None) -> tuple[float, str]:
+def _describe_fault(trial: Trial, seed: int, expiry_s: float | None, kill_s: float) -> tuple[float, str]:
     """Return the duration of the phase in seconds, and the fault."""
     role, trigger = trial.point.role, trial.draw_trigger(seed)
     fault = f'kind = "crash_point", at = "{trial.point}", action = "{trial.action}", {trigger}'
     if trial.action == "kill":
-        duration_s = _KILL_BETWEEN_STEPS_S if trial.point is CrashPoint.BETWEEN_STEPS else _KILL_S
+        duration_s = _KILL_BETWEEN_STEPS_S if trial.point is CrashPoint.BETWEEN_STEPS else kill_s
         return duration_s, f'{fault}, on = "{role if role == "scheduler" else f"{role}s"}", replace_after = "100ms"'
     # One process is paused, so that the others can do what it leaves.
     pause_s = _SHORT_PAUSE_S

@@ -36,3 +36,13 @@ def test_every_library_can_be_tortured_with_its_own_expiry(library: str) -> None
     """None of its workers dies or stops, so its claims need not expire soon; River's must last for a minute at least."""
     plan = plan_torture(f"{PREFIX}{library}", seed=1, overrides=[], points=(), action=None)
     assert plan.expiry_option is None
+
+
+def test_the_producers_of_a_library_have_time_to_start(tmp_path: Path) -> None:
+    """Each needs the start of a process in the library's own language; without that time the second point was not tried."""
+    durations_s = []
+    for kind in ("skip_locked", "library:celery"):
+        plan = plan_torture(kind, seed=1, overrides=[], points=[CrashPoint.AFTER_ENQUEUE_ACKNOWLEDGED], action="kill")
+        phases = {phase.name: phase.duration_s for phase in plan.read(plan.runs[0], tmp_path).phases}
+        durations_s.append(phases[CrashPoint.AFTER_ENQUEUE_ACKNOWLEDGED])
+    assert durations_s == [3, 8]
