@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from stallbench.queues import find_queues
-from tests.unit.scenario_text import OF_POSTGRES, SMALL, find_lines, read
+from tests.unit.scenario_text import ALL_KEYS, OF_POSTGRES, SMALL, find_lines, read
 
 NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
 DURATION = 'a number with us, ms, s, m or h, like "90s"'
 IDLE_WRITER = '[{ kind = "idle_writer", on = "primary" }]'
 WINDOW = 'a whole number from 1 to 100000, "N/2", "N" or "2N"'
-ALL_KEYS = "summary, seed, database, queue, producers, workers, external_processes, collectors, maintenance, phases, expect, comparison, mitigation, judged_by"
 ALL_QUEUES = ", ".join(find_queues())
 
 KEYS_AND_TYPES = [

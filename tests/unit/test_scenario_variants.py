@@ -8,9 +8,9 @@ import pytest
 
 from stallbench.scenario.file import read_variants
 from stallbench.scenario.model import Scenario
-from tests.unit.scenario_text import OF_POSTGRES, SMALL, find_lines, read, write
+from tests.unit.scenario_text import ALL_KEYS, OF_POSTGRES, SMALL, find_lines, read, write
 
-ALLOWED = "allowed are summary, seed, database, queue, producers, workers, external_processes, collectors, maintenance, phases, expect, comparison, mitigation"
+ALLOWED = f"allowed are {ALL_KEYS}"
 
 
 def read_variant(folder: Path, overlay: str) -> Scenario:
