@@ -45,7 +45,8 @@ class AnnouncedKills:
         self._expose()
         for item in [item for item in self._to_replace if item[0] <= now_s]:
             self._to_replace.remove(item)
-            self._context.load.replace(item[1])
+            # It may be killed before this is called again.
+            self._expose_process(self._context.load.replace(item[1]))
 
     def end(self) -> None:
         """After the job fault has ended: record the last kills, and replace every process that was killed."""
@@ -61,8 +62,11 @@ class AnnouncedKills:
         """Mark every process, also those started since, as one that the fault may kill: its end is then not unexpected."""
         for process in self._context.load.named(self._on):
             if process not in self._exposed:
-                self._exposed.append(process)
-                process.may_be_killed_by.add(self._name)
+                self._expose_process(process)
+
+    def _expose_process(self, process: Process) -> None:
+        self._exposed.append(process)
+        process.may_be_killed_by.add(self._name)
 
     def _unexpose(self, process: Process) -> None:
         self._exposed.remove(process)

@@ -10,7 +10,8 @@ import pytest
 
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.records.events import Event
-from tests.integration.faulty_run import FaultyRun, faulty_run
+from tests.integration.faulty_run import PATIENCE_S, FaultyRun, faulty_run
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -52,6 +53,21 @@ def test_processes_die_at_each_point_on_every_nth_passage_and_are_replaced(tmp_p
         assert len(run.load.running("worker")) == 2
         assert len(run.load.running("producer")) == 1
         assert not list(run.folder.job_faults.iterdir())
+
+
+def test_a_replacement_that_dies_before_the_bench_looks_again_is_replaced_too(run: FaultyRun) -> None:
+    run.wait_until_jobs_complete(5)
+    (first,) = run.load.running("producer")
+    run.inject("crash_point", "producers", at="before_enqueue_acknowledged", every_nth=1, replace_after="0s")
+    run.wait_until(lambda: first.poll() is not None, "the death of the producer")
+    run.injections.run_due()
+    (second,) = run.load.running("producer")
+    wait_for(lambda: second.poll() is not None, "the death of its replacement", PATIENCE_S)
+    run.injections.run_due()
+    assert second.intended == "killed"
+    record = run.end_faults()
+    assert record.evidence["killed"][:2] == [first.name, second.name]
+    assert not run.processes.exited_unexpectedly()
 
 
 def test_a_paused_worker_is_resumed_after_its_claim_has_expired_and_learns_that(tmp_path: Path) -> None:
