@@ -21,7 +21,6 @@ from stallbench.verdicts.diagnosis import (
 )
 from stallbench.verdicts.horizon import HolderStay, describe_holders, describe_no_holders, find_sampling, read_holders
 from stallbench.verdicts.slow_statements import describe_slow_statement
-from stallbench.verdicts.trend import correlate_ranks, find_theil_slope
 
 if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables
@@ -124,18 +123,20 @@ def _measure_trend(windows: pd.DataFrame, record: RunRecord, old_versions: str) 
     rows = windows[windows["phase"].isin(measured)][[old_versions, "claim_ms_p50"]].dropna()
     if len(rows) < _FEWEST_WINDOWS or rows.nunique().min() < 2:
         return None
+    from scipy import stats  # half a second of a processor, which only runs with such a trend need
+
     count, claim_us = rows[old_versions].to_numpy(float), rows["claim_ms_p50"].to_numpy(float) * 1e3
-    slope = find_theil_slope(count, claim_us, _CONFIDENCE)
+    slope, _, low, high = stats.theilslopes(claim_us, count, alpha=_CONFIDENCE)
     name, unit = _OLD_VERSIONS[old_versions]
     return ClaimTimeTrend(
         old_versions=name,
         unit=unit,
         windows=len(rows),
-        spearman=correlate_ranks(count, claim_us),
+        spearman=float(stats.spearmanr(count, claim_us).statistic),
         pearson=float(np.corrcoef(count, claim_us)[0, 1]),
-        slope_us=slope.value,
-        slope_low_us=slope.low,
-        slope_high_us=slope.high,
+        slope_us=float(slope),
+        slope_low_us=float(low),
+        slope_high_us=float(high),
     )
 
 

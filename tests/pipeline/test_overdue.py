@@ -112,7 +112,7 @@ def with_a_death(find: Find, tmp_path_factory: pytest.TempPathFactory) -> FindWi
             del run.record["queue"]["claims_survive_connection"]
         run.record["injections"] = follow_one_another(faults, faults_end_s)
         run.process("worker-2", exit_code=-9, end_s=DIED_AT_S, intended="killed")
-        tell_of_a_death(run)
+        add_death(run)
         return find(run, {HELD: "claimed", OFFERED: "queued", UNRECORDED: "claimed", OF_THE_LIVING: "claimed"} | _OTHERS)
 
     return find_overdue
@@ -121,7 +121,7 @@ def with_a_death(find: Find, tmp_path_factory: pytest.TempPathFactory) -> FindWi
 _OTHERS = {SECOND_ATTEMPT: "queued", NEWEST: "queued"}
 
 
-def tell_of_a_death(run: SyntheticRun) -> None:
+def add_death(run: SyntheticRun) -> None:
     for job in range(HELD, YOUNGER):
         run.enqueue(job, at_s=1)
     for job in (HELD, OFFERED, ENDED, BY_ANOTHER, BY_A_REPLACEMENT):

@@ -38,11 +38,11 @@ def rules_of(read_parts: ReadParts) -> RulesOf:
 def rules(rules_of: RulesOf, tmp_path_factory: pytest.TempPathFactory) -> Rules:
     """A run of ten seconds in which each story has queues, workers and jobs of its own."""
     run = SyntheticRun(tmp_path_factory.mktemp("waiting") / "run", phases={"baseline": 10})
-    tell_of_an_overtaken_job(run)
+    add_overtaken_job(run)
     put(run, PASSED_OVER, "fifo:c")
     put(run, PASSED_OVER + 1, "fifo:c")
     run.execute(PASSED_OVER + 1, at_s=1)
-    tell_of_simultaneous_jobs(run)
+    add_simultaneous_jobs(run)
     put(run, LATE_RECORD, "fifo:e")
     put(run, LATE_RECORD + 1, "fifo:e")
     run.claim(LATE_RECORD, at_s=1).work(LATE_RECORD, at_s=1.1).complete(LATE_RECORD, at_s=1.3)
@@ -55,7 +55,7 @@ def rules(rules_of: RulesOf, tmp_path_factory: pytest.TempPathFactory) -> Rules:
     return rules_of(run)
 
 
-def tell_of_an_overtaken_job(run: SyntheticRun) -> None:
+def add_overtaken_job(run: SyntheticRun) -> None:
     put(run, OVERTAKEN, "fifo:a")
     put(run, OVERTAKEN + 1, "fifo:a")
     put(run, OVERTAKEN + 2, "fifo:b")
@@ -67,7 +67,7 @@ def tell_of_an_overtaken_job(run: SyntheticRun) -> None:
         run.execute(job, at_s=1 + place)
 
 
-def tell_of_simultaneous_jobs(run: SyntheticRun) -> None:
+def add_simultaneous_jobs(run: SyntheticRun) -> None:
     first, second, of_the_dead, after_it = range(SIMULTANEOUS, SIMULTANEOUS + 4)
     for job in (first, second, of_the_dead, after_it):
         put(run, job, "fifo:d")

@@ -201,7 +201,7 @@ READ_LONGTX = "stallbench.scenario.file.read_scenario('longtx')"
     ids=[
         "a run begins without what only its report needs",
         "a scenario is read without the library for Redis",
-        "a report is made without scipy",
+        "a run is concluded without scipy, unless it measures a trend",
     ],
 )
 def test_what_is_slow_to_import_waits_until_it_is_needed(imported: tuple[str, ...], done: str, absent: tuple[str, ...]) -> None:
