@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from stallbench.libraries import PREFIX
 from stallbench.pipeline.failures import NoTableError
-from stallbench.records.events import Event, read_events
 from stallbench.run.folder import RunFolder
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.expectations import format_value
@@ -49,19 +48,12 @@ class LibraryRun:
 
     def count_lost(self) -> tuple[int, int]:
         """Return how many jobs the library no longer holds although no completion was recorded: not done, and done."""
-        lost = {
-            job_id
-            for batch in self.tables.batches("jobs", ["job_id"], pc.field("state") == "lost")
-            for job_id in batch.column("job_id").to_pylist()
-        }
-        gone = lost - self.find_stranded()
-        worked = {
-            record.job_id
-            for log in (self._folder.events.glob("worker-*.csv") if gone else ())
-            for record in read_events(log)
-            if record.event == Event.WORKED
-        }
-        return len(gone - worked), len(gone & worked)
+        stranded = self.find_stranded()
+        return len(self._find_jobs("lost") - stranded), len(self._find_jobs("completed_unrecorded") - stranded)
+
+    def _find_jobs(self, state: str) -> set[int]:
+        batches = self.tables.batches("jobs", ["job_id"], pc.field("state") == state)
+        return {job_id for batch in batches for job_id in batch.column("job_id").to_pylist()}
 
     def metric(self, name: str, phase: str | None) -> float | None:
         """Return a metric like ``latency_ms.p95`` in a phase."""

@@ -24,9 +24,10 @@ def make_jobs(records: Records, record: RunRecord) -> DataFrame:
 
     The state of a job is the first of these that applies. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the final
     snapshot has it in this state. ``unknown``: there is no final snapshot. ``completed_unrecorded``: its work was done and its completion
-    requested, but the answer was not recorded, because the worker died or the call ended with an error. ``lost``: it is not in the queue, and
-    its work was not done. If a queue never rescues the jobs of dead workers, the state ``claimed`` is skipped: no worker is left when the
-    snapshot is taken.
+    requested, but the answer was not recorded, because the worker died or the call ended with an error. A library's workers do not record
+    errors of their own calls, so for a library it is enough that the work was done and did not fail. ``lost``: it is not in the queue, and its
+    work was not done. If a queue never rescues the jobs of dead workers, the state ``claimed`` is skipped: no worker is left when the snapshot
+    is taken.
     """
     of_jobs = (
         _gather(records, record)
@@ -52,7 +53,11 @@ def make_jobs(records: Records, record: RunRecord) -> DataFrame:
         )
     )
     ended = F.col("completions") + F.col("failures")
-    state = _state(snapshot_taken=records.final_snapshot is not None, rescues_jobs=record.queue.rescues_jobs)
+    state = _state(
+        snapshot_taken=records.final_snapshot is not None,
+        rescues_jobs=record.queue.rescues_jobs,
+        records_errors=record.queue.library is None,
+    )
     return of_jobs.select(
         "*",
         F.greatest("claims", ended).alias("executions"),
@@ -98,8 +103,10 @@ def _when(event: Event, column: str) -> Column:
     return F.when(is_event(event), F.col(column))
 
 
-def _state(*, snapshot_taken: bool, rescues_jobs: bool) -> Column:
+def _state(*, snapshot_taken: bool, rescues_jobs: bool, records_errors: bool) -> Column:
     unanswered = F.col("last_worker_died") | (F.col("last_error_ns") > F.col("worked_ns"))
+    if not records_errors:
+        unanswered |= F.col("worked_ns").isNotNull() & (F.col("failures") == 0)
     return (
         F.when(F.col("completions") > 0, "completed")
         .when(F.col("is_claimed") & rescues_jobs, "claimed")

@@ -19,7 +19,7 @@ _SEVERITIES = {
 _OTHER_STATES = {
     "unknown": "of unknown state, because there is no complete final snapshot",
     "completed": "completed",
-    "completed_unrecorded": "completed by a process that died before it recorded the completion",
+    "completed_unrecorded": "done, but without a recorded completion",
     "queued": "still queued",
     "claimed": "still claimed",
     "enqueue_unrecorded": "enqueued by a process that died, or got an error, before it recorded the enqueue",

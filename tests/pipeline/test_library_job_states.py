@@ -1,0 +1,41 @@
+"""The state of a published library's jobs: its workers record what their handlers do, but not the errors of the library's own calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from stallbench.records.events import Event
+from tests.pipeline.conftest import MakeTables
+from tests.synthetic_run import SyntheticRun
+
+COMPLETED, DONE, FAILED_AND_GONE, NEVER_DONE, STILL_HELD = range(1, 6)
+LIBRARY = {"title": "River", "version": "1", "language": "go", "completion": "its event", "rescue": "its leader"}
+
+
+@pytest.fixture(scope="module")
+def states(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    run = SyntheticRun(tmp_path_factory.mktemp("library") / "run", phases={"baseline": 10})
+    run.record["queue"]["library"] = LIBRARY
+    for job in range(COMPLETED, STILL_HELD + 1):
+        run.enqueue(job, at_s=0.1 + job / 100)
+    run.execute(COMPLETED, at_s=1)
+    run.claim(DONE, at_s=1.5).work(DONE, at_s=1.6)
+    run.claim(FAILED_AND_GONE, at_s=2).work(FAILED_AND_GONE, at_s=2.1)
+    run.event(Event.FAILED, at_s=2.2, by="worker-1", job=FAILED_AND_GONE)
+    run.claim(NEVER_DONE, at_s=3)
+    run.claim(STILL_HELD, at_s=4).work(STILL_HELD, at_s=4.1)
+    jobs = make(run.write(final_snapshot={STILL_HELD: "claimed"}))("jobs")
+    return dict(zip(jobs.job_id.tolist(), jobs.state.tolist(), strict=True))
+
+
+def test_a_job_whose_handler_ended_is_not_lost_although_its_completion_was_not_recorded(states: dict[int, str]) -> None:
+    assert states[DONE] == "completed_unrecorded"
+
+
+@pytest.mark.parametrize("job", [FAILED_AND_GONE, NEVER_DONE])
+def test_a_job_that_was_not_done_and_is_gone_is_lost(states: dict[int, str], job: int) -> None:
+    assert states[job] == "lost"
+
+
+def test_a_job_that_the_library_still_holds_is_claimed(states: dict[int, str]) -> None:
+    assert (states[COMPLETED], states[STILL_HELD]) == ("completed", "claimed")
