@@ -14,8 +14,11 @@ def make_app(document, recorder=None):
     endpoint = document["endpoint"]
     driver = DRIVERS[endpoint["engine"]]
     app = Celery(broker=f"sqla+{driver}://" + "{user}:{password}@{host}:{port}/{database}".format(**endpoint))
+    # Kombu gives these options to SQLAlchemy. MariaDB's driver prepares no statement on the server.
+    without_prepared = {"connect_args": {"prepare_threshold": None}} if endpoint["engine"] == "postgres" else {}
     app.conf.update(
         task_ignore_result=True,
+        broker_transport_options={} if endpoint["prepared_statements"] else without_prepared,
         worker_enable_remote_control=False,  # the transport has no broadcast
         worker_hijack_root_logger=False,
         broker_connection_retry_on_startup=True,

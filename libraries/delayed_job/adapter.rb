@@ -88,6 +88,9 @@ def produce(document)
     ActiveRecord::Base.transaction do
       jobs.each { |job| Delayed::Job.enqueue(BenchJob.new(*job.values_at("n", "sum", "payload"))) }
     end
+  ensure
+    # As Rails does after each request. The next one reconnects if the connection is lost.
+    ActiveRecord::Base.clear_active_connections!
   end
 end
 

@@ -30,7 +30,7 @@ if __name__ == "__main__":
     configure(document)
 
 from django.core.management import call_command  # noqa: E402 - Django must be configured first
-from django.db import connection, transaction  # noqa: E402
+from django.db import close_old_connections, connection, transaction  # noqa: E402
 from django_tasks import TaskResultStatus, task  # noqa: E402
 from django_tasks.signals import task_finished  # noqa: E402
 
@@ -61,10 +61,11 @@ def work():
 def produce():
     """Enqueue the tasks of each batch one by one, in one transaction: there is no call for a batch."""
 
-    @transaction.atomic
     def enqueue(jobs):
-        for job in jobs:
-            execute.enqueue(job)
+        close_old_connections()  # as Django does before each request: the next statement reconnects if the connection is lost
+        with transaction.atomic():
+            for job in jobs:
+                execute.enqueue(job)
 
     serve_batches(enqueue)
 

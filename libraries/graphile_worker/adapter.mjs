@@ -14,8 +14,10 @@ const DELETE_OF_JOBS = /^delete from \S+_private_jobs as jobs/;
  */
 function makeObservedPool(connectionString, max, recorder, numbers) {
   const pool = new pg.Pool({ connectionString, max });
+  // The library's documentation asks for both handlers on a pool that it is given. Without the second one, a connection that is lost ends the process.
   pool.on("error", (error) => console.error(error.message));
   pool.on("connect", (client) => {
+    client.on("error", (error) => console.error(error.message));
     const query = client.query.bind(client);
     client.query = (...given) => {
       const answer = query(...given);

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import asyncpg
 from pgqueuer import PgQueuer
-from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
+from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.queries import Queries
 from stallbench_contract import Recorder, dsn, read_document, serve_batches
 
@@ -28,11 +28,21 @@ class RecordingQueries(Queries):
             self.recorder.write(event, json.loads(job.payload)["n"], "", "" if status == "successful" else status)
 
 
-async def connect(document):
-    """Connect as the process that the document names."""
+def access(document):
+    """Return what asyncpg needs to connect as the process that the document names."""
     endpoint, settings = document["endpoint"], {"application_name": f"stallbench:{document['name']}"}
     without_prepared = {} if endpoint["prepared_statements"] else {"statement_cache_size": 0}
-    return await asyncpg.connect(dsn(endpoint), server_settings=settings, **without_prepared)
+    return {"dsn": dsn(endpoint), "server_settings": settings, **without_prepared}
+
+
+async def connect(document):
+    """Open one connection."""
+    return await asyncpg.connect(**access(document))
+
+
+async def open_pool(document):
+    """Open a pool of one connection, which it replaces when the connection is lost."""
+    return await asyncpg.create_pool(min_size=1, max_size=1, **access(document))
 
 
 async def work(document):
@@ -55,7 +65,7 @@ async def work(document):
 def produce(document):
     """Enqueue each batch in one statement."""
     with asyncio.Runner() as runner:
-        queries = Queries(AsyncpgDriver(runner.run(connect(document))))
+        queries = Queries(AsyncpgPoolDriver(runner.run(open_pool(document))))
 
         def enqueue(jobs):
             payloads = [json.dumps(job).encode() for job in jobs]

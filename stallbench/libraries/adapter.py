@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import IO, Any
 
@@ -37,15 +37,18 @@ class AdapterError(Exception):
         self.code = code
 
 
-def install_tables(library: Library, document: bytes) -> None:
-    """Let the library create its tables; raises `NotCarriedOutError` with what it printed if it cannot."""
+def install_tables(library: Library, document: bytes, environment: Mapping[str, str]) -> None:
+    """Let the library create its tables; raises `NotCarriedOutError` with what it printed if it cannot.
+
+    ``environment``: variables besides those of its language.
+    """
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command_of(library, "install"),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **environment_of(library)},
+            env={**os.environ, **environment_of(library), **environment},
             start_new_session=True,
             preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - only a system call
         )
@@ -68,15 +71,18 @@ def install_tables(library: Library, document: bytes) -> None:
 class AdapterProducer:
     """The process of the verb ``produce``. It belongs to the process group of the bench's producer, and ends with it."""
 
-    def __init__(self, library: Library, document: bytes) -> None:
-        """Start it and wait until it is ready; raises `AdapterError` if it does not become ready."""
+    def __init__(self, library: Library, document: bytes, environment: Mapping[str, str]) -> None:
+        """Start it and wait until it is ready; raises `AdapterError` if it does not become ready.
+
+        ``environment``: variables besides those of its language.
+        """
         self._title = library.title
         self._received = b""
         self._process = subprocess.Popen(
             command_of(library, "produce"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **environment_of(library)},
+            env={**os.environ, **environment_of(library), **environment},
             preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - only a system call
         )
         atexit.register(self.end)

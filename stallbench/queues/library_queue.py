@@ -23,7 +23,7 @@ from stallbench.libraries.adapter import AdapterError, AdapterProducer, install_
 from stallbench.libraries.definition import Option
 from stallbench.libraries.installation import command_of, environment_of, require_installed
 from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Promise, Queue, QueueOptions
-from stallbench.queues.worker_command import WorkerCommand
+from stallbench.queues.worker_command import WorkerCommand, name_connections
 from stallbench.records.endpoint import Endpoint
 
 _NUMBERS_PER_PRODUCER = 2**30
@@ -93,7 +93,7 @@ class LibraryQueue(Queue[QueueOptions]):
 
     def install(self) -> None:
         """Let the library create its tables, and try the definition's statements on them; raises `NotCarriedOutError` if one of these fails."""
-        install_tables(self.library, self._document())
+        install_tables(self.library, self._document(), name_connections(self._name))
         for purpose, check in (("backlog", self.backlog), ("snapshot", self.is_drained)):
             try:
                 check()
@@ -171,7 +171,7 @@ class LibraryQueue(Queue[QueueOptions]):
         """Return the library's producer; starts it if it does not run."""
         if self._producer is None or self._producer.has_ended:
             self.close()
-            self._producer = AdapterProducer(self.library, self._document())
+            self._producer = AdapterProducer(self.library, self._document(), name_connections(self._name))
         return self._producer
 
     def _query(self, purpose: Literal["backlog", "snapshot"]) -> list[tuple[Any, ...]]:

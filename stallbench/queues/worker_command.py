@@ -14,3 +14,16 @@ class WorkerCommand:
     environment: Mapping[str, str]
     orderly_exit_codes: tuple[int, ...] = (0,)
     """Those with which it ends when it is asked to stop; negative: a signal."""
+
+    def environment_for(self, name: str) -> dict[str, str]:
+        """Return the environment of the worker ``name``."""
+        return {**self.environment, **name_connections(name)}
+
+
+def name_connections(name: str) -> dict[str, str]:
+    """Return the environment variable that makes PostgreSQL's clients tell the server whose connections theirs are.
+
+    libpq, and so psycopg, PDO and Active Record, node-postgres and pgx read it. By that name faults, collectors and reports find the connections
+    of a process.
+    """
+    return {"PGAPPNAME": f"stallbench:{name}"}

@@ -278,7 +278,7 @@ class Load:
             command, orderly_exit_codes = role_command(LOCUST, *LOCUST_OPTIONS), (0, LOCUST_FAILS)
         environment: Mapping[str, str] | None = None
         if role == "worker" and (own := find_queue(self._queue.kind).worker_command()):
-            command, environment, orderly_exit_codes = own.argv, own.environment, own.orderly_exit_codes
+            command, environment, orderly_exit_codes = own.argv, own.environment_for(name), own.orderly_exit_codes
         return self._processes.start(
             name,
             role,

@@ -7,7 +7,7 @@ import pytest
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_lack, require_installed
 from stallbench.pipeline.tables import read_table
-from stallbench.records.events import read_events
+from stallbench.records.events import Event, read_events
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 
 pytestmark = pytest.mark.end_to_end
@@ -102,3 +102,32 @@ def test_the_job_of_a_killed_worker_is_found_wherever_the_library_left_it(bench:
     if not find_library(name).rescue.by_default:
         assert ended.returncode == 1
         assert f"{len(of_the_dead)} lost" in ended.stdout
+
+
+@pytest.mark.libraries
+def test_a_producer_enqueues_again_after_its_connection_was_ended(bench: Bench, name: str) -> None:
+    """An application connects again, by its framework or by a pool; how long its library is without the connection differs."""
+    fault = 'phases.longtx.faults=[{kind="terminate_backends", on="primary", of="producers", for="1s"}]'
+    load = (*LOAD, f"queue.kind=library:{name}", *SETTINGS.get(name, ()))
+    ended = bench.run("run", "longtx", *short(*load, "phases.longtx.longrunners=[]", fault))
+    assert ended.returncode in (0, 1), ended.stdout + ended.stderr
+    (injection,) = bench.record()["injections"]
+    events = read_events(bench.folder() / "events" / "producer-1.csv")
+    assert any(event.event is Event.ENQUEUED and event.t_ns > injection["end_ns"] for event in events)
+
+
+LIVE_ON = ("graphile_worker", "river")
+"""Some whose workers connect again; others exit, which `docs/libraries.md` says."""
+
+
+@pytest.mark.libraries
+def test_the_connections_of_workers_are_found_by_the_worker_s_name(bench: Bench, name: str) -> None:
+    """A pool that is given to graphile-worker needs error handlers for itself and for its clients: without them its workers exit, too."""
+    fault = 'phases.longtx.faults=[{kind="terminate_backends", on="primary", of="workers", every="100ms", for="2s"}]'
+    load = (*LOAD, f"queue.kind=library:{name}", *SETTINGS.get(name, ()), "phases.longtx.longrunners=[]")
+    ended = bench.run("run", "longtx", *short(*load, fault))
+    record = bench.record()
+    assert record["injections"], ended.stdout + ended.stderr
+    assert {"worker-1", "worker-2"} & set(record["injections"][0]["evidence"]["terminated"])
+    if name in LIVE_ON:
+        assert {each["intended"] for each in record["processes"] if each["role"] == "worker"} == {"stopped"}, ended.stdout
