@@ -11,6 +11,8 @@ from stallbench.scenario.section import Section, Text, issue
 from stallbench.scenario.validation.issue import show_value
 from stallbench.scenario.validation.suggestion import did_you_mean
 
+_ERRORS = "errors.count"
+
 
 def require_metric(metric: str) -> str:
     """Return ``metric``; raises `ValueError`, with what is allowed, if there is none of this name."""
@@ -53,7 +55,18 @@ class Expectation(_MetricInPhase):
 
     at_least: float | None = Field(default=None, description="lower bound")
     at_most: float | None = Field(default=None, description="upper bound")
+    codes: Annotated[tuple[Text, ...], Field(min_length=1, strict=False)] | None = Field(
+        default=None,
+        examples=[["53300"]],
+        description="only with `errors.count`: codes of errors that are expected; an expectation without an upper bound explains no others",
+    )
     because: Text | None = Field(default=None, description="what it shows, in words, for the report")
+
+    @model_validator(mode="after")
+    def _require_errors(self) -> Self:
+        if self.codes and self.metric != _ERRORS:
+            raise issue(f" is given with {self.metric}; expected with {_ERRORS} only", key="codes")
+        return self
 
     @model_validator(mode="after")
     def _require_bounds(self) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -25,10 +25,13 @@ class _Judged:
     """None: of any kind."""
     operation: str | None = None
     """None: of any operation."""
+    codes: tuple[str, ...] | None = None
+    """None: with any code."""
 
-    def has(self, kind: ErrorKind | None, operation: str) -> bool:
-        """Whether it counts an error of ``kind`` in ``operation``."""
-        return (self.kind is None or self.kind is kind) and self.operation in (None, operation)
+    def has(self, code: str, kind: ErrorKind | None, operation: str) -> bool:
+        """Whether it counts an error with ``code``, of ``kind``, in ``operation``."""
+        is_of_kind = (self.kind is None or self.kind is kind) and self.operation in (None, operation)
+        return is_of_kind and (self.codes is None or code in self.codes)
 
 
 _JUDGED_BY: Mapping[str, _Judged] = {
@@ -50,8 +53,10 @@ class Errors(Check):
     verified end. Before the first phase no fault has been active, so none explains an error there.
 
     An expectation on the number of errors, or of deadlocks, judges the errors that its measure counts: in its phase, and from then on until the
-    next phase begins, because calls of that phase may end later. An expectation on the whole run also judges those before the first phase; one on
-    a phase does not. Errors that the queue itself retried are reported and never fail.
+    next phase begins, because calls of that phase may end later. One that names codes explains errors with these codes, and no others. One on
+    ``errors`` with neither codes nor an upper bound explains none: it would explain any number of errors of any kind. Without a phase, one with codes explains
+    them at any time, and one without codes those that its measure counts: from the first to the last measured phase. Errors that the queue itself
+    retried are reported and never fail.
     """
 
     name = "errors"
@@ -102,13 +107,17 @@ def _list_kinds_by_fault(record: RunRecord) -> dict[str, frozenset[ErrorKind]]:
 
 def _list_judged(record: RunRecord) -> dict[str | None, list[_Judged]]:
     """Return which errors expectations judge, by the phase that had begun last; None: before the first phase."""
-    of_phases: dict[str | None, list[_Judged]] = {name: [] for name in (None, *(phase.name for phase in record.phases))}
+    names = [phase.name for phase in record.phases]
+    measured = [phase.name for phase in record.measured_phases]
+    counted_phases = names[names.index(measured[0]) : names.index(measured[-1]) + 1] if measured else []
+    of_phases: dict[str | None, list[_Judged]] = {name: [] for name in (None, *names)}
     for one in record.scenario.expect:
         counted = _JUDGED_BY.get(one.metric.partition(".")[0])
-        if counted is not None:
-            for name, of_phase in of_phases.items():
-                if one.phase in (None, name):
-                    of_phase.append(counted)
+        if counted is None or (counted.kind is None and one.at_most is None and not one.codes):
+            continue
+        for name, of_phase in of_phases.items():
+            if name == one.phase if one.phase else one.codes or name in counted_phases:
+                of_phase.append(replace(counted, codes=one.codes))
     return of_phases
 
 
@@ -118,7 +127,7 @@ def _is_explained(
     """Whether a row of the table ``errors`` is explained."""
     kind = find_error_kind(row["kind"], row["operation"])
     latest_phase = None if pd.isna(row["latest_phase"]) else row["latest_phase"]
-    if any(each.has(kind, row["operation"]) for each in judged.get(latest_phase, ())):
+    if any(each.has(str(row["kind"]), kind, row["operation"]) for each in judged.get(latest_phase, ())):
         return True
     return latest_phase is not None and any(kind in by_fault.get(fault, ()) for fault in row["faults"])
 

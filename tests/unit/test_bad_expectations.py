@@ -12,13 +12,18 @@ TABLE: list[tuple[str, str, str | list[str]]] = [
     ("at_least = 5", "at_least = 5\nat_most = 4", "expect[0].at_least is 5, more than at_most, which is 4; no value meets both"),
     ("at_least = 5", "", "expect[0] has no bound; expected at_least, at_most or both"),
     ("at_least = 5", "at_least = nan", "expect[0].at_least is nan; expected a finite number"),
+    (
+        "at_least = 5",
+        'at_least = 5\ncodes = ["1213"]',
+        "expect[0].codes is given with claim_ms.p95; expected with errors.count only",
+    ),
     ("at_least = 5", 'at_least = "5"', 'expect[0].at_least is "5"; expected a number'),
     ("at_least = 5", 'at_least = 5\nbecause = ""', 'expect[0].because is ""; expected text that is not empty'),
     (
         "at_least = 5",
         "at_leats = 5",
         [
-            "expect[0].at_leats: unknown key; allowed are metric, phase, relative_to, at_least, at_most, because; did you mean"
+            "expect[0].at_leats: unknown key; allowed are metric, phase, relative_to, at_least, at_most, codes, because; did you mean"
             ' "at_least"?',
             "expect[0] has no bound; expected at_least, at_most or both",
         ],

@@ -127,8 +127,35 @@ def test_the_errors_that_nothing_explains_are_named_first(tmp_path: Path) -> Non
 def test_an_expectation_judges_only_the_errors_that_its_measure_counts(
     tmp_path: Path, metric: str, kind: str, operation: str, result: str
 ) -> None:
-    record = make_record_with_expectation(metric=metric, phase="longtx", at_least=4)
+    record = make_record_with_expectation(metric=metric, phase="longtx", at_most=4)
     assert find_of(make_run(tmp_path, record, errors=errors_of(kind, operation)), "errors").result == result
+
+
+@pytest.mark.parametrize(
+    ("metric", "bounds", "result"),
+    [
+        ("errors.count", {"at_least": 1}, "fail"),
+        ("errors.count", {"at_most": 1}, "pass"),
+        ("errors.count", {"at_least": 1, "codes": ["2013", "1213"]}, "pass"),
+        ("errors.count", {"at_most": 1, "codes": ["2013"]}, "fail"),
+        ("deadlocks.count", {"at_least": 1}, "pass"),
+    ],
+    ids=["a lower bound explains no error", "an upper bound", "its code", "another code", "deadlocks are of one kind"],
+)
+def test_an_expectation_on_errors_explains_only_what_it_bounds_or_names(
+    tmp_path: Path, metric: str, bounds: dict[str, Any], result: str
+) -> None:
+    record = make_record_with_expectation(metric=metric, phase="longtx", **bounds)
+    assert find_of(make_run(tmp_path, record, errors=errors_of("1213", "claim")), "errors").result == result
+
+
+@pytest.mark.parametrize(("codes", "result"), [(None, "fail"), (["1213"], "pass")])
+def test_an_expectation_on_the_whole_run_explains_errors_before_it_only_by_their_codes(
+    tmp_path: Path, codes: list[str] | None, result: str
+) -> None:
+    record = make_record_with_expectation(metric="errors.count", at_most=4, codes=codes)
+    errors = errors_of("1213", phase=None, latest_phase=None)
+    assert find_of(make_run(tmp_path, record, errors=errors), "errors").result == result
 
 
 @pytest.mark.parametrize(
@@ -144,13 +171,13 @@ def test_an_expectation_judges_only_the_errors_that_its_measure_counts(
         ("recovered", None, None, "fail"),
         (None, "baseline", "baseline", "pass"),
         (None, None, "recovered", "pass"),
-        (None, None, None, "pass"),
+        (None, None, None, "fail"),
     ],
 )
 def test_an_expectation_judges_its_own_phase_and_what_follows_until_the_next_one(
     tmp_path: Path, judged: str | None, phase: str | None, latest_phase: str | None, result: str
 ) -> None:
-    record = make_record_with_expectation(metric="errors.count", phase=judged, at_least=4)
+    record = make_record_with_expectation(metric="errors.count", phase=judged, at_most=4)
     errors = errors_of("1213", phase=phase, latest_phase=latest_phase)
     assert find_of(make_run(tmp_path, record, errors=errors), "errors").result == result
 

@@ -77,9 +77,19 @@ def test_losses_that_an_expectation_allows_do_not_make_another_finding_more_seve
     assert (finding.result, finding.severity) == ("fail", Severity.JOBS_UNEXPECTED)
 
 
-@pytest.mark.parametrize(("metric", "result"), [("lost.count", "pass"), ("depth.max", "fail")])
-def test_an_expectation_on_losses_judges_them_instead_of_the_check(tmp_path: Path, metric: str, result: str) -> None:
-    run = make_run(tmp_path, make_record_with_expectation(metric=metric, at_least=1), conservation=one_job_in("lost"))
+@pytest.mark.parametrize(
+    ("metric", "bounds", "result"),
+    [
+        ("lost.count", {"at_most": 1}, "pass"),
+        ("lost.count", {"at_least": 1, "at_most": 1}, "pass"),
+        ("lost.count", {"at_least": 1}, "fail"),
+        ("depth.max", {"at_most": 1}, "fail"),
+    ],
+)
+def test_an_expectation_judges_losses_instead_of_the_check_only_if_it_says_how_many_there_may_be(
+    tmp_path: Path, metric: str, bounds: dict[str, int], result: str
+) -> None:
+    run = make_run(tmp_path, make_record_with_expectation(metric=metric, **bounds), conservation=one_job_in("lost"))
     finding = find_of(run, "conservation")
     assert finding.result == result
     assert finding.examples == ("7",), "the ids are reported in any case"
@@ -93,15 +103,20 @@ def test_a_re_execution_needs_a_reason(tmp_path: Path, excused: bool, result: st
 
 
 @pytest.mark.parametrize(
-    ("completions", "phase", "result"),
-    [(2, None, "pass"), (2, "longtx", "fail"), (1, None, "fail")],
-    ids=["re-completed", "expectation on one phase", "only re-executed"],
+    ("completions", "expectation", "result"),
+    [
+        (2, {"at_most": 1}, "pass"),
+        (2, {"at_least": 1}, "fail"),
+        (2, {"at_most": 1, "phase": "longtx"}, "fail"),
+        (1, {"at_most": 1}, "fail"),
+    ],
+    ids=["re-completed", "no upper bound", "expectation on one phase", "only re-executed"],
 )
-def test_an_expectation_on_the_whole_run_judges_second_completions(
-    tmp_path: Path, completions: int, phase: str | None, result: str
+def test_an_expectation_on_the_whole_run_judges_second_completions_if_it_says_how_many_there_may_be(
+    tmp_path: Path, completions: int, expectation: dict[str, Any], result: str
 ) -> None:
     row = [7, 2, completions, "worker-1, worker-2", False, "why"]
-    record = make_record_with_expectation(metric="re_completed.count", phase=phase, at_least=1)
+    record = make_record_with_expectation(metric="re_completed.count", **expectation)
     run = make_run(tmp_path, record, duplicates=pd.DataFrame([row], columns=EMPTY["duplicates"]))
     assert find_of(run, "duplicates").result == result
 
