@@ -1,0 +1,61 @@
+"""A server that ends connections more slowly than they are due does not stop the run."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stallbench.faults import terminate_backends
+from stallbench.faults.terminate_backends import TerminateBackends, TerminateBackendsOptions
+
+EVERY_S = 0.1
+A_TERMINATION_S = 3 * EVERY_S
+
+
+class Clock:
+    """A clock that only goes on while the server works."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(terminate_backends, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def ended(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The connections that a made-up server has ended, each of which takes it longer than the interval."""
+    ended: list[int] = []
+
+    def query(_: TerminateBackends, statement: str) -> list[tuple[Any, ...]]:
+        if "pg_terminate_backend" in statement:
+            clock.now_s += A_TERMINATION_S
+            ended.append(len(ended))
+        return [(7, "worker-1")] if "application_name" in statement else []
+
+    monkeypatch.setattr(TerminateBackends, "_query", query)
+    return ended
+
+
+def test_each_call_ends_only_the_connections_that_were_due_when_it_began(clock: Clock, ended: list[int]) -> None:
+    fault = object.__new__(TerminateBackends)
+    fault.options = TerminateBackendsOptions(every=f"{EVERY_S}s", of="workers")  # type: ignore[arg-type] # as in a scenario
+    fault.on, fault.context = "primary", SimpleNamespace(random=random.Random(1))  # type: ignore[assignment]
+    fault._is_postgres, fault._terminated, fault._next_s = True, {}, clock.now_s
+    counts = []
+    for _ in range(3):
+        fault.keep_up()
+        counts.append(len(ended))
+        clock.now_s += EVERY_S
+    assert counts[0] == 1
+    assert counts[2] <= 6
