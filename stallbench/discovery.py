@@ -75,7 +75,7 @@ def _load(entry_point: metadata.EntryPoint, base: type[PluginT], group: str) -> 
     where = f"entry point {entry_point.name} = {entry_point.value!r} of group {group}"
     try:
         loaded: Any = entry_point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadInputError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
     if not (inspect.isclass(loaded) and _is_concrete(loaded, base)):
         raise BadInputError(f"{where} is not a concrete subclass of {base.__module__}.{base.__name__}")

@@ -48,9 +48,11 @@ def conform(
         stallbench conform laravel --set database.engine=mariadb --no-crash-points
     """
     from stallbench.conformance.conformance import plan_conformance, try_promises
-    from stallbench.conformance.outcome import decide, describe_outcome, describe_promise, write_junit
+    from stallbench.conformance.outcome import decide, describe_outcome, describe_promise, require_writable, write_junit
     from stallbench.run.view import RunView
 
+    if junit is not None:
+        require_writable(junit)
     seed = secrets.randbelow(2**31) if seed is None else seed
     plan = plan_conformance(queue, seed=seed, overrides=set_ or [], with_crash_points=crash_points)
     with RunView() as view:

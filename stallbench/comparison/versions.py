@@ -20,6 +20,8 @@ from stallbench.setup.server_programs import find_server, require_server
 
 _ENGINES = ("postgres", "mariadb", "mysql")
 """Those of which several versions are in use."""
+_OF_THE_VERSION = ("database.engine", "database.version", "database.packaged")
+"""Keys of a scenario that a matrix sets for each version."""
 _PART = re.compile(r"(?P<engine>[a-z]+):(?P<first>\d+(?:\.\d+)?)(?:\.\.(?P<last>\d+(?:\.\d+)?))?")
 
 
@@ -62,6 +64,9 @@ def make_matrix_plan(
 
     The first version is the reference. Raises `BadInputError` with what is available, or `ScenarioError`.
     """
+    for override in overrides:
+        if override.partition("=")[0].strip() in _OF_THE_VERSION:
+            raise BadInputError(f"--set {override}: --versions decides it; leave it out")
     chosen_versions = parse_versions(versions)
     # A phase that ends when the queue has fallen behind would be shorter on a slower version, and contain fewer late jobs.
     unrestricted = read_scenario(name_or_path, variant=variant, overrides=overrides)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from stallbench import PROJECT
 from stallbench.libraries.definition import Library, LibraryError, read_library
+from stallbench.scenario.validation.suggestion import did_you_mean
 
 __all__ = ["DEFINITION", "PREFIX", "Library", "LibraryError", "find_libraries", "find_library"]
 
@@ -38,8 +39,11 @@ def find_library(name: str) -> Library:
         return _read_library_in(Path(os.path.abspath(name)))  # noqa: PTH100 - the name of `../` is that of a folder
     path = LIBRARIES / name / DEFINITION
     if not path.is_file():
-        names = ", ".join(PREFIX + each.parent.name for each in sorted(LIBRARIES.glob(f"*/{DEFINITION}")))
-        raise LibraryError(f"there is no library {name!r}; there are {names}, and folders of your own: {PREFIX}./path/to/folder")
+        names = [each.parent.name for each in sorted(LIBRARIES.glob(f"*/{DEFINITION}"))]
+        raise LibraryError(
+            f"there is no library {name!r}; expected one of {', '.join(names)}, or the path of a folder of your own, like ./path/to/folder"
+            f"{did_you_mean(name, names)}"
+        )
     return read_library(path)
 
 

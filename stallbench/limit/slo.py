@@ -63,6 +63,9 @@ def parse_slo(text: str) -> Slo:
             f'--slo "{text}": {measure.name} is measured over a whole run; expected a metric of a phase, like {_EXAMPLE}'
         )
     operator: Operator = match["operator"]  # type: ignore[assignment] # the pattern allows no other
+    if measure.has_direction and (measure.better == "lower") != operator.startswith("<"):
+        sense, expected = ("lower", "<") if measure.better == "lower" else ("higher", ">")
+        raise BadInputError(f'--slo "{text}": {measure.name} is better when it is {sense}; expected {expected} or {expected}=')
     return Slo(text=text.strip(), metric=metric, operator=operator, bound=_read_bound(text, match["value"], measure.unit))
 
 

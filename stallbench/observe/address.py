@@ -24,6 +24,7 @@ PRIMARY = "primary"
 _POSTGRES = ("postgresql", "postgres")
 _INNODB = ("mariadb", "mysql")
 _HAS_PASSWORD = re.compile(r"://[^/@]*:[^@]*@")
+_LAST_PORT = 65535
 _FORM = "expected SCHEME://USER@HOST:PORT/DATABASE with SCHEME postgresql, mariadb or mysql"
 _PORTS = {"postgres": 5432, "mariadb": 3306, "mysql": 3306}
 _FROM_ENVIRONMENT = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE", "user": "PGUSER"}
@@ -61,6 +62,9 @@ def read_addresses(addresses: Sequence[str]) -> ObservedServers:
     servers: dict[str, Endpoint] = {}
     for address in addresses:
         name, url = _split_name(address)
+        if not url.strip():
+            issues.append(f"--dsn {name}: is empty; {_FORM}")
+            continue
         if name in servers:
             issues.append(f"--dsn {name}: given twice; name each replica as it streams: --dsn NAME=..")
             continue
@@ -112,6 +116,8 @@ def _read_postgres(name: str, url: str) -> Endpoint:
     port = values["port"] or str(_PORTS["postgres"])
     if not port.isdecimal() or "," in values["host"]:
         raise BadInputError(f"--dsn {name}: has several hosts, or a port that is no number; {_FORM}")
+    if not 0 < int(port) <= _LAST_PORT:
+        raise BadInputError(f"--dsn {name}: port is {port}; expected 1 to {_LAST_PORT}")
     return Endpoint(
         engine="postgres",
         host=values["host"],

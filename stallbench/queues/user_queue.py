@@ -18,6 +18,8 @@ from typing import Any
 from stallbench.queues.queue import Queue
 
 _SUFFIX = ".py"
+_ANY_ERROR = (Exception, SystemExit)
+"""What a file may raise when it is loaded: one that calls ``sys.exit`` would end the bench with the file's exit code."""
 _SAID_OF_ITSELF = ("summary", "source", "engines", "options_type", "promise", "ordered", "tables", "indexes")
 
 
@@ -63,7 +65,7 @@ def _load(path: Path) -> ModuleType:
     name = ".".join(parts)
     try:
         module = importlib.import_module(name)
-    except Exception as error:
+    except _ANY_ERROR as error:
         raise NoQueueError(f"names a file that cannot be loaded: {type(error).__name__}: {error}") from error
     is_found = Path(module.__file__ or "").resolve() == path.resolve()
     return module if is_found else _load_beside(path)
@@ -78,7 +80,7 @@ def _load_beside(path: Path) -> ModuleType:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except _ANY_ERROR as error:
         del sys.modules[name]
         raise NoQueueError(f"names a file that cannot be loaded: {type(error).__name__}: {error}") from error
     return module

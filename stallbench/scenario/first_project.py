@@ -20,8 +20,11 @@ _NAMED = {SCENARIO: QUEUE, TEST: SCENARIO}
 def create_first_project(folder: Path) -> list[Path]:
     """Copy the example into ``folder``, which is made; returns the files. The paths in them count from the working directory.
 
-    Raises `BadInputError` if one of the files is there already: then none is written.
+    Raises `BadInputError` if one of the files is there already, or if ``folder`` cannot be a folder: then none is written.
     """
+    for part in (folder, *folder.parents):
+        if part.exists() and not part.is_dir():
+            raise BadInputError(f"{part}: is a file; expected a folder, or a path at which one can be made")
     targets = {source: folder / source.name for source in sorted(EXAMPLE.iterdir()) if source.is_file()}
     there = [str(target) for target in targets.values() if target.exists() or target.is_symlink()]
     if there:

@@ -15,6 +15,7 @@ from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import Crash
+from stallbench.libraries import PREFIX
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.queues import NoQueueError, Queue, find_queue
 from stallbench.queues.queue import OptionRole
@@ -80,7 +81,7 @@ def plan_torture(
     try:
         queue = find_queue(kind)
     except NoQueueError as error:
-        raise BadInputError(f'queue "{kind}" {error}') from None
+        raise BadInputError(f'queue "{kind}"{":" * kind.startswith(PREFIX)} {error}') from None
     plan = TorturePlan(
         kind=kind,
         engine=next(engine for engine in ENGINES if engine in queue.engines),

@@ -36,6 +36,16 @@ def summarised(*trials: TrialOutcome, elsewhere: tuple[str, ...] = ()) -> dict[s
     return {each.name.removesuffix(", at every crash point"): each for each in found}
 
 
+@pytest.mark.parametrize("place", [".", "nowhere/conformance.xml"])
+def test_a_junit_file_that_cannot_be_written_is_refused_before_anything_is_tried(place: str, tmp_path: Path) -> None:
+    ended = CliRunner().invoke(
+        app, ["conform", "skip_locked", "--junit", str(tmp_path / place), "--runs", str(tmp_path / "runs")]
+    )
+    assert isinstance(ended.exception, BadInputError)
+    assert "no file can be written there" in str(ended.exception)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_promise_that_holds_everywhere_passes() -> None:
     found = summarised(an_outcome(AFTER), an_outcome(DURING))
     assert {each.result for each in found.values()} == {"pass"}

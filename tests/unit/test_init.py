@@ -42,6 +42,13 @@ def test_a_file_that_is_there_is_not_overwritten_and_no_other_is_written(tmp_pat
     assert (tmp_path / "my_queue.sql").read_text() == "-- mine"
 
 
+@pytest.mark.parametrize("folder", ["notes.txt", "notes.txt/bench"])
+def test_a_file_is_no_folder(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(BadInputError, match=r"notes\.txt: is a file; expected a folder"):
+        create_first_project(tmp_path / folder)
+
+
 def test_a_second_init_is_refused(tmp_path: Path) -> None:
     create_first_project(tmp_path)
     with pytest.raises(BadInputError, match="already there"):

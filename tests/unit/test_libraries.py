@@ -89,8 +89,9 @@ def test_an_invalid_definition_is_one_line_for_each_issue(tmp_path: Path, before
 
 
 def test_a_library_that_is_not_there_is_named_with_those_that_are() -> None:
-    names = ", ".join(f"library:{name}" for name in sorted(find_libraries()))
-    with pytest.raises(ScenarioError, match=f"there is no library 'rivr'; there are {names}"):
+    names = ", ".join(sorted(find_libraries()))
+    said = f"there is no library 'rivr'; expected one of {names}, or the path of a folder .*; did you mean \"river\"?"
+    with pytest.raises(ScenarioError, match=said):
         read_scenario("longtx", overrides=["queue.kind=library:rivr"])
 
 

@@ -79,7 +79,8 @@ class TestSlo:
         assert parse_slo(text).bound == bound
 
     def test_the_operator_decides(self) -> None:
-        assert [parse_slo(f"depth.max {operator} 5").holds(5) for operator in ("<", "<=", ">", ">=")] == [
+        bounds = ("depth.max < 5", "depth.max <= 5", "completed.rate > 5", "completed.rate >= 5")
+        assert [parse_slo(text).holds(5) for text in bounds] == [
             False,
             True,
             False,
@@ -97,6 +98,8 @@ class TestSlo:
             ("latency_ms.p95 < nan", 'the bound is "nan"; expected a number of ms'),
             ("latency_ms.p95 < soon", 'the bound is "soon"; expected a number of ms, or a duration like 1s or 500ms'),
             ("depth.max < 1s", 'the bound is "1s"; expected a number of jobs'),
+            ("latency_ms.p95 > 1s", "latency_ms is better when it is lower; expected < or <="),
+            ("completed.rate <= 50", "completed is better when it is higher; expected > or >="),
             ("lost.count < 1", "lost is measured over a whole run; expected a metric of a phase"),
         ],
     )

@@ -73,6 +73,12 @@ def test_any_other_is_refused_in_one_line_with_what_is_available(text: str, mess
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("change", ["database.version=16", 'database.engine="mariadb"'])
+def test_a_change_of_what_the_versions_decide_is_refused(change: str) -> None:
+    with pytest.raises(BadInputError, match=f"--set {change}: --versions decides it; leave it out"):
+        make_matrix_plan("longtx", versions="postgres:17..18", variant=None, rounds=1, seed=1, overrides=[change])
+
+
 def test_a_plan_runs_the_scenario_or_a_variant_on_every_version_at_one_load() -> None:
     plan = make_matrix_plan(
         "longtx", versions="postgres:17..18", variant="skip_locked", rounds=2, seed=5, overrides=["producers.rate=50"]

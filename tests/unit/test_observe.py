@@ -174,6 +174,22 @@ def test_addresses_are_libpq_s_and_the_password_is_the_environment_s(monkeypatch
     assert (by_words.host, by_words.database, by_words.user) == ("db.test", "app", "me")
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("", "--dsn primary: is empty; expected SCHEME://"),
+        (" ", "--dsn primary: is empty; expected SCHEME://"),
+        ("postgresql://me@db.test:65536/app", "--dsn primary: port is 65536; expected 1 to 65535"),
+        ("postgresql://me@db.test:0/app", "--dsn primary: port is 0; expected 1 to 65535"),
+        ("mysql://me@db.test:65536/app", "--dsn primary: cannot be read as an address: Port out of range 0-65535"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_before_a_server_is_asked(address: str, said: str) -> None:
+    with pytest.raises(BadInputError) as raised:
+        read_addresses([address])
+    assert str(raised.value).startswith(said)
+
+
 def test_contradicting_parameters_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGSSLMODE", "disable")
     with pytest.raises(BadInputError, match="sslmode is require, and PGSSLMODE is disable"):

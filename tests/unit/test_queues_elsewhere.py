@@ -43,6 +43,8 @@ def test_a_relative_path_counts_from_the_working_directory(monkeypatch: pytest.M
             "from stallbench.queues import Queue\nclass MyQueue(Queue): pass",
             "is not a whole queue: it lacks backlog, claim, complete, enqueue, fail, install, job_ids, summary, ",
         ),
+        ("ends.py:MyQueue", "import sys; sys.exit(0)", "names a file that cannot be loaded: SystemExit: 0"),
+        ("queue.py:MyQueue", "import sys; sys.exit(0)", "names a file that cannot be loaded: SystemExit: 0"),
         ("json.py:MyQueue", "", "names no queue of that file; it has none: a queue is a subclass of Queue"),
         ("json.py:MyQueue", "import nothing_like_that", "names a file that cannot be loaded: ModuleNotFoundError: "),
     ],

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+from stallbench.collectors.locks import BlockedSession, read_blocked
 from stallbench.observe.formatting import format_age, format_bytes
 from stallbench.observe.postgres.sessions import SessionDetails, read_sessions, statement_to_terminate
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
@@ -44,11 +45,19 @@ class OperationsSubject(Subject):
         vacuums, rewrites = server.execute(_VACUUMS).fetchall(), server.execute(_REWRITES).fetchall()
         dumps = server.execute(_DUMPS).fetchall()
         found = (*builds, *backups, *vacuums, *rewrites, *dumps)
-        sessions = read_sessions(server, [row[0] for row in found] + [row[3] for row in builds])
+        # Who may not see another user's session sees neither what its index build does nor what it waits for.
+        waiting = [row for row in builds if row[2] and row[2].startswith("waiting for")]
+        heads = _find_heads(read_blocked(server), [row[3] for row in waiting]) if any(row[3] for row in waiting) else {}
+        sessions = read_sessions(server, [row[0] for row in found] + [row[3] for row in builds] + list(heads.values()))
         rows = [_row(f"base backup: {phase}", pid, sessions, _format_backup(done, total)) for pid, phase, total, done in backups]
         rows += [_row("pg_dump, or another COPY to a client", pid, sessions, "") for (pid,) in dumps]
         rows += [
-            _row(f"{command} on {table or 'a table of another database'}: {phase}", pid, sessions, _format_share(share))
+            _row(
+                f"{command or 'index build'} on {table or 'an unknown table'}: {phase or 'unknown'}",
+                pid,
+                sessions,
+                _format_share(share),
+            )
             for pid, command, phase, _, _, _, table, share in builds
         ]
         rows += [_row(f"{phase} of {table or 'another database'}", pid, sessions, "") for pid, phase, table in rewrites]
@@ -62,20 +71,45 @@ class OperationsSubject(Subject):
             rows=tuple(rows),
             sentences=() if rows else ("No base backup, dump, index build, vacuum or rewrite of a table is running.",),
             findings=tuple(
-                _judge_waiting(sessions, pid, command, locker, done, total, table)
-                for pid, command, phase, locker, done, total, table, _ in builds
-                if phase.startswith("waiting for")
+                _judge_waiting(sessions, heads, pid, command, locker, done, total, table)
+                for pid, command, _, locker, done, total, table, _ in waiting
             ),
         )
 
 
+def _find_heads(blocked: Sequence[BlockedSession], lockers: Iterable[int | None]) -> dict[int, int]:
+    """Return, for each of ``lockers`` that itself waits for a lock, the session at the head of its chain; 0: a prepared transaction."""
+    blocker_of = {one.pid: one.blocker_pid for one in blocked}
+    heads: dict[int, int] = {}
+    for locker in lockers:
+        head, passed = locker or 0, set[int]()
+        while head in blocker_of and head not in passed:
+            passed.add(head)
+            head = blocker_of[head]
+        if locker and head != locker:
+            heads[locker] = head
+    return heads
+
+
 def _judge_waiting(
-    sessions: Mapping[int, SessionDetails], pid: int, command: str, locker: int, done: int, total: int, table: str | None
+    sessions: Mapping[int, SessionDetails],
+    heads: Mapping[int, int],
+    pid: int,
+    command: str,
+    locker: int,
+    done: int,
+    total: int,
+    table: str | None,
 ) -> Finding:
     build, blocker = sessions.get(pid), sessions.get(locker)
     for_s = build.in_state_s if build else None
     named = blocker.name if blocker else f"session {locker}" if locker else "another transaction"
     doing = f" ({blocker.doing})" if blocker and blocker.doing else ""
+    end = locker
+    if locker in heads:
+        end = heads[locker]
+        first = sessions[end].name if end in sessions else f"session {end}" if end else "a prepared transaction"
+        doing += f", which itself waits for {first}"
     return Finding(
         severity=Severity.WARNING,
         subject=OperationsSubject.name,
@@ -83,8 +117,8 @@ def _judge_waiting(
         sentence=f"{command} on {table or 'a table'} (session {pid}, running for {format_age(for_s)}) waits for {named}{doing}; "
         f"{done} of {total} such transactions have ended.",
         because="until then its index costs writes, and serves no query",
-        statement=statement_to_terminate(locker) if locker else "",
-        caution="rolls the transaction that it waits for back" if locker else "",
+        statement=statement_to_terminate(end) if end else "",
+        caution="rolls its transaction back and closes its connection" if end else "",
     )
 
 
