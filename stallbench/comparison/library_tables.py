@@ -195,6 +195,8 @@ def _rescue_table(libraries: Iterable[Library]) -> Iterator[str]:
 def _format_rescue(rescue: Rescue) -> str:
     if not rescue.by_default:
         return "never"
+    if rescue.marks_failed:
+        return f"never; failed after {format_duration(rescue.after_s or 0)}"
     return f"after {format_duration(rescue.after_s)}" if rescue.after_s else "at once"
 
 

@@ -35,6 +35,9 @@ class Rescue(_Part):
     by_default: bool = Field(description="whether that happens without anything that the user sets up")
     what: str = Field(description="what rescues the job, or what the user would have to set up")
     after_s: float | None = Field(default=None, ge=0, description="after how long, by default; none if never, or at once")
+    marks_failed: bool = Field(
+        default=False, description="whether by default the job is then marked as failed, and not executed again"
+    )
     search_s: float = Field(
         default=0, ge=0, description="how much later, if it first has to be found: seconds between two searches"
     )

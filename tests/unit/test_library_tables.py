@@ -90,6 +90,9 @@ def test_every_library_says_when_the_job_of_a_dead_worker_runs_again(tmp_path: P
     for library in find_libraries().values():
         assert f"| {library.title} {library.version} |" in page.read_text()
     assert "| never | nothing by default" in page.read_text()
+    assert "| never; failed after 1.5m | another worker, when the reservation has expired" in page.read_text(), (
+        "Laravel, one attempt"
+    )
 
 
 def test_without_a_run_of_a_library_nothing_is_written(tmp_path: Path, page: Path) -> None:
