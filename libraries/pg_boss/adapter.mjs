@@ -7,7 +7,12 @@ const QUEUE = "stallbench";
 
 function makeBoss(document) {
   const { endpoint, queue_options } = document;
-  const boss = new PgBoss({ connectionString: dsn(endpoint), max: queue_options.concurrency + 3, useListenNotify: queue_options.notify });
+  const boss = new PgBoss({
+    connectionString: dsn(endpoint),
+    application_name: process.env.PGAPPNAME, // its own default would hide whose connection it is
+    max: queue_options.concurrency + 3,
+    useListenNotify: queue_options.notify,
+  });
   boss.on("error", (error) => console.error(error.message));
   return boss;
 }
