@@ -7,6 +7,8 @@ from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "deadlocks are reported"
+_FEW = 20
+"""Below this number of reported deadlocks, the server's count may be behind: PostgreSQL's sessions hand their counters over with a delay."""
 
 
 class Deadlocks(Check):
@@ -16,6 +18,8 @@ class Deadlocks(Check):
     that ignores the error treats work as done that was rolled back. One unreported deadlock is allowed for each injection and for each process
     that died: the server may have rolled back their transactions, and they may not be able to record it. A fault whose own statements were ended
     says how often (``ended_by_deadlock`` in its evidence).
+
+    A server that counts less than half of what clients reported does not count all deadlocks, as MySQL 8.0.15: then nothing is known.
     """
 
     name = "deadlocks"
@@ -37,6 +41,8 @@ class Deadlocks(Check):
         own = sum(int(fault.evidence.get("ended_by_deadlock", 0)) for fault in record.faults)
         allowed = len([*record.faults, *record.longrunners]) + died + own
         found = f"the server broke {broken:,} deadlocks; clients recorded {reported:,} errors for them"
+        if reported >= _FEW and broken < reported / 2:
+            return [self.unknown(_SUBJECT, f"{found}: its count is not complete")]
         return [
             self.finding(
                 "fail" if broken - reported > allowed else "pass",

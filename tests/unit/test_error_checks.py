@@ -207,6 +207,13 @@ def test_a_client_records_every_deadlock_that_the_server_broke(tmp_path: Path, e
     assert find_of(run, "deadlocks").result == result
 
 
+@pytest.mark.parametrize(("reported", "result"), [(16, "pass"), (17, "unknown")])
+def test_a_server_that_counts_less_than_half_of_the_deadlocks_is_no_witness(tmp_path: Path, reported: int, result: str) -> None:
+    errors = errors_of("1213", "complete", count=reported + 4)
+    run = make_run(tmp_path, errors=errors, windows=windows_with_deadlocks(None, 7.0, 0.0, 3.0))
+    assert find_of(run, "deadlocks").result == result
+
+
 @pytest.mark.parametrize(("ended", "broken", "result"), [(None, 1, "pass"), (None, 2, "fail"), (3, 4, "pass"), (3, 5, "fail")])
 def test_a_fault_says_how_often_its_own_statements_were_ended(
     tmp_path: Path, ended: int | None, broken: int, result: str
