@@ -13,9 +13,8 @@ from pathlib import Path
 
 from stallbench import PROJECT
 from stallbench.libraries.definition import Library, LibraryError, read_library
-from stallbench.scenario.validation.suggestion import did_you_mean
 
-__all__ = ["DEFINITION", "PREFIX", "Library", "LibraryError", "find_libraries", "find_library"]
+__all__ = ["DEFINITION", "PREFIX", "Library", "LibraryError", "find_libraries", "find_library", "list_names"]
 
 LIBRARIES = PROJECT / "libraries"
 DEFINITION = "library.toml"
@@ -30,6 +29,11 @@ def find_libraries() -> dict[str, Library]:
 
 
 @cache
+def list_names() -> list[str]:
+    """Return the names of the bench's own libraries, in alphabetical order, without reading their definitions."""
+    return sorted(path.parent.name for path in LIBRARIES.glob(f"*/{DEFINITION}"))
+
+
 def find_library(name: str) -> Library:
     """Return the library ``name``, or the one in the folder that ``name`` is the path of; a relative path counts from the working directory.
 
@@ -39,10 +43,9 @@ def find_library(name: str) -> Library:
         return _read_library_in(Path(os.path.abspath(name)))  # noqa: PTH100 - the name of `../` is that of a folder
     path = LIBRARIES / name / DEFINITION
     if not path.is_file():
-        names = [each.parent.name for each in sorted(LIBRARIES.glob(f"*/{DEFINITION}"))]
         raise LibraryError(
-            f"there is no library {name!r}; expected one of {', '.join(names)}, or the path of a folder of your own, like ./path/to/folder"
-            f"{did_you_mean(name, names)}"
+            f"there is no library {name!r}; expected one of {', '.join(list_names())}, "
+            "or the path of a folder of your own, like ./path/to/folder"
         )
     return read_library(path)
 

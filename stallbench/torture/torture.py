@@ -15,7 +15,7 @@ from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import Crash
-from stallbench.libraries import PREFIX
+from stallbench.libraries import PREFIX, list_names
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.queues import NoQueueError, Queue, find_queue
 from stallbench.queues.queue import OptionRole
@@ -26,6 +26,7 @@ from stallbench.run.recorder import describe_queue
 from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
+from stallbench.scenario.validation.suggestion import did_you_mean
 from stallbench.storage.atomic_file import replace_file
 from stallbench.torture.judgement import judge_run
 from stallbench.torture.outcome import TortureOutcome
@@ -81,7 +82,9 @@ def plan_torture(
     try:
         queue = find_queue(kind)
     except NoQueueError as error:
-        raise BadInputError(f'queue "{kind}"{":" * kind.startswith(PREFIX)} {error}') from None
+        if kind.startswith(PREFIX):
+            raise BadInputError(f'queue "{kind}": {error}{did_you_mean(kind.removeprefix(PREFIX), list_names())}') from None
+        raise BadInputError(f'queue "{kind}" {error}') from None
     plan = TorturePlan(
         kind=kind,
         engine=next(engine for engine in ENGINES if engine in queue.engines),
