@@ -16,7 +16,7 @@ from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.issue import show_value
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_majors, list_packaged_majors
-from stallbench.setup.server_programs import find_server, require_server
+from stallbench.setup.server_programs import find_servers, require_server
 
 _ENGINES = ("postgres", "mariadb", "mysql")
 """Those of which several versions are in use."""
@@ -140,11 +140,11 @@ def list_available(engine: str, *, installs: bool = True) -> Iterator[ServerVers
         yield from (ServerVersion(engine, (major,)) for major in list_majors())
         return
     try:
-        program = require_server(engine) if installs else find_server(engine)
+        if installs:
+            require_server(engine)
     except MissingComponentError:
         return
-    if program is not None:
-        yield ServerVersion.read(engine, ".".join(program.version.split(".")[:2]))
+    yield from sorted({ServerVersion.read(engine, ".".join(one.version.split(".")[:2])) for one in find_servers(engine)})
 
 
 def _describe_available() -> str:

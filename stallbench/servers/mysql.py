@@ -30,13 +30,15 @@ _PORT_TRIES = 5
 _NOT_RECORDED = re.compile("password|dir$|_file$|socket|plugin_load|hostname|report_")
 """Settings that are not recorded: secrets, and paths in the run's scratch folder."""
 _SYSTEM_TABLES = (
-    "mysql_system_tables.sql",
-    "mysql_performance_tables.sql",
-    "mysql_system_tables_data.sql",
+    "{}_system_tables.sql",
+    "{}_performance_tables.sql",
+    "{}_system_tables_data.sql",
     "maria_add_gis_sp_bootstrap.sql",
-    "mysql_sys_schema.sql",
+    "{}_sys_schema.sql",
 )
 """The files that mariadb-install-db reads into a new data folder, without the help texts and the test database."""
+_PREFIXES = ("mariadb", "mysql")
+"""How their names begin: since MariaDB 11, and before."""
 
 # The tables that name the source of each setting. Neither product has the other's table.
 _CHANGED_SETTINGS = {
@@ -166,9 +168,10 @@ class MySQLServer:
 
     def _bootstrap_mariadb(self) -> None:
         share = _share(self._program.path.resolve().parent.parent)
+        prefix = next((one for one in _PREFIXES if (share / _SYSTEM_TABLES[0].format(one)).exists()), _PREFIXES[-1])
         opening = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\nSET @skip_auth_anonymous = 1;\n"
         try:
-            statements = opening + "\n".join((share / name).read_text() for name in _SYSTEM_TABLES)
+            statements = opening + "\n".join((share / name.format(prefix)).read_text() for name in _SYSTEM_TABLES)
         except OSError as error:
             raise NotCarriedOutError(f"MariaDB's installation is incomplete: {error.filename}: {error.strerror}") from error
         self._run("--bootstrap", "--enforce-storage-engine=", "--log-warnings=0", text=statements)

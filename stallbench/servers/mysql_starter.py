@@ -14,7 +14,7 @@ from stallbench.servers.mysql import MySQLServer
 from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.starter import ServerControl, StartContext, Starter
 from stallbench.setup.components import MissingComponentError
-from stallbench.setup.server_programs import SERVER_COMPONENTS, require_server
+from stallbench.setup.server_programs import SERVER_COMPONENTS, find_server, find_servers, require_server
 from stallbench.waiting import wait_until
 
 _FOLLOWING_S = 20.0
@@ -55,21 +55,22 @@ class MySQLStarter(Starter):
         super().__init__(context, database)
         if obstacle := self.find_obstacle(database):
             raise MissingComponentError(obstacle)
-        self._program = require_server(database.engine)
+        self._program = find_server(database.engine, database.version) or require_server(database.engine)
         self._last_id = 0
 
     @classmethod
     def find_obstacle(cls, database: Database) -> str | None:
-        """Find out whether the program that is there has another version; one that is not there yet is installed first, to see its version."""
+        """Find out whether the programs that are there have other versions; one that is not there yet is installed first, to see its version."""
         if database.version is None:
             return None
-        found = require_server(database.engine).version
-        if f"{found}.".startswith(f"{database.version}."):
+        require_server(database.engine)
+        if find_server(database.engine, database.version):
             return None
         component = SERVER_COMPONENTS[database.engine]
+        found = ", ".join(one.version for one in find_servers(database.engine))
         return (
             f"{component.title} {database.version} is not available here; available: {found}; "
-            f"set {component.override} to a folder with another version, or run it in containers (docs/versions.md)"
+            f"add the folder of another version to {component.override}, or run it in containers (docs/versions.md)"
         )
 
     def primary(self) -> MySQLServer:

@@ -56,7 +56,7 @@ class ServerComponent:
 
     @property
     def override(self) -> str:
-        """The environment variable that names the only folder to search."""
+        """The environment variable that names the only folders to search, separated as in PATH."""
         return f"STALLBENCH_{self.title.upper()}_BIN"
 
 
@@ -121,17 +121,27 @@ _SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin")
 SERVER_COMPONENTS: Mapping[str, ServerComponent] = {component.key: component for component in _COMPONENTS}
 
 
-def find_server(key: str) -> ServerProgram | None:
-    """Return the first program that is recent enough: the override's, the PATH's, the system's, the cache's."""
+def find_servers(key: str) -> Iterator[ServerProgram]:
+    """Yield every program that is recent enough, of each version the first: the override's, the PATH's, the system's, the cache's."""
     component = SERVER_COMPONENTS[key]
+    versions = set()
     for path, libraries in _candidates(component):
         if not os.access(path, os.X_OK):
             continue
         environment = {**os.environ, **ServerProgram(path=path, version="", libraries=libraries).environment}
         match = re.search(component.version_pattern, output_of(path, component.version_option, environment=environment))
-        if match and tuple(int(number) for number in match[1].strip(".").split(".")) >= component.minimum:
-            return ServerProgram(path=path, version=match[1].strip("."), libraries=libraries)
-    return None
+        if not match or tuple(int(number) for number in match[1].strip(".").split(".")) < component.minimum:
+            continue
+        version = match[1].strip(".")
+        if version not in versions:
+            versions.add(version)
+            yield ServerProgram(path=path, version=version, libraries=libraries)
+
+
+def find_server(key: str, version: str | None = None) -> ServerProgram | None:
+    """Return the first of `find_servers`, or the first of a ``version``: ``10.11`` is any 10.11."""
+    of_version = (one for one in find_servers(key) if version is None or f"{one.version}.".startswith(f"{version}."))
+    return next(of_version, None)
 
 
 def require_server(key: str) -> ServerProgram:
@@ -181,7 +191,8 @@ def unpacking_step(component: ServerComponent) -> Step:
 
 def _candidates(component: ServerComponent) -> Iterator[tuple[Path, tuple[Path, ...]]]:
     if given := os.environ.get(component.override):
-        yield from ((Path(given) / name, ()) for name in component.programs)
+        folders = [Path(folder) for folder in given.split(os.pathsep) if folder]
+        yield from ((folder / name, ()) for folder in folders for name in component.programs)
         return
     for name in component.programs:
         if on_path := shutil.which(name):

@@ -63,7 +63,9 @@ def _describe_worst(reasons: Sequence[tuple[Severity, str]]) -> str:
 def _describe_pass(record: RunRecord) -> str:
     expectations = record.scenario.expect
     hold = {
-        0: "there are no expectations, so nothing that was found was judged" if record.is_observation else "the scenario has no expectations",
+        0: "there are no expectations, so nothing that was found was judged"
+        if record.is_observation
+        else "the scenario has no expectations",
         1: "the expectation holds",
     }.get(len(expectations), f"all {len(expectations)} expectations hold")
     if record.is_observation:

@@ -31,7 +31,7 @@ def available(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "list_majors", lambda: [14, 15, 16, 17, 18])
     monkeypatch.setattr(versions, "list_packaged_majors", lambda: [14, 15, 16, 17, 18])
     monkeypatch.setattr(versions, "require_server", require)
-    monkeypatch.setattr(versions, "find_server", lambda engine: require(engine) if engine == "mariadb" else None)
+    monkeypatch.setattr(versions, "find_servers", lambda engine: [require(engine)] if engine == "mariadb" else [])
 
 
 @pytest.mark.parametrize(

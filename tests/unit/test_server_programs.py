@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from stallbench.setup import packages, server_programs, steps
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.packages import InstallError
-from stallbench.setup.server_programs import SERVER_COMPONENTS, find_server, require_server
+from stallbench.setup.server_programs import SERVER_COMPONENTS, find_server, find_servers, require_server
 from tests.unit.fake_machine import FakeMachine, make_machine
 
 
@@ -95,6 +96,19 @@ def test_a_server_that_is_too_old_is_passed_over(machine: FakeMachine) -> None:
     )
     assert find_server("mariadb") is not None
     assert require_server("mariadb").path == found
+
+
+def test_several_folders_can_have_a_version_each(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [machine.cache / name for name in ("older", "newer", "newer-again")]
+    for folder, version in zip(folders, ("10.11.14", "11.4.5", "11.4.5"), strict=True):
+        machine.add_program(folder / "mariadbd", f"mariadbd  Ver {version}-MariaDB for Linux")
+    monkeypatch.setenv("STALLBENCH_MARIADB_BIN", os.pathsep.join(map(str, folders)))
+    assert [program.version for program in find_servers("mariadb")] == ["10.11.14", "11.4.5"]
+    newer = find_server("mariadb", "11.4")
+    assert newer is not None
+    assert newer.path.parent == folders[1]
+    assert find_server("mariadb", "11") == newer
+    assert find_server("mariadb", "1") is None, "a part of a number is no version"
 
 
 def test_a_program_that_does_what_it_is_called_is_called_by_its_name(machine: FakeMachine) -> None:
