@@ -30,9 +30,17 @@ class LibraryRun:
         return kind.removeprefix(PREFIX) if kind.startswith(PREFIX) else ""
 
     def has_lost_its_workers(self) -> bool:
-        """Whether every worker exited although nothing had asked it to, which ends a run."""
-        workers = [process for process in self.tables.record.processes if process.role == "worker"]
-        return bool(workers) and all(process.end_ns is not None and process.intended == "running" for process in workers)
+        """Whether every worker exited although nothing had asked it to, which ends a run.
+
+        A run that notices this in its last phase asks them to stop before it ends: they are then those that failed without its request.
+        """
+        record = self.tables.record
+        workers = [process for process in record.processes if process.role == "worker"]
+        has_failed = record.status == "failed"
+        return bool(workers) and all(
+            process.end_ns is not None and (process.intended == "running" or (has_failed and (process.exit_code or 0) > 0))
+            for process in workers
+        )
 
     def has_tables(self) -> bool:
         """Whether its tables are there; those of a run that has just ended are still being made."""

@@ -59,13 +59,14 @@ def test_a_cell_is_of_the_newest_run_and_refers_to_it(tmp_path: Path, page: Path
     assert "20260101" not in page.read_text()
 
 
-def test_a_run_that_ended_because_every_worker_had_exited_says_so(tmp_path: Path, page: Path) -> None:
+@pytest.mark.parametrize("intended", ["running", "stopped"], ids=["during the load", "noticed when the load had ended"])
+def test_a_run_that_ended_because_every_worker_had_exited_says_so(tmp_path: Path, page: Path, intended: str) -> None:
     make_run(tmp_path, "20260101T000000Z-server-crash", "delayed_job", "server-crash")
     path = tmp_path / "20260101T000000Z-server-crash" / "run.json"
     record = json.loads(path.read_text())
     for process in record["processes"]:
         if process["role"] == "worker":
-            process |= {"intended": "running", "exit_code": 1}
+            process |= {"intended": intended, "exit_code": 1}
     path.write_text(json.dumps(record | {"status": "failed"}))
     shutil.rmtree(path.parent / "tables")
     write(tmp_path, page)
