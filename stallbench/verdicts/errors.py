@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from stallbench.engines.error_kinds import ErrorKind, find_error_kind
 from stallbench.faults import find_faults
+from stallbench.measures import split_metric
 from stallbench.pipeline.call_errors import compute_grace_s
 from stallbench.run.record import RunRecord
+from stallbench.scenario.expectation import Expectation
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "errors are explained"
@@ -25,10 +27,13 @@ class _Judged:
     """None: of any kind."""
     operation: str | None = None
     """None: of any operation."""
+    codes: tuple[str, ...] = ()
+    """Empty: of any code."""
 
-    def has(self, kind: ErrorKind | None, operation: str) -> bool:
-        """Whether it counts an error of ``kind`` in ``operation``."""
-        return (self.kind is None or self.kind is kind) and self.operation in (None, operation)
+    def has(self, code: str, operation: str) -> bool:
+        """Whether it counts an error with ``code`` in ``operation``."""
+        is_of_kind = self.kind is None or self.kind is find_error_kind(code, operation)
+        return is_of_kind and self.operation in (None, operation) and (not self.codes or code in self.codes)
 
 
 _JUDGED_BY: Mapping[str, _Judged] = {
@@ -49,9 +54,11 @@ class Errors(Check):
     A fault explains the kinds of errors that its class declares (`Fault.explains_errors`), from its start to `compute_grace_s` after its
     verified end. Before the first phase no fault has been active, so none explains an error there.
 
-    An expectation on the number of errors, or of deadlocks, judges the errors that its measure counts: in its phase, and from then on until the
-    next phase begins, because calls of that phase may end later. An expectation on the whole run also judges those before the first phase; one on
-    a phase does not. Errors that the queue itself retried are reported and never fail.
+    An expectation on the number of errors judges them if it has an upper bound; with ``codes`` it judges the errors with these codes, whatever its
+    bound. One with a lower bound alone does not: any error would meet it. An expectation on deadlocks judges errors that say so. Each judges the
+    errors of its phase, and those from then on until the next phase begins, because calls of that phase may end later. An expectation on the whole
+    run judges those from the first measured phase to the last, as its measure counts them; its ``codes`` are expected in the warm-up, too. Errors
+    that the queue itself retried are reported and never fail.
     """
 
     name = "errors"
@@ -103,23 +110,32 @@ def _list_kinds_by_fault(record: RunRecord) -> dict[str, frozenset[ErrorKind]]:
 def _list_judged(record: RunRecord) -> dict[str | None, list[_Judged]]:
     """Return which errors expectations judge, by the phase that had begun last; None: before the first phase."""
     of_phases: dict[str | None, list[_Judged]] = {name: [] for name in (None, *(phase.name for phase in record.phases))}
+    measured = [index for index, phase in enumerate(record.phases) if phase.measured]
+    whole_run = [phase.name for phase in record.phases[min(measured) : max(measured) + 1]] if measured else []
     for one in record.scenario.expect:
-        counted = _JUDGED_BY.get(one.metric.partition(".")[0])
+        counted = _find_judged(one)
         if counted is not None:
-            for name, of_phase in of_phases.items():
-                if one.phase in (None, name):
-                    of_phase.append(counted)
+            for name in [one.phase] if one.phase else of_phases if one.codes else whole_run:
+                of_phases[name].append(counted)
     return of_phases
+
+
+def _find_judged(expectation: Expectation) -> _Judged | None:
+    """Return which errors an expectation judges; none if it judges none."""
+    counted = _JUDGED_BY.get(split_metric(expectation.metric)[0])
+    if counted != _Judged() or expectation.codes:
+        return counted and replace(counted, codes=expectation.codes or ())
+    return counted if expectation.at_most is not None else None
 
 
 def _is_explained(
     row: Mapping[Any, Any], by_fault: Mapping[str, Collection[ErrorKind]], judged: Mapping[str | None, list[_Judged]]
 ) -> bool:
     """Whether a row of the table ``errors`` is explained."""
-    kind = find_error_kind(row["kind"], row["operation"])
     latest_phase = None if pd.isna(row["latest_phase"]) else row["latest_phase"]
-    if any(each.has(kind, row["operation"]) for each in judged.get(latest_phase, ())):
+    if any(each.has(row["kind"], row["operation"]) for each in judged.get(latest_phase, ())):
         return True
+    kind = find_error_kind(row["kind"], row["operation"])
     return latest_phase is not None and any(kind in by_fault.get(fault, ()) for fault in row["faults"])
 
 

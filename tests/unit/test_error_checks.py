@@ -127,8 +127,51 @@ def test_the_errors_that_nothing_explains_are_named_first(tmp_path: Path) -> Non
 def test_an_expectation_judges_only_the_errors_that_its_measure_counts(
     tmp_path: Path, metric: str, kind: str, operation: str, result: str
 ) -> None:
-    record = make_record_with_expectation(metric=metric, phase="longtx", at_least=4)
+    record = make_record_with_expectation(metric=metric, phase="longtx", at_most=4)
     assert find_of(make_run(tmp_path, record, errors=errors_of(kind, operation)), "errors").result == result
+
+
+@pytest.mark.parametrize(
+    ("metric", "bounds", "result"),
+    [
+        ("errors.count", {"at_most": 4}, "pass"),
+        ("errors.count", {"at_least": 2}, "fail"),
+        ("errors.count", {"at_least": 2, "at_most": 4}, "pass"),
+        ("errors.count", {"at_least": 2, "codes": ["1213"]}, "pass"),
+        ("errors.count", {"at_least": 2, "codes": ["1205"]}, "fail"),
+        ("errors.count", {"at_most": 4, "codes": ["1205"]}, "fail"),
+        ("errors.count", {"at_least": 2, "codes": ["1205", "1213"]}, "pass"),
+        ("deadlocks.count", {"at_least": 2}, "pass"),
+    ],
+)
+def test_an_expectation_that_any_error_meets_explains_none(
+    tmp_path: Path, metric: str, bounds: dict[str, Any], result: str
+) -> None:
+    record = make_record_with_expectation(metric=metric, phase="longtx", **bounds)
+    assert find_of(make_run(tmp_path, record, errors=errors_of("1213")), "errors").result == result
+
+
+@pytest.mark.parametrize(
+    ("codes", "latest_phase", "result"),
+    [
+        (None, None, "fail"),
+        (None, "baseline", "fail"),
+        (None, "longtx", "pass"),
+        (None, "recovered", "fail"),
+        (["1213"], None, "pass"),
+        (["1213"], "baseline", "pass"),
+        (["1213"], "recovered", "pass"),
+        (["1205"], "baseline", "fail"),
+    ],
+)
+def test_a_bound_for_the_whole_run_explains_no_error_of_an_unmeasured_start_or_end_and_codes_do(
+    tmp_path: Path, codes: list[str] | None, latest_phase: str | None, result: str
+) -> None:
+    record = make_record_with_expectation(metric="errors.count", at_most=4, codes=codes)
+    for phase in record["phases"]:
+        phase["measured"] = phase["name"] == "longtx"
+    errors = errors_of("1213", phase=None, latest_phase=latest_phase)
+    assert find_of(make_run(tmp_path, record, errors=errors), "errors").result == result
 
 
 @pytest.mark.parametrize(
@@ -144,13 +187,13 @@ def test_an_expectation_judges_only_the_errors_that_its_measure_counts(
         ("recovered", None, None, "fail"),
         (None, "baseline", "baseline", "pass"),
         (None, None, "recovered", "pass"),
-        (None, None, None, "pass"),
+        (None, None, None, "fail"),
     ],
 )
 def test_an_expectation_judges_its_own_phase_and_what_follows_until_the_next_one(
     tmp_path: Path, judged: str | None, phase: str | None, latest_phase: str | None, result: str
 ) -> None:
-    record = make_record_with_expectation(metric="errors.count", phase=judged, at_least=4)
+    record = make_record_with_expectation(metric="errors.count", phase=judged, at_most=4)
     errors = errors_of("1213", phase=phase, latest_phase=latest_phase)
     assert find_of(make_run(tmp_path, record, errors=errors), "errors").result == result
 

@@ -77,9 +77,14 @@ def test_losses_that_an_expectation_allows_do_not_make_another_finding_more_seve
     assert (finding.result, finding.severity) == ("fail", Severity.JOBS_UNEXPECTED)
 
 
-@pytest.mark.parametrize(("metric", "result"), [("lost.count", "pass"), ("depth.max", "fail")])
-def test_an_expectation_on_losses_judges_them_instead_of_the_check(tmp_path: Path, metric: str, result: str) -> None:
-    run = make_run(tmp_path, make_record_with_expectation(metric=metric, at_least=1), conservation=one_job_in("lost"))
+@pytest.mark.parametrize(
+    ("metric", "bound", "result"),
+    [("lost.count", "at_most", "pass"), ("lost.count", "at_least", "fail"), ("depth.max", "at_most", "fail")],
+)
+def test_only_an_upper_bound_on_losses_judges_them_instead_of_the_check(
+    tmp_path: Path, metric: str, bound: str, result: str
+) -> None:
+    run = make_run(tmp_path, make_record_with_expectation(metric=metric, **{bound: 1}), conservation=one_job_in("lost"))
     finding = find_of(run, "conservation")
     assert finding.result == result
     assert finding.examples == ("7",), "the ids are reported in any case"
@@ -93,15 +98,20 @@ def test_a_re_execution_needs_a_reason(tmp_path: Path, excused: bool, result: st
 
 
 @pytest.mark.parametrize(
-    ("completions", "phase", "result"),
-    [(2, None, "pass"), (2, "longtx", "fail"), (1, None, "fail")],
-    ids=["re-completed", "expectation on one phase", "only re-executed"],
+    ("completions", "phase", "bound", "result"),
+    [
+        (2, None, "at_most", "pass"),
+        (2, None, "at_least", "fail"),
+        (2, "longtx", "at_most", "fail"),
+        (1, None, "at_most", "fail"),
+    ],
+    ids=["re-completed", "lower bound", "expectation on one phase", "only re-executed"],
 )
-def test_an_expectation_on_the_whole_run_judges_second_completions(
-    tmp_path: Path, completions: int, phase: str | None, result: str
+def test_only_an_upper_bound_for_the_whole_run_judges_second_completions(
+    tmp_path: Path, completions: int, phase: str | None, bound: str, result: str
 ) -> None:
     row = [7, 2, completions, "worker-1, worker-2", False, "why"]
-    record = make_record_with_expectation(metric="re_completed.count", phase=phase, at_least=1)
+    record = make_record_with_expectation(metric="re_completed.count", phase=phase, **{bound: 1})
     run = make_run(tmp_path, record, duplicates=pd.DataFrame([row], columns=EMPTY["duplicates"]))
     assert find_of(run, "duplicates").result == result
 
