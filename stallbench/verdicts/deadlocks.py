@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
+import pandas as pd
+
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import DEADLOCK_CODES
+from stallbench.measures import MEASURES
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "deadlocks are reported"
@@ -16,23 +21,38 @@ class Deadlocks(Check):
     that ignores the error treats work as done that was rolled back. One unreported deadlock is allowed for each injection and for each process
     that died: the server may have rolled back their transactions, and they may not be able to record it. A fault whose own statements were ended
     says how often (``ended_by_deadlock`` in its evidence).
+
+    The count decides nothing if it ends before the operations do, or if it has less than half of the deadlocks that clients recorded: some
+    servers (MySQL 8.0.15) do not count them all.
     """
 
     name = "deadlocks"
     position = 5
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return one finding; unknown without samples, info on an engine that counts no deadlocks."""
+        """Return one finding; unknown without a reliable count, info on an engine that counts no deadlocks."""
         record = run.record
         engine = ENGINES[record.scenario.database.engine]
         if not engine.counts_deadlocks:
             return [self.not_applicable(_SUBJECT, f"{engine.title} does not count deadlocks")]
-        grown = run["windows"]["deadlocks_count"].dropna()
-        if grown.empty:
+        windows = run["windows"]
+        sampled = windows[windows["deadlocks_count"].notna()]
+        if sampled.empty:
             return [self.unknown(_SUBJECT, f"{engine.title} counts deadlocks, but there are no samples of its count")]
-        broken = int(grown.sum())
+        missing_s = _find_last_operation_s(windows) - sampled["t_s"].max()
+        if missing_s > 0:
+            return [
+                self.unknown(_SUBJECT, f"the count of deadlocks was not sampled in the last {missing_s:.0f} s with operations")
+            ]
+        broken = int(sampled["deadlocks_count"].sum())
         errors = run["errors"]
         reported = int(errors.loc[errors["kind"].isin(DEADLOCK_CODES), "count"].sum())
+        if 2 * broken < reported:
+            return [
+                self.unknown(
+                    _SUBJECT, f"the server counted {broken:,} deadlocks, but clients recorded {reported:,} errors for them"
+                )
+            ]
         died = sum(process.exit_code not in (None, 0) for process in record.processes)
         own = sum(int(fault.evidence.get("ended_by_deadlock", 0)) for fault in record.faults)
         allowed = len([*record.faults, *record.longrunners]) + died + own
@@ -45,3 +65,9 @@ class Deadlocks(Check):
                 expected=f"at most {allowed} that no client recorded",
             )
         ]
+
+
+def _find_last_operation_s(windows: pd.DataFrame) -> float:
+    """Return the last second with an operation; minus infinity if there was none."""
+    counted = [name for name, measure in MEASURES.items() if measure.is_counted and name in windows]
+    return float(windows.loc[(windows[counted] > 0).any(axis="columns"), "t_s"].max()) if counted else -math.inf

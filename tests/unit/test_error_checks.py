@@ -223,6 +223,27 @@ def test_a_client_records_every_deadlock_that_the_server_broke(tmp_path: Path, e
     assert find_of(run, "deadlocks").result == result
 
 
+@pytest.mark.parametrize(("counted", "recorded", "result"), [(14, 1245, "unknown"), (5, 11, "unknown"), (5, 10, "pass")])
+def test_a_server_that_counts_less_than_half_of_what_clients_recorded_decides_nothing(
+    tmp_path: Path, counted: int, recorded: int, result: str
+) -> None:
+    errors = errors_of("1213", "complete", count=recorded)
+    finding = find_of(make_run(tmp_path, errors=errors, windows=windows_with_deadlocks(float(counted))), "deadlocks")
+    assert finding.result == result
+    if result == "unknown":
+        assert finding.reason == f"the server counted {counted} deadlocks, but clients recorded {recorded:,} errors for them"
+
+
+@pytest.mark.parametrize(("last_s", "result"), [(79, "pass"), (76, "unknown")], ids=["to the end", "three seconds short"])
+def test_a_count_that_ends_before_the_operations_decides_nothing(tmp_path: Path, last_s: int, result: str) -> None:
+    windows = make_windows(lambda _: 0.0, lambda _: 1.0)
+    windows.loc[windows["t_s"] > last_s, "deadlocks_count"] = None
+    finding = find_of(make_run(tmp_path, windows=windows), "deadlocks")
+    assert finding.result == result
+    if result == "unknown":
+        assert finding.reason == "the count of deadlocks was not sampled in the last 3 s with operations"
+
+
 @pytest.mark.parametrize(("ended", "broken", "result"), [(None, 1, "pass"), (None, 2, "fail"), (3, 4, "pass"), (3, 5, "fail")])
 def test_a_fault_says_how_often_its_own_statements_were_ended(
     tmp_path: Path, ended: int | None, broken: int, result: str
