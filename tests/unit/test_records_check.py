@@ -89,7 +89,7 @@ def test_a_run_before_a_collector_was_added_is_judged_by_those_it_had(tmp_path: 
 @pytest.mark.parametrize("how", ["failing", "missing"])
 def test_a_collector_without_samples_makes_the_records_unknown(tmp_path: Path, how: str) -> None:
     run = make_run(tmp_path)
-    write_samples(tmp_path, **({"failing": "horizon"} if how == "failing" else {"missing": "horizon"}))
+    write_samples(tmp_path, failing="horizon" if how == "failing" else "", missing="horizon" if how == "missing" else "")
     finding = find_of(run, "records")
     assert (finding.result, finding.reason) == ("unknown", "no samples of the collectors horizon")
 
