@@ -23,7 +23,7 @@ from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Standing
 from stallbench.comparison.statistics import FEWEST_ROUNDS, LEVEL
-from stallbench.libraries import PREFIX
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.measures import MEASURES
 from stallbench.report import open_template
 from stallbench.report.charts import InjectionBand, PhaseBand, as_script_data, cut_windows, list_injections, list_phases
@@ -138,8 +138,8 @@ def format_command(record: ComparisonRecord) -> str:
     if record.versions:
         variant = f" --variant {scenario.variant}" if scenario.variant else ""
         return f"stallbench matrix {name}{variant} --versions {record.versions} --repeat {record.rounds} --seed {record.seed}{changes}"
-    libraries = [each.removeprefix(PREFIX) for each in record.names if each.startswith(PREFIX)]
-    variants = [each for each in record.names if not each.startswith(PREFIX)]
+    libraries = [each.removeprefix(LIBRARY_PREFIX) for each in record.names if each.startswith(LIBRARY_PREFIX)]
+    variants = [each for each in record.names if not each.startswith(LIBRARY_PREFIX)]
     chosen = (f" --variants {','.join(variants)}" if variants else "") + (
         f" --libraries {','.join(libraries)}" if libraries else ""
     )

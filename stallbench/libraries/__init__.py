@@ -12,14 +12,13 @@ from functools import cache
 from pathlib import Path
 
 from stallbench import PROJECT
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.libraries.definition import Library, LibraryError, read_library
 
-__all__ = ["DEFINITION", "PREFIX", "Library", "LibraryError", "find_libraries", "find_library"]
+__all__ = ["DEFINITION", "Library", "LibraryError", "find_libraries", "find_library"]
 
 LIBRARIES = PROJECT / "libraries"
 DEFINITION = "library.toml"
-PREFIX = "library:"
-"""What the kind of a queue begins with that is a library: ``library:procrastinate``, or ``library:path/to/folder``."""
 
 
 @cache
@@ -38,8 +37,10 @@ def find_library(name: str) -> Library:
         return _read_library_in(Path(os.path.abspath(name)))  # noqa: PTH100 - the name of `../` is that of a folder
     path = LIBRARIES / name / DEFINITION
     if not path.is_file():
-        names = ", ".join(PREFIX + each.parent.name for each in sorted(LIBRARIES.glob(f"*/{DEFINITION}")))
-        raise LibraryError(f"there is no library {name!r}; there are {names}, and folders of your own: {PREFIX}./path/to/folder")
+        names = ", ".join(LIBRARY_PREFIX + each.parent.name for each in sorted(LIBRARIES.glob(f"*/{DEFINITION}")))
+        raise LibraryError(
+            f"there is no library {name!r}; there are {names}, and folders of your own: {LIBRARY_PREFIX}./path/to/folder"
+        )
     return read_library(path)
 
 

@@ -15,6 +15,7 @@ from stallbench.measure import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.records.events import Event, EventRecord, parse_event
 from stallbench.records.lines import read_whole_lines
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.records.samples import SampleRecord, parse_sample
 from stallbench.run.folder import RunFolder
 
@@ -55,8 +56,8 @@ def read_live_figures(folder: RunFolder) -> LiveFigures:
     claims_ns: list[int] = []
     enqueued_rate = completed_rate = 0.0
     for path in folder.events.glob("*.csv"):
-        recent, since_ns = _read_recent_events(path, now_ns - int(_WINDOW_S * 1e9))
-        span_s = max((now_ns - since_ns) / 1e9, 0.1)
+        recent, since_ns = _read_recent_events(path, now_ns - int(_WINDOW_S * NS_PER_S))
+        span_s = max((now_ns - since_ns) / NS_PER_S, 0.1)
         enqueued_rate += sum(record.event is Event.ENQUEUED for record in recent) / span_s
         completed_rate += sum(record.event is Event.COMPLETED for record in recent) / span_s
         claims_ns += [record.duration_ns for record in recent if record.event is Event.CLAIMED and record.duration_ns is not None]
@@ -102,7 +103,7 @@ def _read_latest_samples(samples: Path, now_ns: int) -> dict[tuple[str, str, str
                 break
             if record is not None:
                 newest.append(record)
-        if newest and now_ns - newest[0].t_ns < _FRESH_S * 1e9:
+        if newest and now_ns - newest[0].t_ns < _FRESH_S * NS_PER_S:
             latest.update({(one.source, one.subject, one.metric): one.value for one in reversed(newest)})
     return latest
 

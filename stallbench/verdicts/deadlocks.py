@@ -8,6 +8,7 @@ import pandas as pd
 
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import DEADLOCK_CODES
+from stallbench.injection.record import ENDED_BY_DEADLOCK
 from stallbench.measures import MEASURES
 from stallbench.verdicts.check import Check, Finding, RunTables
 
@@ -20,7 +21,7 @@ class Deadlocks(Check):
     Both cover the whole record, also the time before and after the phases. The server rolls one transaction back for each deadlock. A queue
     that ignores the error treats work as done that was rolled back. One unreported deadlock is allowed for each injection and for each process
     that died: the server may have rolled back their transactions, and they may not be able to record it. A fault whose own statements were ended
-    says how often (``ended_by_deadlock`` in its evidence).
+    says how often (`ENDED_BY_DEADLOCK` in its evidence).
 
     The count decides nothing if it ends before the operations do, or if it has less than half of the deadlocks that clients recorded: some
     servers (MySQL 8.0.15) do not count them all.
@@ -54,7 +55,7 @@ class Deadlocks(Check):
                 )
             ]
         died = sum(process.exit_code not in (None, 0) for process in record.processes)
-        own = sum(int(fault.evidence.get("ended_by_deadlock", 0)) for fault in record.faults)
+        own = sum(int(fault.evidence.get(ENDED_BY_DEADLOCK, 0)) for fault in record.faults)
         allowed = len([*record.faults, *record.longrunners]) + died + own
         found = f"the server broke {broken:,} deadlocks; clients recorded {reported:,} errors for them"
         return [
