@@ -29,6 +29,8 @@ from typing import TextIO
 from benchmarks.memory import TreeMemory
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.processes.record import ProcessRecord
+from stallbench.records.final_snapshot import FINAL_SNAPSHOT_FILE, format_snapshot
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import PhaseRecord
 from stallbench.run.recorder import RunRecorder
 from stallbench.scenario.file import read_scenario
@@ -50,7 +52,7 @@ def write_run(folder: Path, *, jobs_per_s: int, duration_s: int, workers: int) -
     _write_record(folder / "run.json", duration_s, workers)
     events = _write_events(folder / "events", jobs_per_s * duration_s, jobs_per_s, workers)
     _write_samples(folder / "samples", duration_s)
-    (folder / "final_snapshot.csv").write_text("end,0\n")
+    (folder / FINAL_SNAPSHOT_FILE).write_text("".join(format_snapshot([])))
     return events
 
 
@@ -92,7 +94,7 @@ def _write_record(path: Path, duration_s: int, workers: int) -> None:
     recorder = RunRecorder(path, read_scenario("longtx", overrides=["producers.rate=500", *changes]))
     phases = [phase.model_copy(update=_times(phase)) for phase in recorder.record.phases if phase.name in lengths_s]
     names = ["producer-1", *(f"worker-{number}" for number in range(1, workers + 1))]
-    times = {"start_ns": START_NS, "end_ns": START_NS + duration_s * 10**9}
+    times = {"start_ns": START_NS, "end_ns": START_NS + duration_s * NS_PER_S}
     processes = [
         ProcessRecord(name=name, role=name.split("-")[0], pid=1, intended="stopped", exit_code=0, **times) for name in names
     ]
@@ -102,13 +104,13 @@ def _write_record(path: Path, duration_s: int, workers: int) -> None:
 
 
 def _times(phase: PhaseRecord) -> dict[str, int]:
-    start_ns = START_NS + int(phase.planned_start_s * 1e9)
-    return {"start_ns": start_ns, "end_ns": start_ns + int(phase.planned_duration_s * 1e9)}
+    start_ns = START_NS + int(phase.planned_start_s * NS_PER_S)
+    return {"start_ns": start_ns, "end_ns": start_ns + int(phase.planned_duration_s * NS_PER_S)}
 
 
 def _write_events(folder: Path, jobs: int, jobs_per_s: int, workers: int) -> int:
     draw = random.Random(1)
-    gap_ns = 10**9 // jobs_per_s
+    gap_ns = NS_PER_S // jobs_per_s
     with (folder / "producer-1.csv").open("w") as file:
         for job in range(jobs):
             intended_ns = START_NS + job * gap_ns
@@ -139,7 +141,7 @@ def _write_samples(folder: Path, duration_s: int) -> None:
     for name, sets in _COLLECTORS.items():
         with (folder / f"{name}.csv").open("w") as file:
             for second in range(duration_s):
-                t_ns = START_NS + second * 10**9 + 500_000_000
+                t_ns = START_NS + second * NS_PER_S + 500_000_000
                 for source, subject, metric, value in sets(second):
                     file.write(f"{t_ns},{source},{subject},{metric},{value}\n")
 

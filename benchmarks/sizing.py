@@ -13,10 +13,9 @@ from pathlib import Path
 
 from stallbench.errors import BadInputError
 from stallbench.records.events import Event, read_events
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.records.samples import read_samples
 from stallbench.run.record import read_record
-
-_NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ def read_cost(run: Path) -> RunCost:
         raise BadInputError(f"{run}: no measured phase has ended")
     start_ns, end_ns = phases[0].start_ns or 0, phases[-1].end_ns or 0
     logs = sorted((run / "events").glob("*.csv"))
-    duration_s = (end_ns - start_ns) / _NS_PER_S
+    duration_s = (end_ns - start_ns) / NS_PER_S
     in_all: Counter[Event] = Counter()
     in_phases: Counter[Event] = Counter()
     for log in logs:

@@ -18,6 +18,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from stallbench.processes.parent_death import die_with_parent
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import read_record
 
 
@@ -46,7 +47,7 @@ def run_once(scenario: str, options: list[str], runs: Path) -> str:
         return f"could not be carried out | {ended.stdout.strip().splitlines()[-1]} | {took_s:.0f} s | |"
     verdict = json.loads((folder / "verdict.json").read_text())
     phases = [phase for phase in read_record(folder / "run.json").phases if phase.start_ns and phase.end_ns]
-    phases_s = sum((phase.end_ns or 0) - (phase.start_ns or 0) for phase in phases) / 1e9
+    phases_s = sum((phase.end_ns or 0) - (phase.start_ns or 0) for phase in phases) / NS_PER_S
     checks = [
         finding
         for finding in verdict["findings"]

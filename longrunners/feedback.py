@@ -46,8 +46,8 @@ def send_feedback(endpoint: Endpoint, application_name: str, slot: str, connecti
         if started.status != ExecStatus.COPY_BOTH:
             raise CannotContinueError(f"slot {slot} cannot be streamed from: {started.get_error_message()}")
         pgconn.put_copy_data(_feedback(full_xmin))
-        while pgconn.flush():
-            time.sleep(_POLL_S)
+        if not wait_until(lambda: pgconn.flush() == 0, within_s=_WITHIN_S, every_s=_POLL_S):
+            raise CannotContinueError(f"slot {slot}: the server did not read the feedback within {_WITHIN_S:.0f} s")
         _wait_for(connection, slot, (True, True), "did not take the feedback")
         pgconn.finish()
     _wait_for(connection, slot, (True, False), "was not released")

@@ -17,6 +17,7 @@ from stallbench.processes.queue_client import ClientDocument, QueueClient
 from stallbench.processes.role import Stop
 from stallbench.queues import NewJob, Queue, RefusedError
 from stallbench.records.events import Event, EventLog
+from stallbench.records.nanoseconds import NS_PER_S
 
 EnqueueOperation = Callable[[Sequence[NewJob]], Sequence[int]]
 _WORDS = (
@@ -65,7 +66,7 @@ class Enqueuer:
         self._payload_bytes = document.payload_bytes
         self._queue = document.job_queue
         self._connects_each_time = document.connection_per_call
-        self._key_every_ns = round((document.key_every_s or 0) * 1e9)
+        self._key_every_ns = round((document.key_every_s or 0) * NS_PER_S)
         self._random = random.Random(document.seed)
         if document.payload_content == "text":
             self._filling = " ".join(self._random.choices(_WORDS, k=document.payload_bytes // 2))

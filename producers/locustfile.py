@@ -24,6 +24,7 @@ from stallbench.engines import driver_of
 from stallbench.errors import StallbenchError
 from stallbench.processes.role import CannotContinueError, is_expected
 from stallbench.queues import NewJob, RefusedError
+from stallbench.records.nanoseconds import NS_PER_S
 
 _load = LocustLoad()
 LocustProcess(_load).listen(events)
@@ -47,7 +48,7 @@ class EnqueueingUser(User):
             _load.give_up(error)
             raise StopUser from None
         each = _load.options.jobs_a_second_each
-        self._period_ns = round(1e9 / each)
+        self._period_ns = round(NS_PER_S / each)
         self._pause_s: Callable[[User], float] = constant_throughput(each)
         self._asked_to_stop.wait(part / each)
         self._cp_last_run = time.perf_counter()  # the schedule starts here, not before the connection
@@ -56,7 +57,7 @@ class EnqueueingUser(User):
     def wait_time(self) -> float:
         """Pause, and set when the next job is due: one period after this one, or after its start if it was late."""
         pause_s = self._pause_s(self)
-        next_ns = time.time_ns() + round(pause_s * 1e9)
+        next_ns = time.time_ns() + round(pause_s * NS_PER_S)
         self._wanted_ns = next_ns if pause_s else self._paced_ns + self._period_ns
         self._paced_ns = next_ns
         self._asked_to_stop.wait(pause_s)

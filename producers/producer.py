@@ -12,6 +12,7 @@ from producers.schedule import Schedule
 from stallbench.processes.role import Stop
 from stallbench.queues import RefusedError
 from stallbench.records.events import EventLog
+from stallbench.records.nanoseconds import NS_PER_S
 
 _LONGEST_NAP_S = 0.2
 _BYTES_PER_LOAD = 4_000_000
@@ -74,7 +75,7 @@ class Producer:
             elapsed_ns = time.monotonic_ns() - start_mono_ns
             wanted = min(schedule.due_count(elapsed_ns) - sent, self._document.max_batch)
             if wanted <= 0:
-                time.sleep(min((schedule.due_ns(sent) - elapsed_ns) / 1e9, _LONGEST_NAP_S))
+                time.sleep(min((schedule.due_ns(sent) - elapsed_ns) / NS_PER_S, _LONGEST_NAP_S))
                 continue
             batch = range(sent, sent + wanted)
             sent += wanted

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_NS = 1_000_000_000
+from stallbench.records.nanoseconds import NS_PER_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +22,11 @@ class Schedule:
 
     def due_ns(self, n: int) -> int:
         """Due time of job ``n``, counted from 0, in nanoseconds from the start."""
-        return int((self.offset_s + n / self.rate) * _NS)
+        return int((self.offset_s + n / self.rate) * NS_PER_S)
 
     def due_count(self, elapsed_ns: int) -> int:
         """Number of jobs due up to ``elapsed_ns`` after the start."""
-        count = max(0, int((elapsed_ns / _NS - self.offset_s) * self.rate))
+        count = max(0, int((elapsed_ns / NS_PER_S - self.offset_s) * self.rate))
         while self.due_ns(count) <= elapsed_ns:
             count += 1
         while count > 0 and self.due_ns(count - 1) > elapsed_ns:

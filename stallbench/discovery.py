@@ -33,6 +33,9 @@ ENTRY_POINT_GROUPS = (
 
 PluginT = TypeVar("PluginT")
 
+LIBRARY_PREFIX = "library:"
+"""What the kind of a queue begins with that is a library: ``library:procrastinate``, or ``library:path/to/folder``."""
+
 
 def discover(
     package: ModuleType, base: type[PluginT], group: str, *, is_plugin: Callable[[type[PluginT]], bool] | None = None

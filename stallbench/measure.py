@@ -15,6 +15,21 @@ WITHOUT_DIRECTION = ("r2",)
 
 Better = Literal["higher", "lower"]
 
+_DIMENSIONS = ("ms", "s", "bytes", "%", "µs")
+"""Units that a value needs beside it. All others say what is counted, as the label does."""
+
+_WORDS = {
+    "count": "",
+    "rate": "",
+    "first": " at the start",
+    "last": " at the end",
+    "max": ", maximum",
+    "min": ", minimum",
+    "per_call": " per call",
+    "per_job": " per job",
+} | {quantile: f" {quantile}" for quantile in ("p50", "p95", "p99")}
+"""What a statistic adds to the label of its measure; of those that are not here, their name after a comma."""
+
 
 @dataclass(frozen=True, slots=True)
 class FromEvents:
@@ -82,6 +97,10 @@ class Measure:
     """The statistics that the table ``windows`` has for each second: of single values; of a counter ``count``, its growth, and `QUOTIENTS`."""
     in_report: tuple[str, ...] = ()
     """The statistics that the report's table of phases shows."""
+    hides_zero: bool = False
+    """Whether that table leaves them out if they are 0 or missing in every phase."""
+    singular: str = ""
+    """One of what is counted, in a sentence; empty if no sentence names one."""
     divided_by: str = ""
     """The measure that the statistics `QUOTIENTS` divide it by."""
     is_of_run: bool = False
@@ -91,6 +110,22 @@ class Measure:
     def quotients(self) -> tuple[str, ...]:
         """The statistics that divide its count by the count of another measure."""
         return tuple(statistic for statistic in self.statistics if self.divided_by and statistic in QUOTIENTS)
+
+    def unit_of(self, statistic: str) -> str:
+        """Return the unit to show beside a value of ``statistic``, like ``ms`` or ``jobs/s``; empty if the label says what is counted."""
+        if statistic in ("rate", "slope"):
+            return f"{self.unit}/s"
+        return self.unit if self.unit in _DIMENSIONS and statistic not in ("share", *WITHOUT_DIRECTION) else ""
+
+    def label_of(self, statistic: str) -> str:
+        """Return what a page calls ``statistic``, without its unit: ``claim time p95``."""
+        words = _WORDS.get(statistic)
+        return f"{self.label}, {statistic.replace('_', ' ')}" if words is None else self.label + words
+
+    def title_of(self, statistic: str) -> str:
+        """Return `label_of` with the unit: ``claim time p95, ms``."""
+        unit = self.unit_of(statistic)
+        return f"{self.label_of(statistic)}, {unit}" if unit else self.label_of(statistic)
 
     @property
     def is_counted(self) -> bool:

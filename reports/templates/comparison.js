@@ -2,12 +2,6 @@
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
   const HUES = ["blue", "orange", "green", "violet", "red"];
-  const CHARTS = [
-    ["claim_ms_p95", "Claim time, p95, ms"],
-    ["depth", "Queue depth, jobs"],
-    ["dead_tuples", "Dead tuples"],
-    ["completed", "Completed, jobs/s"],
-  ];
 
   // The reference is in the colour of the text; when colours begin again, lines are dashed, then dotted.
   const lineOf = (index) => {
@@ -15,7 +9,7 @@
     const turn = Math.floor((index - 1) / HUES.length);
     return { hue: HUES[(index - 1) % HUES.length], dash: [undefined, [6, 4], [2, 3]][Math.min(turn, 2)] };
   };
-  const charts = CHARTS.map(([column, title]) => ({
+  const charts = data.charts.map(({ column, title }) => ({
     title,
     height: 170,
     series: data.variants.map((name, index) => ({ label: name, values: data.columns[column][name], ...lineOf(index) })),

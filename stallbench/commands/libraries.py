@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from stallbench.commands.endings import require_clone
 from stallbench.commands.options import RunsOption
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.run.folder import RUNS
 
 libraries = typer.Typer(
@@ -28,7 +29,7 @@ def list_libraries(context: typer.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from stallbench.libraries import PREFIX, find_libraries
+    from stallbench.libraries import find_libraries
     from stallbench.libraries.installation import find_lack, is_installed
 
     console = Console(highlight=False, soft_wrap=True)
@@ -36,7 +37,7 @@ def list_libraries(context: typer.Context) -> None:
         state = "installed" if is_installed(library) else "not installed"
         engines = ", ".join(library.engines)
         console.print(
-            f"[bold]{PREFIX}{name}[/bold]  {escape(library.title)} {library.version}, {library.language}, on {engines}; {state}"
+            f"[bold]{LIBRARY_PREFIX}{name}[/bold]  {escape(library.title)} {library.version}, {library.language}, on {engines}; {state}"
         )
         console.print(f"    [dim]{escape(library.summary)}[/dim]")
         if lack := find_lack(library):
@@ -55,10 +56,10 @@ def setup(
 
         stallbench libraries setup procrastinate graphile_worker
     """
-    from stallbench.libraries import PREFIX, find_library
+    from stallbench.libraries import find_library
     from stallbench.libraries.installation import require_installed
 
-    chosen = [find_library(name.removeprefix(PREFIX)) for name in names]
+    chosen = [find_library(name.removeprefix(LIBRARY_PREFIX)) for name in names]
     for library in chosen:
         require_installed(library, print)
         print(f"{library.title_and_version} is installed")

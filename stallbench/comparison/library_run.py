@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from stallbench.libraries import PREFIX
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.pipeline.failures import NoTableError
+from stallbench.records.final_snapshot import read_claimed
 from stallbench.run.folder import RunFolder
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.expectations import format_value
@@ -27,7 +28,7 @@ class LibraryRun:
     def name(self) -> str:
         """The library's, if the run's queue is one."""
         kind = self.tables.record.queue.kind
-        return kind.removeprefix(PREFIX) if kind.startswith(PREFIX) else ""
+        return kind.removeprefix(LIBRARY_PREFIX) if kind.startswith(LIBRARY_PREFIX) else ""
 
     def has_lost_its_workers(self) -> bool:
         """Whether every worker exited although nothing had asked it to, which ends a run.
@@ -51,8 +52,7 @@ class LibraryRun:
 
     def find_stranded(self) -> set[int]:
         """Return the jobs that the library still held for a worker when all workers had ended: they wait for a rescue, if there is one."""
-        rows = (line.split(",") for line in self._folder.final_snapshot.read_text().splitlines())
-        return {int(key) for key, state in rows if state == "claimed"}
+        return read_claimed(self._folder.final_snapshot)
 
     def count_lost(self) -> tuple[int, int]:
         """Return how many jobs the library no longer holds although no completion was recorded: not done, and done."""

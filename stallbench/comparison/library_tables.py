@@ -13,8 +13,9 @@ from stallbench import PROJECT
 from stallbench.comparison.library_run import LibraryRun
 from stallbench.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
 from stallbench.comparison.subject import TIME_TO_SATURATION
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError
-from stallbench.libraries import PREFIX, Library, find_libraries
+from stallbench.libraries import Library, find_libraries
 from stallbench.libraries.definition import Rescue
 from stallbench.run.folder import COMPARISON
 from stallbench.scenario.duration import format_duration
@@ -89,7 +90,9 @@ def _read_comparisons(runs: Path) -> list[ComparisonRecord]:
     return [
         record
         for record in records
-        if record.scenario.name == HELD and record.status != "running" and any(name.startswith(PREFIX) for name in record.names)
+        if record.scenario.name == HELD
+        and record.status != "running"
+        and any(name.startswith(LIBRARY_PREFIX) for name in record.names)
     ]
 
 
@@ -157,7 +160,7 @@ def _median(values: Sequence[float | None]) -> str:
 
 
 def _carried_out(record: ComparisonRecord, name: str) -> list[ComparedRun]:
-    return [run for run in record.runs if run.variant == PREFIX + name and run.status == "completed" and run.folder]
+    return [run for run in record.runs if run.variant == LIBRARY_PREFIX + name and run.status == "completed" and run.folder]
 
 
 def _describe(record: ComparisonRecord, rounds: int) -> str:

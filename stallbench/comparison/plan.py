@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from stallbench.comparison.subject import Subject, choose_subjects
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.libraries import PREFIX, find_libraries, find_library
+from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import require_installable
 from stallbench.regression.baseline_file import Baseline
 from stallbench.regression.comparability import require_comparable, with_load_of
@@ -75,7 +76,7 @@ class Plan:
     @property
     def has_libraries(self) -> bool:
         """Whether any variant is a library: then the capacity of each variant counts, not only the reference's."""
-        return any(name.startswith(PREFIX) for name in self.chosen)
+        return any(name.startswith(LIBRARY_PREFIX) for name in self.chosen)
 
     @property
     def duration_s(self) -> float:
@@ -184,14 +185,14 @@ def _read_with_libraries(
 ) -> tuple[dict[str, Scenario], dict[str, str]]:
     """Return the scenario with each library as its queue, by the queue's kind; and why one cannot run it here, if all are asked for."""
     wants_all = libraries.strip() == ALL_LIBRARIES
-    names = list(find_libraries()) if wants_all else [name.strip().removeprefix(PREFIX) for name in libraries.split(",")]
+    names = list(find_libraries()) if wants_all else [name.strip().removeprefix(LIBRARY_PREFIX) for name in libraries.split(",")]
     if repeated := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise BadInputError(f"--libraries {show_value(libraries)}: {show_value(repeated[0])} is named twice")
     chosen: dict[str, Scenario] = {}
     left_out: dict[str, str] = {}
     for name in names:
         library = find_library(name)
-        kind = PREFIX + name
+        kind = LIBRARY_PREFIX + name
         try:
             require_installable(library)
             chosen[kind] = read_scenario(name_or_path, overrides=[*overrides, f'queue={{kind="{kind}"}}'])

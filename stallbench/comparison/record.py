@@ -14,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stallbench.comparison.plan import Load, Plan, PlannedRun
 from stallbench.comparison.subject import Subject, find_baseline, judged_subject_of, subject_of
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
-from stallbench.libraries import PREFIX, find_library
+from stallbench.libraries import find_library
 from stallbench.run.folder import COMPARISON, create_folder
 from stallbench.run.record import BenchRecord, describe_bench
 from stallbench.scenario.duration import ON_RECORD
@@ -232,9 +233,9 @@ def _summarize(name: str, scenario: Scenario) -> str:
     if scenario.database.version is not None and name == f"{scenario.database.engine}:{scenario.database.version}":
         build = ", from the bench's own package" if scenario.database.packaged else ""
         return f"{ENGINES[scenario.database.engine].title} {scenario.database.version}{build}."
-    if not name.startswith(PREFIX):
+    if not name.startswith(LIBRARY_PREFIX):
         return scenario.summary
-    library = find_library(name.removeprefix(PREFIX))
+    library = find_library(name.removeprefix(LIBRARY_PREFIX))
     return f"{library.title_and_version}: {library.summary}."
 
 

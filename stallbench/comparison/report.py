@@ -23,7 +23,8 @@ from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Standing
 from stallbench.comparison.statistics import FEWEST_ROUNDS, LEVEL
-from stallbench.libraries import PREFIX
+from stallbench.discovery import LIBRARY_PREFIX
+from stallbench.measures import MEASURES
 from stallbench.report import open_template
 from stallbench.report.charts import InjectionBand, PhaseBand, as_script_data, cut_windows, list_injections, list_phases
 from stallbench.run.record import RunRecord, read_record
@@ -31,7 +32,8 @@ from stallbench.scenario.model import CONTROL
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.check import RunTables
 
-CURVES = ("claim_ms_p95", "depth", "dead_tuples", "completed")
+_CURVES = (("claim_ms", "p95"), ("depth", ""), ("dead_tuples", ""), ("completed", "rate"))
+"""What each chart draws: a measure, and the statistic of each second; empty for a sample."""
 _MOST_POINTS = 20_000
 """In all curves of one chart together."""
 
@@ -76,9 +78,18 @@ class UpgradeRow:
     answer: str
 
 
+class ComparedChart(TypedDict):
+    """A chart with a curve for each variant."""
+
+    title: str
+    column: str
+    """Of the table ``windows``."""
+
+
 class Curves(TypedDict):
     """What the charts draw."""
 
+    charts: list[ComparedChart]
     t_s: list[int]
     variants: Sequence[str]
     columns: dict[str, dict[str, list[float | None]]]
@@ -127,8 +138,8 @@ def format_command(record: ComparisonRecord) -> str:
     if record.versions:
         variant = f" --variant {scenario.variant}" if scenario.variant else ""
         return f"stallbench matrix {name}{variant} --versions {record.versions} --repeat {record.rounds} --seed {record.seed}{changes}"
-    libraries = [each.removeprefix(PREFIX) for each in record.names if each.startswith(PREFIX)]
-    variants = [each for each in record.names if not each.startswith(PREFIX)]
+    libraries = [each.removeprefix(LIBRARY_PREFIX) for each in record.names if each.startswith(LIBRARY_PREFIX)]
+    variants = [each for each in record.names if not each.startswith(LIBRARY_PREFIX)]
     chosen = (f" --variants {','.join(variants)}" if variants else "") + (
         f" --libraries {','.join(libraries)}" if libraries else ""
     )
@@ -223,20 +234,38 @@ def _read_curves(record: ComparisonRecord, runs: Path) -> Curves:
     step = 1 + (last_s + 1) * len(medians) // _MOST_POINTS
     t_s = range(0, last_s + 1, step)
     first = next((tables[0] for tables in by_variant.values() if tables), None)
+    charts = list_charts()
     return {
+        "charts": charts,
         "t_s": list(t_s),
         "variants": record.names,
-        "columns": {column: {name: _as_list(frame[column].reindex(t_s)) for name, frame in medians.items()} for column in CURVES},
+        "columns": {
+            chart["column"]: {name: _as_list(frame[chart["column"]].reindex(t_s)) for name, frame in medians.items()}
+            for chart in charts
+        },
         "phases": list_phases(first.record) if first else [],
         "bands": list_injections(first) if first else [],
     }
 
 
+def list_charts() -> list[ComparedChart]:
+    """Return the title of each chart, and the column of the table ``windows`` that it draws."""
+    measures = [(MEASURES[name], statistic) for name, statistic in _CURVES]
+    return [
+        {
+            "title": measure.title_of(statistic) if statistic else measure.label,
+            "column": f"{measure.name}_{statistic}" if statistic in measure.by_second else measure.name,
+        }
+        for measure, statistic in measures
+    ]
+
+
 def _find_medians(repetitions: Sequence[RunTables]) -> pd.DataFrame:
-    """Return `CURVES` by second."""
-    frames = [cut_windows(tables).set_index("t_s")[list(CURVES)].astype(float) for tables in repetitions]
+    """Return what the charts draw, by second."""
+    columns = [chart["column"] for chart in list_charts()]
+    frames = [cut_windows(tables).set_index("t_s")[columns].astype(float) for tables in repetitions]
     if not frames:
-        return pd.DataFrame(columns=list(CURVES), dtype=float)
+        return pd.DataFrame(columns=columns, dtype=float)
     return pd.concat(frames).groupby(level=0).median()
 
 

@@ -5,7 +5,6 @@ A measure of single events is exposed under its `Measure.prometheus_name`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -14,10 +13,10 @@ from prometheus_client.registry import Collector
 
 from stallbench.measure import FromEvents, Measure
 from stallbench.measures import MEASURES
-from stallbench.records.events import Event
+from stallbench.records.events import Event, parse_error
+from stallbench.records.nanoseconds import NS_PER_S
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
-_ERROR = re.compile(r"(?P<kind>\w+) in (?P<operation>\w+)")
 _MOST_KINDS = 50
 """Kinds of errors with a series of their own; any further kind is ``other``."""
 
@@ -73,10 +72,9 @@ class EventFigures(Collector):
             counter.inc()
         histogram = self._histograms.get(event)
         if histogram is not None and duration_ns is not None:
-            histogram.observe(duration_ns / 1e9)
+            histogram.observe(duration_ns / NS_PER_S)
         if event in (Event.ERROR, Event.RETRIED):
-            match = _ERROR.match(detail)
-            kind, operation = (match["kind"], match["operation"]) if match else ("unknown", "unknown")
+            kind, operation = (part or "unknown" for part in parse_error(detail))
             if kind not in self._kinds and len(self._kinds) >= _MOST_KINDS:
                 kind = "other"
             self._kinds.add(kind)

@@ -9,6 +9,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from stallbench.exposition.intervals import Interval
+from stallbench.records.nanoseconds import NS_PER_S
 
 _SHOWN_S = 3.0
 """How long a momentary fault is exposed, so that no scrape misses it."""
@@ -33,7 +34,9 @@ class RunFigures(Collector):
             "stallbench_injection_active", "1 for each active fault and longrunner.", labels=["name", "kind", "on"]
         )
         for interval in self._intervals:
-            if interval.end_ns is not None and (interval.what == "phase" or time.time_ns() - interval.start_ns > _SHOWN_S * 1e9):
+            if interval.end_ns is not None and (
+                interval.what == "phase" or time.time_ns() - interval.start_ns > _SHOWN_S * NS_PER_S
+            ):
                 continue
             if interval.what == "phase":
                 phase.add_metric([interval.name, interval.kind], 1)

@@ -22,14 +22,13 @@ from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from stallbench.processes.clock_offset import ClockOffset, measure_clock_offset
 from stallbench.processes.record import ProcessRecord
-from stallbench.processes.role import CannotContinueError, Stop
+from stallbench.processes.role import EXIT_CANNOT_CONTINUE, CannotContinueError, Stop
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.storage.atomic_file import replace_file
 
 FOLDER = "external"
 INSTRUCTIONS_FILE = "join.json"
 _POLL_EVERY_S = 0.2
-_EXIT_CANNOT_CONTINUE = 3
 _MOST_PROCESSES = 1000
 
 DocumentT = TypeVar("DocumentT", bound=BaseModel)
@@ -105,7 +104,7 @@ def join_run_folder(model: type[DocumentT], role: str, folder: Path, stop: Stop,
     record, path = _register(folder, role, _find_free_port() if instructions.expose else None)
     print(f"{record.name} takes part in {folder.parent.name}", file=sys.stderr, flush=True)
     watch_for_stop(role, folder, stop)
-    exit_code = _EXIT_CANNOT_CONTINUE
+    exit_code = EXIT_CANNOT_CONTINUE
     try:
         document = _make_document(model, instructions, record, folder.parent, own_fields)
         primary = instructions.endpoints["primary"].model_copy(update={"password": SecretStr(_read_password(instructions))})

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import AddedLoad, Fault, FaultOptions
-from stallbench.injection.record import Evidence
+from stallbench.injection.record import AT_ONCE, RATE, Evidence
 
 
 class BurstOptions(FaultOptions):
@@ -46,7 +46,7 @@ class Burst(Fault[BurstOptions]):
             queue=self.options.queue,
             payload_bytes=self.options.payload_bytes,
         )
-        return {"producer": self._producer.name, "rate": self.options.rate, "at_once": self.options.at_once}
+        return {"producer": self._producer.name, RATE: self.options.rate, AT_ONCE: self.options.at_once}
 
     def find_lapse(self) -> str | None:
         """Check that the producer still runs."""

@@ -22,7 +22,7 @@ from stallbench.injection.job_faults import (
     remove_announcement,
     start_job_fault,
 )
-from stallbench.injection.record import Evidence
+from stallbench.injection.record import JOBS, KILLED, PAUSED, Evidence
 from stallbench.processes.process import Process
 from stallbench.scenario.duration import Duration
 from stallbench.scenario.section import issue
@@ -150,11 +150,11 @@ class CrashAtPoint(Fault[CrashPointOptions]):
         end_job_fault(self.context.folder.job_faults, self.name)
         if self._kills is not None:
             self._kills.end()
-            return {"killed": self._kills.killed, "jobs": self._kills.jobs}
+            return {KILLED: self._kills.killed, JOBS: self._kills.jobs}
         wait_until(lambda: not self._announced(), within_s=_STOPPED_WITHIN_S, every_s=_POLL_S)
         for process in list(self._paused):
             self._resume(process)
-        return {"paused": self._were_paused, "jobs": self._jobs_paused}
+        return {PAUSED: self._were_paused, JOBS: self._jobs_paused}
 
     @property
     def _does_kill(self) -> bool:

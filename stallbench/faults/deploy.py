@@ -12,7 +12,7 @@ from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
 from stallbench.faults.replacement import Replacement, ReplacementPolicy, RestartPolicy
-from stallbench.injection.record import Evidence
+from stallbench.injection.record import KILLED, Evidence
 from stallbench.processes.process import Process
 from stallbench.scenario.duration import Duration
 from stallbench.waiting import wait_until
@@ -137,7 +137,7 @@ class Deploy(Fault[DeployOptions]):
             "deployments": len(self._deployments_s),
             "deployments_s": [round(took_s, 1) for took_s in self._deployments_s],
             "replaced": self._replaced,
-            "killed": self._killed,
+            KILLED: self._killed,
             "slowest_stop_s": round(self._slowest_stop_s, 3),
             **failures,
         }

@@ -9,7 +9,7 @@ from pydantic import Field
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.record import Evidence
+from stallbench.injection.record import KILLED, Evidence
 from stallbench.processes.process import Process
 from stallbench.scenario.duration import Duration
 
@@ -55,7 +55,7 @@ class Kill(Fault[KillOptions]):
         self._to_replace: list[tuple[float, Process]] = []
         self._next_s = time.monotonic()
         self._kill_one()
-        return {"killed": self._killed}
+        return {KILLED: self._killed}
 
     def keep_up(self) -> None:
         """Kill the next process when it is due, and start the replacements that are due."""

@@ -13,7 +13,7 @@ from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
-from stallbench.injection.record import Evidence
+from stallbench.injection.record import ENDED_BY_DEADLOCK, Evidence
 from stallbench.scenario.duration import Duration
 from stallbench.waiting import wait_until
 
@@ -133,7 +133,7 @@ class Migration(Fault[MigrationOptions]):
         return {
             "done": self._done_s is not None,
             "attempts": self._attempts,
-            "ended_by_deadlock": self._deadlocks,
+            ENDED_BY_DEADLOCK: self._deadlocks,
             "took_s": round(ended_s - self._began_s, 3),
         }
 

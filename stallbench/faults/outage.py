@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from abc import abstractmethod
 from typing import ClassVar
@@ -18,6 +19,7 @@ from stallbench.processes.process import Process
 from stallbench.scenario.duration import Duration
 from stallbench.servers.cluster import Server
 from stallbench.servers.starter import answers
+from stallbench.waiting import wait_until
 
 _END_S = 60.0
 """How long a server may take to stop cleanly."""
@@ -72,14 +74,7 @@ class Outage(Fault[OutageOptions]):
 
     def keep_up(self) -> None:
         """Wait for its end, start it again when it is due, and wait until it accepts connections."""
-        now_s = time.monotonic()
-        if self._ended_s is None:
-            self._check_end(now_s)
-        elif self._started_s is None:
-            if now_s >= self._ended_s + self.options.down_for_s:
-                self._start()
-        elif self._returned_s is None:
-            self._check_return()
+        self._take_step(self.options.down_for_s)
 
     def is_over(self) -> bool:
         """Whether it accepts connections again."""
@@ -89,22 +84,29 @@ class Outage(Fault[OutageOptions]):
         """Start it, if it was not started yet, and wait until it accepts connections."""
         if self._process is None:
             return {}
-        while self._returned_s is None:
-            if self._ended_s is None:
-                self._check_end(time.monotonic())
-            elif self._started_s is None:
-                self._start()
-            else:
-                self._check_return()
-            time.sleep(_POLL_S)
+        # Each step has a deadline of its own, whose error says which one was missed.
+        wait_until(lambda: self._take_step(down_for_s=0.0), within_s=math.inf, every_s=_POLL_S)
         assert self._ended_s is not None
         assert self._started_s is not None
+        assert self._returned_s is not None
         return {
             "exit_code": self._process.exit_code,
             "ending_s": round(self._ended_s - self._began_s, 3),
             "down_s": round(self._started_s - self._ended_s, 3),
             "starting_s": round(self._returned_s - self._started_s, 3),
         }
+
+    def _take_step(self, down_for_s: float) -> bool:
+        """Look whether it has ended, start it ``down_for_s`` after that, look whether it accepts connections; returns whether it does."""
+        now_s = time.monotonic()
+        if self._ended_s is None:
+            self._check_end(now_s)
+        elif self._started_s is None:
+            if now_s >= self._ended_s + down_for_s:
+                self._start()
+        elif self._returned_s is None:
+            self._check_return()
+        return self._returned_s is not None
 
     def _check_end(self, now_s: float) -> None:
         assert self._process is not None

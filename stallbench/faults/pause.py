@@ -10,7 +10,7 @@ from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.record import Evidence
+from stallbench.injection.record import PAUSED, Evidence
 from stallbench.processes.process import Process
 from stallbench.waiting import wait_until
 
@@ -47,7 +47,7 @@ class Pause(Fault[PauseOptions]):
             process.signal(signal.SIGSTOP)
         for process in self._paused:
             _wait_for_state(process, paused=True)
-        return {"paused": [process.name for process in self._paused]}
+        return {PAUSED: [process.name for process in self._paused]}
 
     def find_lapse(self) -> str | None:
         """Check that all of them are still suspended."""

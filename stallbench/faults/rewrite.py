@@ -14,7 +14,7 @@ from pydantic import Field
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
-from stallbench.injection.record import Evidence
+from stallbench.injection.record import ENDED_BY_DEADLOCK, Evidence
 
 _INVALID = (
     "SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
@@ -86,7 +86,7 @@ class Rewrite(Fault[FaultOptions]):
         found: Evidence = {
             "done": self._is_done,
             "most_waiting_behind_it": self._most_behind,
-            "times_ended_by_deadlock": self._deadlocks,
+            ENDED_BY_DEADLOCK: self._deadlocks,
         }
         if self._is_done:
             found |= {"took_s": round(self._took_s, 3), "bytes_after": self._measure(self._watch)}

@@ -16,7 +16,7 @@ from stallbench.faults.announced_kills import AnnouncedKills
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.job_faults import JobFault, end_job_fault, start_job_fault
-from stallbench.injection.record import Evidence
+from stallbench.injection.record import KILLED, Evidence
 from stallbench.scenario.duration import Duration
 
 _NEEDS_WORKERS = Combination(place="jobs", on="workers", needs=frozenset({"server", "workers"}))
@@ -79,7 +79,7 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         evidence = super().inject()
         producer = self.context.load.start_extra_producer(backlog=self.options.count, mark=self.name)
         self.context.load.end(producer)
-        return {**evidence, "killed": self._kills.killed}
+        return {**evidence, KILLED: self._kills.killed}
 
     def keep_up(self) -> None:
         """Record which workers the jobs have killed, and start the replacements that are due."""

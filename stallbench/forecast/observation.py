@@ -13,6 +13,7 @@ from scipy import stats
 from stallbench.comparison.saturation import find_time_to_saturation_s
 from stallbench.errors import BadInputError
 from stallbench.pipeline.failures import NoTableError
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 from stallbench.scenario.sections import Workers
 from stallbench.verdicts.check import RunTables
@@ -24,7 +25,6 @@ _FEWEST_KEPT = 0.2
 """Dead tuples that remain per completed job; with fewer, vacuum kept removing them."""
 _BUSY_PERCENT = 90.0
 """Of all processors, in the baseline; above it, other work took them, because the load of a baseline does not saturate a machine."""
-_NS = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def observe(run: RunTables) -> Observation:
     except NoTableError as error:
         raise BadInputError(str(error)) from error
     holder, from_ns, to_ns = _find_longest_hold(record)
-    held = windows[(windows["t_ns"] >= from_ns) & (windows["t_ns"] + int(_NS) <= to_ns)].reset_index(drop=True)
+    held = windows[(windows["t_ns"] >= from_ns) & (windows["t_ns"] + int(NS_PER_S) <= to_ns)].reset_index(drop=True)
     kept_per_job = _count_kept(held, f"{record.id}: {holder}")
     # On average, half of a second's completions come before its claims.
     done = held["completed"].astype(float)
@@ -101,7 +101,7 @@ def observe(run: RunTables) -> Observation:
         empty_per_job=usable["empty"].to_numpy(float) / claimed,
         completed=usable["completed"].to_numpy(float),
         busy=_count_busy(usable, scenario.workers),
-        held_s=(to_ns - from_ns) / _NS,
+        held_s=(to_ns - from_ns) / NS_PER_S,
         depth_at_end=_read_last(held["depth"]),
         time_to_saturation_s=_find_saturation(held, float(scenario.producers.rate)),
         baseline_claim_s=baseline_claim_ms / 1e3 if baseline_claim_ms is not None else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
@@ -18,11 +17,12 @@ from stallbench.engines import driver_of
 from stallbench.engines.postgres import connect
 from stallbench.injection.record import Evidence
 from stallbench.servers.cluster import Server
+from stallbench.waiting import wait_until
 
 _SQLITE_LOCK = re.compile(r"POSIX +ADVISORY +READ +(?P<pid>\d+) \w+:\w+:(?P<inode>\d+) (?P<first>\d+) ")
 _SQLITE_READ_LOCKS = range(123, 128)
 """WAL_READ_LOCK(0) to (4) of SQLite's file format, "WAL-Index Locks"."""
-_SQLITE_LOOKS, _SQLITE_LOOK_EVERY_S = 50, 0.02
+_SQLITE_LOOK_S, _SQLITE_LOOK_EVERY_S = 1.0, 0.02
 """A reader has no lock between two transactions."""
 
 
@@ -66,13 +66,15 @@ def find_on_sqlite(servers: Sequence[Server], on: str, name: str, evidence: Mapp
     """
     server = next(server for server in servers if server.name == on)
     inode = Path(f"{server.direct.database}-shm").stat().st_ino
-    for _ in range(_SQLITE_LOOKS):
+
+    def find_lock() -> Evidence | None:
         for lock in _SQLITE_LOCK.finditer(Path("/proc/locks").read_text()):
             pid, first = int(lock["pid"]), int(lock["first"])
             if (pid, int(lock["inode"])) == (evidence.get("pid"), inode) and first in _SQLITE_READ_LOCKS:
                 return {"source": on, "pid": pid, "lock": first, "holds_primary": True}
-        time.sleep(_SQLITE_LOOK_EVERY_S)
-    return None
+        return None
+
+    return wait_until(find_lock, within_s=_SQLITE_LOOK_S, every_s=_SQLITE_LOOK_EVERY_S)
 
 
 def _is(holder: Holder, on: str, name: str, evidence: Mapping[str, Any]) -> bool:

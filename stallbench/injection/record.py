@@ -8,7 +8,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 InjectionCategory = Literal["fault", "longrunner", "maintenance"]
 Evidence = dict[str, Any]
-"""What showed that an injection was active or gone: JSON values by name. The names depend on its kind, and the report shows them as they are."""
+"""What showed that an injection was active or gone: JSON values by name. The names depend on its kind, and the report shows them as they are.
+
+Names that other parts of the bench look for are defined here."""
+KILLED = "killed"
+PAUSED = "paused"
+"""Of a fault that kills or pauses processes: their names."""
+JOBS = "jobs"
+"""The jobs that these processes had, in the same order."""
+AT_ONCE = "at_once"
+RATE = "rate"
+"""Of a fault that adds load: jobs at its start, and jobs per second."""
+ENDED_BY_DEADLOCK = "ended_by_deadlock"
+"""How many statements of the fault itself the server ended to break a deadlock."""
 
 
 class InjectionLogEntry(BaseModel):

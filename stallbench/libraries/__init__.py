@@ -14,12 +14,10 @@ from pathlib import Path
 from stallbench import PROJECT
 from stallbench.libraries.definition import Library, LibraryError, read_library
 
-__all__ = ["DEFINITION", "PREFIX", "Library", "LibraryError", "find_libraries", "find_library", "list_names"]
+__all__ = ["DEFINITION", "Library", "LibraryError", "find_libraries", "find_library", "list_names"]
 
 LIBRARIES = PROJECT / "libraries"
 DEFINITION = "library.toml"
-PREFIX = "library:"
-"""What the kind of a queue begins with that is a library: ``library:procrastinate``, or ``library:path/to/folder``."""
 
 
 @cache
@@ -28,12 +26,12 @@ def find_libraries() -> dict[str, Library]:
     return {path.parent.name: read_library(path) for path in sorted(LIBRARIES.glob(f"*/{DEFINITION}"))}
 
 
-@cache
 def list_names() -> list[str]:
     """Return the names of the bench's own libraries, in alphabetical order, without reading their definitions."""
     return sorted(path.parent.name for path in LIBRARIES.glob(f"*/{DEFINITION}"))
 
 
+@cache
 def find_library(name: str) -> Library:
     """Return the library ``name``, or the one in the folder that ``name`` is the path of; a relative path counts from the working directory.
 

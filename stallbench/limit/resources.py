@@ -13,6 +13,7 @@ import pandas as pd
 
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import TOO_MANY_CONNECTIONS_CODES
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.records.samples import SAMPLE_COLUMNS
 from stallbench.verdicts.check import RunTables
 
@@ -130,7 +131,7 @@ def _find_workers(run: RunTables, phase: str) -> Iterator[Use]:
 
 def _read_length_s(run: RunTables, phase: str) -> float | None:
     found = next((each for each in run.record.phases if each.name == phase), None)
-    return None if found is None or not found.start_ns or not found.end_ns else (found.end_ns - found.start_ns) / 1e9
+    return None if found is None or not found.start_ns or not found.end_ns else (found.end_ns - found.start_ns) / NS_PER_S
 
 
 def _read_own_cpu(run: RunTables, phase: str) -> float | None:

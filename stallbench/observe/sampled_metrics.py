@@ -12,10 +12,9 @@ from typing import NamedTuple, NoReturn
 from stallbench.measure import FromSamples, Measure
 from stallbench.measures import MEASURES
 from stallbench.pipeline.failures import NoTableError
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.records.samples import SampleRecord, read_samples
 from stallbench.verdicts.check import RunTables
-
-_NS_PER_S = 1e9
 
 
 class Moment(NamedTuple):
@@ -54,7 +53,7 @@ class SampledRun(RunTables):
         if start_ns is None or end_ns is None:
             return None
         moments = [one for one in self._read(found) if start_ns <= one.t_ns < end_ns]
-        return _summarize(moments, statistic, (end_ns - start_ns) / _NS_PER_S)
+        return _summarize(moments, statistic, (end_ns - start_ns) / NS_PER_S)
 
     def __getitem__(self, name: str) -> NoReturn:
         raise NoTableError(f"{self.folder}: an observation that was only judged has no table {name}")
@@ -116,7 +115,7 @@ def _summarize(moments: Sequence[Moment], statistic: str, duration_s: float) -> 
             return None
         return sum(increases) / (duration_s if statistic == "rate" else 1)
     if statistic == "slope":
-        return _find_slope([one.t_ns / _NS_PER_S - moments[0].t_ns / _NS_PER_S for one in moments], values)
+        return _find_slope([one.t_ns / NS_PER_S - moments[0].t_ns / NS_PER_S for one in moments], values)
     simple = {"first": values[0], "last": values[-1], "min": min(values), "max": max(values), "mean": statistics.fmean(values)}
     return simple.get(statistic)  # per_job: an observation sees no jobs
 

@@ -7,9 +7,10 @@ from pyspark.sql import functions as F
 
 from stallbench.engines.driver import CONNECT_TIMEOUT_S
 from stallbench.pipeline.frames import constant
-from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
+from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.processes.reconnection import LONGEST_PAUSE_S
 from stallbench.records.events import ERROR_PATTERN, Event
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 
 _FAULTS = "array<struct<name:string,start_ns:long,until_ns:long>>"

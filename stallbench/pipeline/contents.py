@@ -22,8 +22,9 @@ from stallbench.pipeline.layouts import (
 )
 from stallbench.pipeline.whole_files import Content, NotWholeError
 from stallbench.records.events import Event
+from stallbench.records.final_snapshot import CLAIMED, END, QUEUED
 
-_STATES = ("queued", "claimed")
+_STATES = (QUEUED, CLAIMED)
 
 
 def _keep_events(process_ids: Mapping[str, int], table: pa.Table) -> pa.Table:
@@ -85,7 +86,7 @@ def _count_stated_jobs(table: pa.Table) -> dict[str, int]:
 
 
 def _ends(snapshot: pa.Table) -> bool:
-    return bool(snapshot["key"][-1].as_py() == "end")
+    return bool(snapshot["key"][-1].as_py() == END)
 
 
 def _count_words(table: pa.Table, column: str) -> dict[str, int]:

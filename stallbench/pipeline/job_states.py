@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from stallbench.pipeline.read import Records, is_event
 from stallbench.records.events import Event
+from stallbench.records.final_snapshot import CLAIMED, QUEUED
 from stallbench.run.record import RunRecord
 
 _LEFT_OVER = "left_over"
@@ -47,8 +48,8 @@ def make_jobs(records: Records, record: RunRecord) -> DataFrame:
             F.max(_when(Event.ERROR, "t_ns")).alias("last_error_ns"),
             # Spark aggregates numbers by hashing; to aggregate a text, it sorts all rows.
             F.max_by("process_id", "t_ns").alias("last_process_id"),
-            F.bool_or(F.col("held") == "queued").alias("is_queued"),
-            F.bool_or(F.col("held") == "claimed").alias("is_claimed"),
+            F.bool_or(F.col("held") == QUEUED).alias("is_queued"),
+            F.bool_or(F.col("held") == CLAIMED).alias("is_claimed"),
             F.coalesce(F.bool_or(F.col("held") == _LEFT_OVER), F.lit(False)).alias("left_over"),
         )
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stallbench.records.events import EVENT_COLUMNS, EVENT_NUMBERS, Event
+from stallbench.records.final_snapshot import COLUMNS, FINAL_SNAPSHOT_FILE
 from stallbench.records.samples import SAMPLE_COLUMNS
 
 LONGEST_LINE_BYTES = 16_384
@@ -32,7 +33,7 @@ EVENTS = Layout(
     kept=("t_ns", "process", "event", "job_id", "intended_ns", "duration_ns", "detail"),
 )
 SAMPLES = Layout(kind="samples", columns=SAMPLE_COLUMNS, numbers=("t_ns",), kept=SAMPLE_COLUMNS)
-FINAL_SNAPSHOT = Layout(kind="final_snapshot.csv", columns=("key", "word"), numbers=(), kept=("key", "word"))
+FINAL_SNAPSHOT = Layout(kind=FINAL_SNAPSHOT_FILE, columns=COLUMNS, numbers=(), kept=COLUMNS)
 LEFT_OVER = Layout(kind="left_over.csv", columns=FINAL_SNAPSHOT.columns, numbers=(), kept=FINAL_SNAPSHOT.kept)
 
 STATED_JOBS = "stated_jobs"

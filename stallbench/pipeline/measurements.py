@@ -21,8 +21,9 @@ from stallbench.pipeline.duplicates import re_executions
 from stallbench.pipeline.frames import constant, one_row
 from stallbench.pipeline.positions import add_previous, choose_partitions
 from stallbench.pipeline.read import Records, is_event
-from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
+from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.records.events import ERROR_PATTERN, Event
+from stallbench.records.nanoseconds import NS_PER_S
 
 _LARGEST_KEY = (1 << 62) - 1
 """Keys beyond it count as it, and as it below zero: then the difference of any two keys, and the sum of all gaps, have 63 bits."""

@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 
 from stallbench.pipeline.conservation import EXAMPLES
 from stallbench.pipeline.frames import constant, make_rows
-from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
+from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.records.events import Event
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 
 PATIENCE_S = 1.0

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 
 from stallbench.measures import WHOLE_RUN
 from stallbench.pipeline.frames import as_phase_rows, constant, make_rows, one_row
-from stallbench.pipeline.time_axis import NS_PER_S, Interval, TimeAxis
+from stallbench.pipeline.time_axis import Interval, TimeAxis
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 
 OF_BASELINE = 0.9

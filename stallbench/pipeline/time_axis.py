@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 
 from stallbench.measures import WHOLE_RUN
 from stallbench.pipeline.frames import constant
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 
-NS_PER_S = 1_000_000_000
 FIRST_INTERVAL = 1 << 30
 """Scopes from here on are intervals, those below are seconds: grouping by one number is quicker than by a number and a text."""
 

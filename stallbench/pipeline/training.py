@@ -14,11 +14,13 @@ from stallbench.pipeline.class_archive import archive_path
 from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.session import open_session
 from stallbench.processes.record import ProcessRecord
+from stallbench.records.final_snapshot import FINAL_SNAPSHOT_FILE, format_snapshot
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.recorder import RunRecorder
 from stallbench.scenario.model import Scenario
 from stallbench.setup.components import require_java
 
-_T_NS = 1_000_000_000
+_T_NS = NS_PER_S
 _PHASE = "training"
 _HOLDER = "idle_writer-1"
 _SCENARIO = Scenario.model_validate(
@@ -93,4 +95,4 @@ def _make_up_run(folder: Path) -> None:
     (folder / "events" / "worker-1.csv").write_text("".join(operations))
     samples = [f"{t_s * _T_NS},primary,{subject},{metric},{value}\n" for t_s in (1, 2, 3) for subject, metric, value in _SAMPLES]
     (folder / "samples" / "all.csv").write_text("".join(samples))
-    (folder / "final_snapshot.csv").write_text("1,queued\nend,1\n")
+    (folder / FINAL_SNAPSHOT_FILE).write_text("".join(format_snapshot([(1, False)])))

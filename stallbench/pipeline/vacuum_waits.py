@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
+from stallbench.pipeline.time_axis import TimeAxis
+from stallbench.records.nanoseconds import NS_PER_S
 
 _SLACK_S = 0.5
 """By how much the beginning of the same wait may differ between two samples."""

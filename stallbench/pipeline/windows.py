@@ -8,7 +8,8 @@ from pyspark.sql import functions as F
 from stallbench.measures import MEASURES
 from stallbench.pipeline.measurements import counted_measures, measure_number, sampled_measures
 from stallbench.pipeline.statistics import AMOUNT, STATISTICS, statistic_number
-from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
+from stallbench.pipeline.time_axis import TimeAxis
+from stallbench.records.nanoseconds import NS_PER_S
 
 
 def make_windows(figures: DataFrame, axis: TimeAxis) -> DataFrame:

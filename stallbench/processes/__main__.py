@@ -12,6 +12,7 @@ import runpy
 import sys
 
 from stallbench import PROJECT
+from stallbench.errors import EXIT_BAD_INPUT
 from stallbench.processes.role_command import LOCUST, PACKAGES
 
 
@@ -20,7 +21,7 @@ def main() -> None:
     roles = ", ".join((*PACKAGES, LOCUST))
     if len(sys.argv) < 2 or sys.argv[1] not in (*PACKAGES, LOCUST):
         print(f"usage: python -m stallbench.processes ROLE [ARGUMENT ...]; expected one of {roles} as ROLE", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(EXIT_BAD_INPUT)
     role = sys.argv.pop(1)
     sys.path.insert(0, str(PROJECT))
     importlib.import_module(PACKAGES[0] if role == LOCUST else role)

@@ -19,9 +19,10 @@ from typing import NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from stallbench.engines import describe_error, loaded_errors
+from stallbench.errors import EXIT_BAD_INPUT, EXIT_NOT_CARRIED_OUT
 
-EXIT_BAD_DOCUMENT = 2
-EXIT_CANNOT_CONTINUE = 3
+EXIT_BAD_DOCUMENT = EXIT_BAD_INPUT
+EXIT_CANNOT_CONTINUE = EXIT_NOT_CARRIED_OUT
 _POLL_STOP_EVERY_S = 0.2
 
 DocumentT = TypeVar("DocumentT", bound=BaseModel)

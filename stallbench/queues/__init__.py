@@ -11,7 +11,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from stallbench.discovery import discover, discover_in
+from stallbench.discovery import LIBRARY_PREFIX, discover, discover_in
 from stallbench.queues.queue import (
     Backlog,
     Claim,
@@ -43,9 +43,6 @@ __all__ = [
 ]
 
 
-_LIBRARY = "library:"
-
-
 @cache
 def find_queues() -> dict[str, type[Queue[Any]]]:
     """Return every queue by its kind, in alphabetical order."""
@@ -60,7 +57,7 @@ def find_queue(kind: str) -> type[Queue[Any]]:
     A queue whose file has the name of its kind is found without loading the others, which takes longer than starting a worker otherwise does.
     Raises `NoQueueError`.
     """
-    if kind.startswith(_LIBRARY):
+    if kind.startswith(LIBRARY_PREFIX):
         return _load_library(kind)
     if is_user_queue(kind):
         return load_queue(kind)

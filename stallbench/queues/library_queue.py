@@ -16,9 +16,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, create_model
 
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError
-from stallbench.libraries import DEFINITION, PREFIX, Library, find_library
+from stallbench.libraries import DEFINITION, Library, find_library
 from stallbench.libraries.adapter import AdapterError, AdapterProducer, install_tables
 from stallbench.libraries.definition import Option
 from stallbench.libraries.installation import command_of, environment_of, require_installed
@@ -202,7 +203,7 @@ class LibraryQueue(Queue[QueueOptions]):
 @cache
 def load_library_queue(kind: str) -> type[LibraryQueue]:
     """Return the queue ``library:<name>``; raises `stallbench.libraries.LibraryError`."""
-    library = find_library(kind.removeprefix(PREFIX))
+    library = find_library(kind.removeprefix(LIBRARY_PREFIX))
     fields: dict[str, Any] = {name: _field(option) for name, option in library.options.items()}
     expires = any(option.role == "expiry" for option in library.options.values())
     return type(

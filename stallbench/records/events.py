@@ -7,6 +7,7 @@ only when the machine itself stops; readers count it and leave it out.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -78,9 +79,18 @@ ERROR_PATTERN = r"^([^\s:]*)(?: in (\w+))?"
 one. Java reads the pattern as Python does."""
 
 
+_ERROR = re.compile(ERROR_PATTERN)
+
+
 def format_error(code: str, operation: str, description: str) -> str:
     """Return the detail of an error: ``code`` is an SQLSTATE, an error number or the driver's class, see `Driver.code`."""
     return f"{code} in {operation}: {description}"
+
+
+def parse_error(detail: str) -> tuple[str, str]:
+    """Return the code and the operation that the detail of an error begins with; each is empty if the detail does not name one."""
+    code, operation = match.groups() if (match := _ERROR.match(detail)) else ("", "")
+    return code, operation or ""
 
 
 def parse_event(line: str) -> EventRecord | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError
-from stallbench.libraries import PREFIX
 from stallbench.regression.baseline_file import Baseline, BaselineMachine, BaselineVariant, Kind
 from stallbench.run.record import HostRecord, RunRecord
 from stallbench.scenario.model import CONTROL, Scenario
@@ -36,8 +36,8 @@ def find_conditions(scenario: Scenario) -> dict[str, str | float | bool | None]:
 
 def shorten_kind(kind: str) -> str:
     """Return the kind of a queue without the folder of its file: the same file may lie elsewhere on another machine."""
-    if kind.startswith(PREFIX):
-        return PREFIX + PurePath(kind.removeprefix(PREFIX)).name
+    if kind.startswith(LIBRARY_PREFIX):
+        return LIBRARY_PREFIX + PurePath(kind.removeprefix(LIBRARY_PREFIX)).name
     file, colon, class_name = kind.rpartition(":")
     return f"{PurePath(file).name}{colon}{class_name}" if colon else kind
 

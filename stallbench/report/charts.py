@@ -11,6 +11,7 @@ import pandas as pd
 
 from stallbench.measure import Chart, FromSamples, Measure
 from stallbench.measures import CHARTS, MEASURES
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 from stallbench.verdicts import RunTables, Verdict
 
@@ -66,7 +67,7 @@ def cut_windows(run: RunTables) -> pd.DataFrame:
     windows = run["windows"].sort_values("t_s")
     # The last second is cut off by the end of the load, and would look like a drop in the rate.
     ends_ns = [phase.end_ns for phase in run.record.phases if phase.end_ns]
-    return windows[(windows["t_s"] >= 0) & (windows["t_ns"] + 10**9 <= max(ends_ns, default=2**63 - 1))]
+    return windows[(windows["t_s"] >= 0) & (windows["t_ns"] + NS_PER_S <= max(ends_ns, default=2**63 - 1))]
 
 
 def list_phases(record: RunRecord) -> list[PhaseBand]:
@@ -75,8 +76,8 @@ def list_phases(record: RunRecord) -> list[PhaseBand]:
     return [
         {
             "name": phase.name,
-            "from_s": (phase.start_ns - start_ns) / 1e9,
-            "to_s": (phase.end_ns - start_ns) / 1e9 if phase.end_ns else None,
+            "from_s": (phase.start_ns - start_ns) / NS_PER_S,
+            "to_s": (phase.end_ns - start_ns) / NS_PER_S if phase.end_ns else None,
         }
         for phase in record.phases
         if phase.start_ns

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import jinja2
 
 from stallbench import PROJECT
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.report.charts import make_chart_data
 from stallbench.report.junit import write_junit
 from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
@@ -88,7 +89,7 @@ def _command(record: RunRecord) -> str:
 
 
 def _format_clock(t_ns: int | None) -> str:
-    return datetime.fromtimestamp(t_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if t_ns else "never"
+    return datetime.fromtimestamp(t_ns / NS_PER_S, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if t_ns else "never"
 
 
 def expected_round(window: int) -> float:

@@ -9,52 +9,17 @@ from dataclasses import dataclass
 import pandas as pd
 
 from stallbench.engines import ENGINES
-from stallbench.measure import FromSamples
-from stallbench.measures import MEASURES
+from stallbench.measure import FromSamples, Measure
+from stallbench.measures import MEASURES, split_metric
+from stallbench.run.record import RunRecord
 from stallbench.verdicts import RunTables
 from stallbench.verdicts.attribution import describe_missing_recovery
 
-_PHASE_METRICS = (
-    ("completed.rate", "completed, jobs/s"),
-    ("claim_ms.p50", "claim p50, ms"),
-    ("claim_ms.p95", "claim p95, ms"),
-    ("claim_ms.p99", "claim p99, ms"),
-    ("pickup_ms.p50", "pickup p50, ms"),
-    ("pickup_ms.p95", "pickup p95, ms"),
-    ("claim_statement_ms.mean", "claim statement, mean, ms"),
-    ("claim_statement_buffers.per_call", "claim statement, pages read"),
-    ("latency_ms.p95", "latency p95, ms"),
-    ("depth.last", "depth at the end"),
-    ("dead_tuples.max", "dead tuples, maximum"),
-    ("history_list_length.max", "history list length, maximum"),
-    ("replica_history_list_length.max", "history list length of the replica, maximum"),
-    ("deadlocks.count", "deadlocks"),
-    ("deadlocks_in_claim.count", "deadlocks, claim rolled back"),
-    ("deadlocks_in_complete.count", "deadlocks, completion rolled back"),
-    ("re_executions.count", "re-executions"),
-    ("row_lock_wait_ms.rate", "waiting for row locks, ms per second"),
-    ("stalled_s.longest", "longest stall, s"),
-    ("lost_race.count", "lost races"),
-    ("lag_ms.p99", "schedule lag p99, ms"),
-    ("cpu_percent.mean", "host CPU, %"),
-)
-_ONLY_IF_ANY = {
-    "dead_tuples.max",
-    "history_list_length.max",
-    "replica_history_list_length.max",
-    "deadlocks.count",
-    "deadlocks_in_claim.count",
-    "deadlocks_in_complete.count",
-    "re_executions.count",
-    "row_lock_wait_ms.rate",
-    "stalled_s.longest",
-    "lost_race.count",
-    "lag_ms.p99",
-}
-"""Rows that are left out if all their values are zero or missing."""
 _OF_LIBRARIES = {"pickup_ms", "claim_statement_ms", "claim_statement_buffers"}
 """Measures whose rows take the place of those of `_CLAIM_TIME` in the run of a library, whose claim is not called by the bench."""
 _CLAIM_TIME = "claim_ms"
+_TOTALS = ("completed.rate", "deadlocks.count", "re_executions.count", "stalled_s.longest", "order_diff.max")
+"""The metrics of a run that has only one phase."""
 _FEW = 3
 _BEFORE_FIRST_PHASE = "before the first phase"
 
@@ -122,18 +87,21 @@ class ErrorRow:
 def list_phase_rows(run: RunTables) -> list[PhaseRow]:
     """Return a row for each metric, with its value in each phase that has begun."""
     names = [phase.name for phase in run.record.started_phases]
-    rows = []
-    for metric, label in _PHASE_METRICS:
-        measure, _, statistic = metric.partition(".")
-        if measure in ({_CLAIM_TIME} if run.record.queue.library or run.record.is_observation else _OF_LIBRARIES):
-            continue
-        values = [run.metric(measure, statistic, name) for name in names]
-        if run.record.is_observation and not (isinstance(MEASURES[measure].source, FromSamples) and any(values)):
-            continue
-        if metric in _ONLY_IF_ANY and not any(values):
-            continue
-        rows.append(PhaseRow(label=label, meaning=MEASURES[measure].meaning, values=values))
-    return rows
+    shown = [measure for measure in MEASURES.values() if _is_shown(measure, run.record)]
+    return [
+        PhaseRow(label=measure.title_of(statistic), meaning=measure.meaning, values=values)
+        for measure in shown
+        for statistic in measure.in_report
+        if any(values := [run.metric(measure.name, statistic, name) for name in names])
+        or not (measure.hides_zero or run.record.is_observation)
+    ]
+
+
+def _is_shown(measure: Measure, record: RunRecord) -> bool:
+    """Whether the measure can have figures in this run."""
+    if record.is_observation and not isinstance(measure.source, FromSamples):
+        return False
+    return measure.name not in ({_CLAIM_TIME} if record.queue.library or record.is_observation else _OF_LIBRARIES)
 
 
 def find_highlights(run: RunTables) -> list[Highlight]:
@@ -141,48 +109,40 @@ def find_highlights(run: RunTables) -> list[Highlight]:
     measured = [phase.name for phase in run.record.measured_phases]
     if not measured or run.record.is_observation:
         return []
-    is_library = run.record.queue.library is not None
-    claim, statistic = ("claim_statement_ms", "mean") if is_library else (_CLAIM_TIME, "p50")
-    claims = {name: run.metric(claim, statistic, name) or 0.0 for name in measured}
-    worst = max(measured, key=lambda name: claims[name])
-    shown = (
-        (f"{claim}.{statistic}", "mean time of the claim statement" if is_library else "median claim time", "ms"),
-        *([("pickup_ms.p50", "median pickup time", "ms")] if is_library else []),
-        *_list_old_versions(run),
-        ("depth.max", "queue depth", "jobs"),
-    )
     if len(measured) == 1:
         return _find_totals(run, measured[0])
-    highlights = []
-    for metric, label, unit in shown:
-        measure, _, statistic = metric.partition(".")
-        before, after = run.metric(measure, statistic, measured[0]), run.metric(measure, statistic, worst)
-        highlights.append(Highlight(label=label, unit=unit, before=before, after=after, baseline=measured[0], phase=worst))
-    return highlights
+    is_library = run.record.queue.library is not None
+    claim = "claim_statement_ms.mean" if is_library else f"{_CLAIM_TIME}.p50"
+    claims = {name: run.metric(*split_metric(claim), name) or 0.0 for name in measured}
+    worst = max(measured, key=lambda name: claims[name])
+    old_versions = ENGINES[run.record.scenario.database.engine].old_versions
+    shown = (
+        claim,
+        *(["pickup_ms.p50"] if is_library else []),
+        *([f"{old_versions}.max"] if old_versions else []),
+        "depth.max",
+    )
+    return [_make_highlight(run, metric, baseline=measured[0], phase=worst) for metric in shown]
 
 
-def _list_old_versions(run: RunTables) -> list[tuple[str, str, str]]:
-    """Return the metric of the old row versions that the engine keeps, with its label and unit; empty if it keeps none."""
-    measure = ENGINES[run.record.scenario.database.engine].old_versions
-    return [(f"{measure}.max", MEASURES[measure].label, "")] if measure else []
+def _make_highlight(run: RunTables, metric: str, *, baseline: str, phase: str) -> Highlight:
+    """Return the figure of ``metric`` in ``phase``; beside that of ``baseline``, if this is not empty."""
+    name, statistic = split_metric(metric)
+    measure = MEASURES[name]
+    return Highlight(
+        label=measure.label_of(statistic),
+        unit=measure.unit_of(statistic),
+        before=run.metric(name, statistic, baseline) if baseline else None,
+        after=run.metric(name, statistic, None if measure.is_of_run else phase),
+        baseline=baseline,
+        phase=phase,
+    )
 
 
 def _find_totals(run: RunTables, phase: str) -> list[Highlight]:
     """Return the figures of a run of one phase, which has nothing to be compared with."""
-    shown = (
-        ("completed.rate", "completed", "jobs/s"),
-        ("deadlocks.count", "deadlocks", ""),
-        ("re_executions.count", "re-executions", ""),
-        ("stalled_s.longest", "longest stall", "s"),
-        ("order_diff.max", "largest distance from the order of enqueueing", "positions"),
-    )
-    totals = []
-    for metric, label, unit in shown:
-        measure, _, statistic = metric.partition(".")
-        value = run.metric(measure, statistic, None if MEASURES[measure].is_of_run else phase)
-        if value is not None:
-            totals.append(Highlight(label=label, unit=unit, before=None, after=value, baseline="", phase=phase))
-    return totals
+    totals = (_make_highlight(run, metric, baseline="", phase=phase) for metric in _TOTALS)
+    return [total for total in totals if total.after is not None]
 
 
 def list_recoveries(run: RunTables) -> list[RecoveryRow]:

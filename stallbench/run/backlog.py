@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 from stallbench.engines import describe_error, loaded_errors
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues import Queue
+from stallbench.records.final_snapshot import format_snapshot
 
 BACKLOG_AGE_S = 1.0
 """A ready job that has waited for this long belongs to a backlog; a younger one is about to be claimed."""
@@ -84,14 +85,13 @@ def take_final_snapshot(queue: Queue[Any], path: Path) -> int:
     Raises `NotCarriedOutError` if the queue cannot be read.
     """
     temporary = path.with_suffix(".csv.new")
-    count = 0
+    lines = 0
     try:
         with temporary.open("w") as file:
-            for job_id, claimed in queue.job_ids():
-                file.write(f"{job_id},{'claimed' if claimed else 'queued'}\n")
-                count += 1
-            file.write(f"end,{count}\n")
+            for line in format_snapshot(queue.job_ids()):
+                file.write(line)
+                lines += 1
     except loaded_errors() as error:
         raise NotCarriedOutError(f"the final snapshot of the queue failed: {describe_error(error)}") from error
     temporary.replace(path)
-    return count
+    return lines - 1  # without the last one

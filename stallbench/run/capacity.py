@@ -17,6 +17,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.external.addresses import ExternalServers
 from stallbench.queues import find_queue
 from stallbench.records.events import Event, read_events
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.folder import RunFolder
 from stallbench.run.opening import open_run
 from stallbench.run.run import Run
@@ -112,14 +113,14 @@ def read_capacity(folder: RunFolder, workers: int) -> float:
     ended_ns = min(empty_ns, max((t_ns for log in logs.values() for t_ns, _ in log), default=0))
     rate = 0.0
     for name, log in logs.items():
-        warm = [t_ns for t_ns, event in log if event == Event.COMPLETED and began_ns + _WARM_UP_S * 1e9 <= t_ns < empty_ns]
+        warm = [t_ns for t_ns, event in log if event == Event.COMPLETED and began_ns + _WARM_UP_S * NS_PER_S <= t_ns < empty_ns]
         if len(warm) < _FEWEST_JOBS:
-            until = f", until the queue was empty at {(empty_ns - began_ns) / 1e9:.1f} s" if empty_ns < math.inf else ""
+            until = f", until the queue was empty at {(empty_ns - began_ns) / NS_PER_S:.1f} s" if empty_ns < math.inf else ""
             raise NotCarriedOutError(
                 f"{name} completed {len(warm)} jobs after its first second{until}; expected {_FEWEST_JOBS} or more: "
                 "give a rate, like --set producers.rate=10"
             )
-        rate += (len(warm) - 1) * 1e9 / (ended_ns - warm[0])
+        rate += (len(warm) - 1) * NS_PER_S / (ended_ns - warm[0])
     return rate
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from stallbench import IS_WHEEL, PROJECT
 from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.records.final_snapshot import FINAL_SNAPSHOT_FILE
 from stallbench.scenario.model import Scenario
 from stallbench.storage.address import AnyPath, address_errors, open_address
 
@@ -68,7 +69,7 @@ class RunFolder:
     @property
     def final_snapshot(self) -> Path:
         """Every job that the queue still held at the end."""
-        return self.path / "final_snapshot.csv"
+        return self.path / FINAL_SNAPSHOT_FILE
 
     @property
     def left_over(self) -> Path:

@@ -7,11 +7,15 @@ less than the window: rates are then computed over the time that it covers.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stallbench.measure import FromSamples
+from stallbench.measures import MEASURES
 from stallbench.records.events import Event, EventRecord, parse_event
 from stallbench.records.lines import read_whole_lines
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.records.samples import SampleRecord, parse_sample
 from stallbench.run.folder import RunFolder
 
@@ -52,27 +56,22 @@ def read_live_figures(folder: RunFolder) -> LiveFigures:
     claims_ns: list[int] = []
     enqueued_rate = completed_rate = 0.0
     for path in folder.events.glob("*.csv"):
-        recent, since_ns = _read_recent_events(path, now_ns - int(_WINDOW_S * 1e9))
-        span_s = max((now_ns - since_ns) / 1e9, 0.1)
+        recent, since_ns = _read_recent_events(path, now_ns - int(_WINDOW_S * NS_PER_S))
+        span_s = max((now_ns - since_ns) / NS_PER_S, 0.1)
         enqueued_rate += sum(record.event is Event.ENQUEUED for record in recent) / span_s
         completed_rate += sum(record.event is Event.COMPLETED for record in recent) / span_s
         claims_ns += [record.duration_ns for record in recent if record.event is Event.CLAIMED and record.duration_ns is not None]
     claims_ns.sort()
     latest = _read_latest_samples(folder.samples, now_ns)
-    dead, history, deadlocks, oldest = (
-        [float(value) for (_, _, metric), value in latest.items() if metric == wanted]
-        for wanted in ("dead_tuples", "history_list_length", "deadlocks", "oldest_transaction_s")
-    )
-    depth = next((value for (_, subject, metric), value in latest.items() if (subject, metric) == ("queue", "depth")), None)
     return LiveFigures(
         enqueued_rate=enqueued_rate,
         completed_rate=completed_rate,
         claim_ms_p95=claims_ns[int(len(claims_ns) * 0.95)] / 1e6 if claims_ns else None,
-        depth=int(float(depth)) if depth else None,
-        dead_tuples=int(sum(dead)) if dead else None,
-        history_list_length=int(max(history)) if history else None,
-        deadlocks=int(sum(deadlocks)) if deadlocks else None,
-        oldest_transaction_s=max(oldest) if oldest else None,
+        depth=_count(latest, "depth"),
+        dead_tuples=_count(latest, "dead_tuples"),
+        history_list_length=_count(latest, "history_list_length"),
+        deadlocks=_count(latest, "deadlocks"),
+        oldest_transaction_s=_combine(latest, "oldest_transaction_s"),
         holder=_name_holder(latest),
     )
 
@@ -104,9 +103,28 @@ def _read_latest_samples(samples: Path, now_ns: int) -> dict[tuple[str, str, str
                 break
             if record is not None:
                 newest.append(record)
-        if newest and now_ns - newest[0].t_ns < _FRESH_S * 1e9:
+        if newest and now_ns - newest[0].t_ns < _FRESH_S * NS_PER_S:
             latest.update({(one.source, one.subject, one.metric): one.value for one in reversed(newest)})
     return latest
+
+
+def _count(latest: Mapping[tuple[str, str, str], str], name: str) -> int | None:
+    """Return `_combine` of a measure that counts something."""
+    value = _combine(latest, name)
+    return None if value is None else int(value)
+
+
+def _combine(latest: Mapping[tuple[str, str, str], str], name: str) -> float | None:
+    """Return the latest value of a measure, combined over subjects and servers as its source says; none if it was not sampled."""
+    source = MEASURES[name].source
+    assert isinstance(source, FromSamples)
+    values = [
+        float(value)
+        for (_, subject, metric), value in latest.items()
+        if metric == (source.metric or name) and source.subject in ("", subject.partition(":")[0])
+    ]
+    combine = sum if source.combine == "sum" else max
+    return combine(values) if values else None
 
 
 def _name_holder(latest: dict[tuple[str, str, str], str]) -> str | None:

@@ -14,10 +14,10 @@ from stallbench.observers import ObserverOptions
 from stallbench.processes.reaper import start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queue
-from stallbench.run.ending import ending_recorded
 from stallbench.run.folder import create_run_folder
 from stallbench.run.recorder import RunRecorder
 from stallbench.run.run import Run
+from stallbench.run.status import ending_recorded
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from stallbench.measures import MEASURES, split_metric
 from stallbench.run.live_figures import LiveFigures
 
 if TYPE_CHECKING:
@@ -57,39 +58,51 @@ def _panel(phase: str, left_s: float, figures: LiveFigures) -> Table:
     table.add_column(justify="right", style="dim")
     table.add_column()
     table.add_row("phase", f"[bold]{phase}[/bold], {left_s:.0f} s left")
-    table.add_row("enqueued", _figure(figures.enqueued_rate, "{:,.0f} jobs/s"))
-    table.add_row("completed", _figure(figures.completed_rate, "{:,.0f} jobs/s"))
-    table.add_row("depth", _figure(figures.depth, "{:,}"))
-    table.add_row("claim time p95", _figure(figures.claim_ms_p95, "{:.2f} ms"))
-    for label, value, form in _engine_figures(figures):
-        table.add_row(label, form.format(value))
+    for shown in list_shown(figures):
+        table.add_row(shown.label, f"{shown.value} {shown.unit}".rstrip())
     table.add_row("horizon held by", escape(figures.holder or "no long transaction"))
     return table
 
 
-def _engine_figures(figures: LiveFigures) -> list[tuple[str, float, str]]:
-    """Return the label, value and format of each figure that this engine has and others do not."""
-    candidates = (
-        ("dead tuples", figures.dead_tuples, "{:,}"),
-        ("history list", figures.history_list_length, "{:,}"),
-        ("deadlocks", figures.deadlocks, "{:,}"),
-        ("oldest transaction", figures.oldest_transaction_s, "{:.0f} s"),
+class ShownFigure(NamedTuple):
+    """A figure of the last seconds, as text."""
+
+    label: str
+    value: str
+    unit: str
+
+
+def list_shown(figures: LiveFigures) -> list[ShownFigure]:
+    """Return the figures of every engine, ``?`` if unknown, then those that this engine has and others do not."""
+    of_every_engine = (
+        ("enqueued.rate", figures.enqueued_rate, ".0f"),
+        ("completed.rate", figures.completed_rate, ".0f"),
+        ("depth", figures.depth, ","),
+        ("claim_ms.p95", figures.claim_ms_p95, ".2f"),
     )
-    return [(label, value, form) for label, value, form in candidates if value is not None]
+    of_this_engine = (
+        ("dead_tuples", figures.dead_tuples, ","),
+        ("history_list_length", figures.history_list_length, ","),
+        ("deadlocks", figures.deadlocks, ","),
+        ("oldest_transaction_s", figures.oldest_transaction_s, ".0f"),
+    )
+    return [
+        *(_show(*figure) for figure in of_every_engine),
+        *(_show(*figure) for figure in of_this_engine if figure[1] is not None),
+    ]
+
+
+def _show(metric: str, value: float | None, form: str) -> ShownFigure:
+    """Return a figure with the label and unit of its measure. A ``metric`` without a statistic is the latest sample."""
+    name, statistic = split_metric(metric)
+    measure = MEASURES[name]
+    label = measure.label_of(statistic) if statistic else measure.label
+    return ShownFigure(label, "?" if value is None else f"{value:{form}}", measure.unit_of(statistic))
 
 
 def _line(phase: str, left_s: float, figures: LiveFigures) -> str:
-    engine_part = "".join(f"{label} {form.format(value)}  " for label, value, form in _engine_figures(figures))
-    return (
-        f"{phase:<10} {left_s:3.0f} s left  "
-        f"in {_figure(figures.enqueued_rate, '{:5.0f}/s')}  out {_figure(figures.completed_rate, '{:5.0f}/s')}  "
-        f"depth {_figure(figures.depth, '{:6d}')}  claim p95 {_figure(figures.claim_ms_p95, '{:7.2f} ms')}  "
-        f"{engine_part}held by {figures.holder or '-'}"
-    )
-
-
-def _figure(value: float | None, form: str) -> str:
-    return "?" if value is None else form.format(value)
+    shown = "  ".join(f"{label} {value:>5} {unit}".rstrip() for label, value, unit in list_shown(figures))
+    return f"{phase:<10} {left_s:3.0f} s left  {shown}  held by {figures.holder or '-'}"
 
 
 _COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright_black"}

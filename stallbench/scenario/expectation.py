@@ -7,11 +7,10 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from stallbench.measures import measure_of, metric_names, split_metric
+from stallbench.records.events import parse_error
 from stallbench.scenario.section import Section, Text, issue
 from stallbench.scenario.validation.issue import show_value
 from stallbench.scenario.validation.suggestion import did_you_mean
-
-_ERRORS = "errors.count"
 
 
 def require_metric(metric: str) -> str:
@@ -25,6 +24,16 @@ def require_metric(metric: str) -> str:
 
 
 Metric = Annotated[str, AfterValidator(require_metric)]
+
+
+def _require_code(code: str) -> str:
+    """Return ``code``; raises `ValueError` if no error can have it."""
+    if parse_error(code)[0] != code:
+        raise ValueError('expected a code as the report names it, like "53100" or "SQLITE_BUSY", without spaces and colons')
+    return code
+
+
+Code = Annotated[str, Field(min_length=1), AfterValidator(_require_code)]
 
 
 class _MetricInPhase(Section):
@@ -55,18 +64,24 @@ class Expectation(_MetricInPhase):
 
     at_least: float | None = Field(default=None, description="lower bound")
     at_most: float | None = Field(default=None, description="upper bound")
-    codes: Annotated[tuple[Text, ...], Field(min_length=1, strict=False)] | None = Field(
+    codes: tuple[Code, ...] | None = Field(
         default=None,
-        examples=[["53300"]],
-        description="only with `errors.count`: codes of errors that are expected; an expectation without an upper bound explains no others",
+        strict=False,
+        min_length=1,
+        description="of the measure `errors`: the codes of the errors that are expected, as the report names them",
+        examples=[["53100"]],
     )
     because: Text | None = Field(default=None, description="what it shows, in words, for the report")
 
     @model_validator(mode="after")
-    def _require_errors(self) -> Self:
-        if self.codes and self.metric != _ERRORS:
-            raise issue(f" is given with {self.metric}; expected with {_ERRORS} only", key="codes")
+    def _require_codes_of_errors(self) -> Self:
+        if self.codes and split_metric(self.metric)[0] != "errors":
+            raise issue(f" is given, but {self.metric} does not count errors by their codes; leave it out", key="codes")
         return self
+
+    def limits(self, metric: str) -> bool:
+        """Whether it is an upper bound for ``metric`` in the whole run, so that it can judge in place of a check that allows none."""
+        return self.metric == metric and self.phase is None and self.at_most is not None
 
     @model_validator(mode="after")
     def _require_bounds(self) -> Self:

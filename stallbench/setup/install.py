@@ -12,7 +12,7 @@ import sys
 if sys.version_info < (3, 11):  # noqa: UP036 - an older Python cannot even load the imports below
     _found = f"{sys.version_info[0]}.{sys.version_info[1]}"
     print(f"Python 3.11 or later is needed; this is {_found}. Try: make PYTHON=python3.11 setup", file=sys.stderr)
-    sys.exit(3)
+    sys.exit(3)  # EXIT_NOT_CARRIED_OUT, which it cannot import
 
 import argparse
 import time
@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from stallbench import IS_WHEEL, PROJECT
+from stallbench.errors import EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT
 from stallbench.setup.components import (
     CACHE,
     JAVA_COMMAND,
@@ -57,8 +58,6 @@ _SPARK_STAMP = CACHE / "spark" / "prepared-for"
 _POSTGRES_PACKAGES = ("postgresql-18", "postgresql-17", "postgresql-16", "postgresql-15")
 _JAVA_PACKAGES = (f"openjdk-{JAVA_MINIMUM}-jre-headless", "openjdk-21-jre-headless", "default-jre-headless")
 _SETUP_EVERYTHING = f"{SETUP_COMMAND} everything" if IS_WHEEL else SETUP_COMMAND
-_EXIT_MISSING = 3
-_EXIT_INTERRUPTED = 130
 
 _JAVA_WRAPPER = """#!/bin/sh
 # This Java was packaged without the vector module, which Spark requests but does not need: the option is removed.
@@ -153,10 +152,10 @@ def install(extent: Extent) -> None:
                 _prepare_spark()
     except KeyboardInterrupt:
         print(f"set-up: interrupted; run `{SETUP_COMMAND}` again to continue", file=sys.stderr)
-        sys.exit(_EXIT_INTERRUPTED)
+        sys.exit(EXIT_INTERRUPTED)
     except OSError as error:
         print(f"set-up: {error.filename or PROJECT}: {error.strerror}", file=sys.stderr)
-        sys.exit(_EXIT_MISSING)
+        sys.exit(EXIT_NOT_CARRIED_OUT)
     if missing:
         print(
             "set-up: these components are missing; below each is the command that installs it:",
@@ -164,7 +163,7 @@ def install(extent: Extent) -> None:
             sep="\n",
             file=sys.stderr,
         )
-        sys.exit(_EXIT_MISSING)
+        sys.exit(EXIT_NOT_CARRIED_OUT)
     if unavailable:
         print(
             "set-up: these components could not be installed; only scenarios that need them will not run:", *unavailable, sep="\n"

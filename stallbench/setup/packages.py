@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stallbench import IS_WHEEL, PROJECT
+from stallbench.errors import EXIT_INTERRUPTED
 from stallbench.setup.components import CACHE
 
 ENVIRONMENT = Path(sys.prefix) if IS_WHEEL else PROJECT / ".venv"
@@ -26,7 +27,6 @@ _APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq")
 _APT_INSTALL = (*_APT, "install", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold")
 # Debian's configuration reads this folder last, so that a file in it takes effect and no other file need be changed.
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/zz-stallbench.conf")
-_EXIT_INTERRUPTED = 130
 
 
 class InstallError(Exception):
@@ -191,7 +191,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str] | None, text: st
         )
     except OSError as error:
         raise InstallError(f"{command[0]}: {error.strerror}") from error
-    if ended.returncode in {-signal.SIGINT, _EXIT_INTERRUPTED}:
+    if ended.returncode in {-signal.SIGINT, EXIT_INTERRUPTED}:
         raise KeyboardInterrupt
     if ended.returncode != 0:
         printed = [line.strip() for line in (ended.stderr or ended.stdout).splitlines() if line.strip()]

@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from stallbench.comparison.formatting import format_p
 from stallbench.comparison.regressions import describe_outcome as describe_regressions
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.report import open_template
 from stallbench.report.charts import PhaseBand, as_script_data
 from stallbench.run.record import RunRecord, read_record
@@ -210,7 +211,7 @@ def _list_cycles(folder: SoakFolder, record: SoakRecord) -> Iterator[CycleRow]:
         yield CycleRow(
             number=cycle.number,
             page=str(page.relative_to(folder.path)) if page.is_file() else "",
-            began=datetime.fromtimestamp(cycle.start_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            began=datetime.fromtimestamp(cycle.start_ns / NS_PER_S, UTC).strftime("%Y-%m-%d %H:%M:%S"),
             verdict=cycle.verdict if cycle.status == "completed" else None,
             status=cycle.status,
             left_over=cycle.left_over,

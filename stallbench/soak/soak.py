@@ -16,10 +16,10 @@ from stallbench.pipeline.process import KeptPipeline
 from stallbench.processes.reaper import is_bench_alive, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.run.conclusion import conclude
-from stallbench.run.ending import ending_recorded
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import describe_bench
 from stallbench.run.recorder import RunRecorder
+from stallbench.run.status import ending_recorded
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.duration import format_duration
 from stallbench.scenario.model import Scenario

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
+from stallbench.injection.record import JOBS
 from stallbench.pipeline.large_tables import field
 from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, PASSED_OVER
 from stallbench.queues import Promise
@@ -61,7 +62,7 @@ class _Judgement:
     def _judge_activity(self) -> None:
         for fault in self._tables.record.faults:
             each = self._by_phase[str(fault.phase)]
-            each.hits = len(fault.evidence.get("jobs", ()))
+            each.hits = len(fault.evidence.get(JOBS, ()))
             if not each.hits:
                 each.states = dict.fromkeys(PROMISES, "unknown")
                 each.reasons.append(f"not tried: {fault.why_ended or 'the fault was not active'}")

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import Crash
-from stallbench.libraries import PREFIX
 from stallbench.queues import Queue
 
 ACTIONS: tuple[Crash, ...] = ("kill", "pause")
@@ -102,7 +102,7 @@ def write_scenario(
         '\n[workers]\ncount = 3\nwork = "10ms"\npoll = "300ms"',
         f'\n[[phases]]\nname = "before"\nduration = "{_BEFORE_S:g}s"',
     ]
-    kill_s = _KILL_OF_LIBRARY_S if kind.startswith(PREFIX) else _KILL_S
+    kill_s = _KILL_OF_LIBRARY_S if kind.startswith(LIBRARY_PREFIX) else _KILL_S
     for trial in trials:
         duration_s, fault = _describe_fault(trial, seed, expiry_s, kill_s)
         lines.append(

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
-from stallbench.injection.record import InjectionRecord
+from stallbench.injection.record import JOBS, KILLED, PAUSED, InjectionRecord
 from stallbench.records.events import Event, EventRecord, read_events
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import RunRecord
@@ -34,7 +34,7 @@ class Suspects:
     def find_phase(self, job_id: int) -> str | None:
         """Return the phase whose fault hit a process that had the job; else the phase in which the job was enqueued, or its neighbour by id."""
         for fault in self._faults:
-            if job_id in fault.evidence.get("jobs", ()):
+            if job_id in fault.evidence.get(JOBS, ()):
                 return fault.phase
         by_process = {event.process for event in self._of_job.get(job_id, ()) if event.event is not Event.ENQUEUED}
         hit = [fault for fault in self._faults if by_process & set(_hit(fault))]
@@ -60,7 +60,7 @@ class Suspects:
         hits = [
             f"{process} {'died' if 'killed' in fault.evidence else 'was paused'} at {fault.phase}"
             for fault in self._faults
-            for process, hit_job in zip(_hit(fault), fault.evidence.get("jobs", ()), strict=True)
+            for process, hit_job in zip(_hit(fault), fault.evidence.get(JOBS, ()), strict=True)
             if hit_job == job_id
         ]
         return f"job {job_id}: {', '.join(told)}{' ...' if len(events) > _TOLD else ''}{'; ' if hits else ''}{', '.join(hits)}"
@@ -68,5 +68,5 @@ class Suspects:
 
 def _hit(fault: InjectionRecord) -> Sequence[str]:
     """Return the processes that the fault killed or paused."""
-    found: Sequence[str] = fault.evidence.get("killed") or fault.evidence.get("paused") or ()
+    found: Sequence[str] = fault.evidence.get(KILLED) or fault.evidence.get(PAUSED) or ()
     return found

@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import Crash
-from stallbench.libraries import PREFIX, list_names
+from stallbench.libraries import list_names
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.queues import NoQueueError, Queue, find_queue
 from stallbench.queues.queue import OptionRole
@@ -82,8 +83,10 @@ def plan_torture(
     try:
         queue = find_queue(kind)
     except NoQueueError as error:
-        if kind.startswith(PREFIX):
-            raise BadInputError(f'queue "{kind}": {error}{did_you_mean(kind.removeprefix(PREFIX), list_names())}') from None
+        if kind.startswith(LIBRARY_PREFIX):
+            raise BadInputError(
+                f'queue "{kind}": {error}{did_you_mean(kind.removeprefix(LIBRARY_PREFIX), list_names())}'
+            ) from None
         raise BadInputError(f'queue "{kind}" {error}') from None
     plan = TorturePlan(
         kind=kind,

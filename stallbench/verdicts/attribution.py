@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from stallbench.engines import ENGINES
+from stallbench.measures import MEASURES
 from stallbench.run.record import RunRecord
 from stallbench.verdicts.diagnosis import (
     describe_notify_waits,
@@ -34,13 +35,9 @@ _RECOVERED_TO = {
     "to_rate_s": "the baseline's rate",
     "to_empty_backlog_s": "the empty backlog",
 }
-_COUNTS = {"lost": "lost jobs", "re_completed": "re-completed jobs", "re_executed": "re-executions", "errors": "errors"}
-"""By column of ``recoveries``."""
-_OLD_VERSIONS = {
-    "dead_tuples": ("dead tuples", "dead tuple"),
-    "history_list_length": ("history list length", "entry of the history list"),
-}
-"""The name of each measure of old row versions, and of one of them."""
+_COUNTS = {"lost": "lost", "re_completed": "re_completed", "re_executed": "re_executions", "errors": "errors"}
+"""The measure that each column of ``recoveries`` counts."""
+_CLAIM_TIME = f"median {MEASURES['claim_ms'].label}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +124,9 @@ def _measure_trend(windows: pd.DataFrame, record: RunRecord, old_versions: str) 
 
     count, claim_us = rows[old_versions].to_numpy(float), rows["claim_ms_p50"].to_numpy(float) * 1e3
     slope, _, low, high = stats.theilslopes(claim_us, count, alpha=_CONFIDENCE)
-    name, unit = _OLD_VERSIONS[old_versions]
     return ClaimTimeTrend(
-        old_versions=name,
-        unit=unit,
+        old_versions=MEASURES[old_versions].label,
+        unit=MEASURES[old_versions].singular,
         windows=len(rows),
         spearman=float(stats.spearmanr(count, claim_us).statistic),
         pearson=float(np.corrcoef(count, claim_us)[0, 1]),
@@ -155,7 +151,7 @@ def _describe_fault(row: Mapping[Any, Any], on: str, start_s: float) -> str:
         f"{words} {f'after {row[column]:.1f} s' if pd.notna(row[column]) else describe_missing_recovery(row.get('next_change'))}"
         for column, words in _RECOVERED_TO.items()
     ]
-    counts = [f"{row[column]:,.0f} {words}" for column, words in _COUNTS.items() if row[column]]
+    counts = [f"{row[column]:,.0f} {MEASURES[measure].label}" for column, measure in _COUNTS.items() if row[column]]
     described = f"{row['fault']} was active on {on} {when}. Recovery, counted from its end: {', '.join(recovered)}."
     return described + (f" From its start to the next fault: {', '.join(counts)}." if counts else "")
 
@@ -187,7 +183,7 @@ def _describe_deadlocks(run: RunTables) -> str:
     ]
     undone = " and ".join(rolled_back) or "operations that no client recorded"
     re_executions = run.metric("re_executions", "count", None) or 0
-    further = f" There were {re_executions:,.0f} re-executions." if re_executions else ""
+    further = f" There were {re_executions:,.0f} {MEASURES['re_executions'].label}." if re_executions else ""
     return f"The server broke {count:,.0f} deadlocks and rolled back {undone}.{further}"
 
 
@@ -197,18 +193,18 @@ def _describe_worst_phase(run: RunTables) -> str:
         return ""
     baseline, phase, before_ms, after_ms = worst
     change = "rose" if after_ms > before_ms else "fell"
-    return f"The median claim time {change} from {before_ms:.2f} ms in {baseline} to {after_ms:.2f} ms in {phase}."
+    return f"The {_CLAIM_TIME} {change} from {before_ms:.2f} ms in {baseline} to {after_ms:.2f} ms in {phase}."
 
 
 def _describe_trend(trend: ClaimTimeTrend) -> str:
     if not trend.is_rising:
         return (
-            f"From second to second the median claim time does not rise with the {trend.old_versions} "
+            f"From second to second the {_CLAIM_TIME} does not rise with the {trend.old_versions} "
             f"(Spearman {trend.spearman:.2f}; 95 % confidence interval of the slope {trend.slope_low_us:.2f} to "
             f"{trend.slope_high_us:.2f} µs)."
         )
     return (
-        f"From second to second the median claim time rises with the {trend.old_versions}: by {trend.slope_us:.2f} µs per {trend.unit} "
+        f"From second to second the {_CLAIM_TIME} rises with the {trend.old_versions}: by {trend.slope_us:.2f} µs per {trend.unit} "
         f"(95 % confidence interval {trend.slope_low_us:.2f} to {trend.slope_high_us:.2f} µs, Spearman {trend.spearman:.2f})."
     )
 

@@ -29,8 +29,8 @@ _OTHER_STATES = {
 class Conservation(Check):
     """Fails if a job is lost, stays in the queue after its completion, or was never enqueued. Unknown if the state of a job is unknown.
 
-    If the scenario says how many jobs may be lost, by an expectation on ``lost`` with an upper bound, that expectation judges the losses, and
-    this check only reports them.
+    If the scenario has an expectation on ``lost`` with an upper bound, that expectation judges the losses, and this check only reports them.
+    One with a lower bound alone does not: it would hold if every job were lost.
     """
 
     name = "conservation"
@@ -41,9 +41,7 @@ class Conservation(Check):
         """Return one finding."""
         if run["conservation"].empty:
             return [self.unknown(_SUBJECT, "no job was recorded, so none can be accounted for")]
-        loss_is_expected = any(
-            one.metric.partition(".")[0] == "lost" and one.at_most is not None for one in run.record.scenario.expect
-        )
+        loss_is_expected = any(one.limits("lost.count") for one in run.record.scenario.expect)
         wrong = [state for state in _WRONG_STATES if run.state_count(state)]
         failing = [state for state in wrong if not (state == "lost" and loss_is_expected)]
         tolerated = "lost as an expectation allows, " if loss_is_expected else "0 lost, "

@@ -42,8 +42,7 @@ class Duplicates(Check):
     """Compares re-executions with the queue's promise: at-least-once allows one only after an attempt that failed, expired, ended in an
     error, or whose worker died.
 
-    If the scenario says how many second completions there may be, by an expectation on ``re_completed.count`` of the whole run with an upper
-    bound, that expectation judges them.
+    If the scenario has an expectation on ``re_completed.count`` of the whole run with an upper bound, that expectation judges second completions.
     """
 
     name = "duplicates"
@@ -54,8 +53,7 @@ class Duplicates(Check):
         """Return one finding; unknown if no claim was recorded."""
         subject = f"executions keep the promise {run.record.queue.promise}"
         is_unexplained = ~field("excused")
-        expected = (one for one in run.record.scenario.expect if one.metric == "re_completed.count" and not one.phase)
-        if any(one.at_most is not None for one in expected):
+        if any(one.limits("re_completed.count") for one in run.record.scenario.expect):
             is_unexplained &= field("completions") < 2
         repeated = count_repeated(run)
         if not repeated.jobs and not run.count_events("claimed"):

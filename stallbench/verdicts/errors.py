@@ -10,8 +10,10 @@ import pandas as pd
 
 from stallbench.engines.error_kinds import ErrorKind, find_error_kind
 from stallbench.faults import find_faults
+from stallbench.measures import split_metric
 from stallbench.pipeline.call_errors import compute_grace_s
 from stallbench.run.record import RunRecord
+from stallbench.scenario.expectation import Expectation
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "errors are explained"
@@ -25,13 +27,13 @@ class _Judged:
     """None: of any kind."""
     operation: str | None = None
     """None: of any operation."""
-    codes: tuple[str, ...] | None = None
-    """None: with any code."""
+    codes: tuple[str, ...] = ()
+    """Empty: of any code."""
 
-    def has(self, code: str, kind: ErrorKind | None, operation: str) -> bool:
-        """Whether it counts an error with ``code``, of ``kind``, in ``operation``."""
-        is_of_kind = (self.kind is None or self.kind is kind) and self.operation in (None, operation)
-        return is_of_kind and (self.codes is None or code in self.codes)
+    def has(self, code: str, operation: str) -> bool:
+        """Whether it counts an error with ``code`` in ``operation``."""
+        is_of_kind = self.kind is None or self.kind is find_error_kind(code, operation)
+        return is_of_kind and self.operation in (None, operation) and (not self.codes or code in self.codes)
 
 
 _JUDGED_BY: Mapping[str, _Judged] = {
@@ -52,11 +54,11 @@ class Errors(Check):
     A fault explains the kinds of errors that its class declares (`Fault.explains_errors`), from its start to `compute_grace_s` after its
     verified end. Before the first phase no fault has been active, so none explains an error there.
 
-    An expectation on the number of errors, or of deadlocks, judges the errors that its measure counts: in its phase, and from then on until the
-    next phase begins, because calls of that phase may end later. One that names codes explains errors with these codes, and no others. One on
-    ``errors`` with neither codes nor an upper bound explains none: it would explain any number of errors of any kind. Without a phase, one with codes explains
-    them at any time, and one without codes those that its measure counts: from the first to the last measured phase. Errors that the queue itself
-    retried are reported and never fail.
+    An expectation on the number of errors judges them if it has an upper bound; with ``codes`` it judges the errors with these codes, whatever its
+    bound. One with a lower bound alone does not: any error would meet it. An expectation on deadlocks judges errors that say so. Each judges the
+    errors of its phase, and those from then on until the next phase begins, because calls of that phase may end later. An expectation on the whole
+    run judges those from the first measured phase to the last, as its measure counts them; its ``codes`` are expected in the warm-up, too. Errors
+    that the queue itself retried are reported and never fail.
     """
 
     name = "errors"
@@ -107,28 +109,33 @@ def _list_kinds_by_fault(record: RunRecord) -> dict[str, frozenset[ErrorKind]]:
 
 def _list_judged(record: RunRecord) -> dict[str | None, list[_Judged]]:
     """Return which errors expectations judge, by the phase that had begun last; None: before the first phase."""
-    names = [phase.name for phase in record.phases]
-    measured = [phase.name for phase in record.measured_phases]
-    counted_phases = names[names.index(measured[0]) : names.index(measured[-1]) + 1] if measured else []
-    of_phases: dict[str | None, list[_Judged]] = {name: [] for name in (None, *names)}
+    of_phases: dict[str | None, list[_Judged]] = {name: [] for name in (None, *(phase.name for phase in record.phases))}
+    measured = [index for index, phase in enumerate(record.phases) if phase.measured]
+    whole_run = [phase.name for phase in record.phases[min(measured) : max(measured) + 1]] if measured else []
     for one in record.scenario.expect:
-        counted = _JUDGED_BY.get(one.metric.partition(".")[0])
-        if counted is None or (counted.kind is None and one.at_most is None and not one.codes):
-            continue
-        for name, of_phase in of_phases.items():
-            if name == one.phase if one.phase else one.codes or name in counted_phases:
-                of_phase.append(replace(counted, codes=one.codes))
+        counted = _find_judged(one)
+        if counted is not None:
+            for name in [one.phase] if one.phase else of_phases if one.codes else whole_run:
+                of_phases[name].append(counted)
     return of_phases
+
+
+def _find_judged(expectation: Expectation) -> _Judged | None:
+    """Return which errors an expectation judges; none if it judges none."""
+    counted = _JUDGED_BY.get(split_metric(expectation.metric)[0])
+    if counted != _Judged() or expectation.codes:
+        return counted and replace(counted, codes=expectation.codes or ())
+    return counted if expectation.at_most is not None else None
 
 
 def _is_explained(
     row: Mapping[Any, Any], by_fault: Mapping[str, Collection[ErrorKind]], judged: Mapping[str | None, list[_Judged]]
 ) -> bool:
     """Whether a row of the table ``errors`` is explained."""
-    kind = find_error_kind(row["kind"], row["operation"])
     latest_phase = None if pd.isna(row["latest_phase"]) else row["latest_phase"]
-    if any(each.has(str(row["kind"]), kind, row["operation"]) for each in judged.get(latest_phase, ())):
+    if any(each.has(row["kind"], row["operation"]) for each in judged.get(latest_phase, ())):
         return True
+    kind = find_error_kind(row["kind"], row["operation"])
     return latest_phase is not None and any(kind in by_fault.get(fault, ()) for fault in row["faults"])
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from stallbench.engines import ENGINES
+from stallbench.records.nanoseconds import NS_PER_S
 
 if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables
@@ -119,7 +120,7 @@ def find_sampling(run: RunTables, holders: Sequence[HolderStay]) -> Sampling:
     ``holders``: a holder that was seen before and after a time without samples held the horizon during that time, which is then no gap.
     """
     start_ns = next((phase.start_ns for phase in run.record.started_phases if phase.start_ns is not None), 0)
-    times_s = [(t_ns - start_ns) / 1e9 for t_ns in sorted(_read_times_ns(run))]
+    times_s = [(t_ns - start_ns) / NS_PER_S for t_ns in sorted(_read_times_ns(run))]
     if not times_s:
         return Sampling(was_sampled=False, gaps=(), phases=(), longest_pause_s=0.0)
     phases = _list_phases(run, start_ns)
@@ -163,10 +164,10 @@ def _list_phases(run: RunTables, start_ns: int) -> dict[str, _Interval]:
     """Return the phases that began. One whose end was not recorded ends where the next one begins, or after the last record."""
     begun = [(phase, phase.start_ns) for phase in run.record.started_phases if phase.start_ns is not None]
     seconds = run["windows"]["t_s"]
-    last_ns = start_ns + (int(seconds.max()) + 1) * 10**9 if len(seconds) else start_ns
+    last_ns = start_ns + (int(seconds.max()) + 1) * NS_PER_S if len(seconds) else start_ns
     ends_ns = [*(begin_ns for _, begin_ns in begun[1:]), last_ns]
     return {
-        phase.name: _Interval((begin_ns - start_ns) / 1e9, ((phase.end_ns or next_ns) - start_ns) / 1e9)
+        phase.name: _Interval((begin_ns - start_ns) / NS_PER_S, ((phase.end_ns or next_ns) - start_ns) / NS_PER_S)
         for (phase, begin_ns), next_ns in zip(begun, ends_ns, strict=False)
     }
 

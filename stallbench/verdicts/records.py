@@ -19,7 +19,7 @@ _COLLECTORS = "collectors"
 
 
 class RecordsWhole(Check):
-    """Fails on torn lines; unknown if a process that no fault killed recorded nothing, or a collector has no samples.
+    """Fails on torn lines; unknown if a process that no fault killed recorded nothing, or if most samples of a collector failed.
 
     One torn line is allowed: the last line of a file whose process was killed.
     """
@@ -39,11 +39,12 @@ class RecordsWhole(Check):
             if process.role in ("producer", "worker") and process.intended != "killed"  # it may have died in its first call
         ]
         silent = [name for name in wanted if name not in recorded]
-        unsampled = _find_unsampled(run)
+        unsampled, failing = _find_unsampled(run)
         problems = [
             *(f"{lines} torn lines in {name}" for name, lines in torn),
             *([f"no events of {', '.join(silent)}"] if silent else []),
             *([f"no samples of the collectors {', '.join(unsampled)}"] if unsampled else []),
+            *(f"{failed} of {taken} samples of the collector {name} failed" for name, (taken, failed) in failing.items()),
         ]
         events = sum(file["lines"] - file["torn_lines"] for file in files)
         whole = f"{events:,} records, none torn" + (f" except the last ones of {cut_off} killed processes" if cut_off else "")
@@ -72,28 +73,40 @@ def _was_killed(file: PurePosixPath, record: RunRecord) -> bool:
     )
 
 
-def _find_unsampled(run: RunTables) -> list[str]:
-    """Return the collectors that should have sampled but never took a complete sample; none if collectors were off.
+def _find_unsampled(run: RunTables) -> tuple[list[str], dict[str, tuple[int, int]]]:
+    """Return the collectors that should have sampled but never took a complete sample, and of those whose samples mostly failed how many were
+    taken and how many failed; none if collectors were off.
 
     A record that does not list its collectors may be older than some of today's: those that tried to sample are expected.
     """
     if not run.record.scenario.collectors.enabled:
-        return []
+        return [], {}
     samples = run.folder / "samples"
-    tried = _read_failures(samples / f"{OWN_COST}.csv")
+    tried = _count_samples(samples / f"{OWN_COST}.csv")
     wanted = tried if run.record.collectors is None else run.record.collectors
-    return [name for name in wanted if not tried.get(name) or not (samples / f"{name}.csv").exists()]
+    never = [name for name in wanted if not (samples / f"{name}.csv").exists() or name not in tried or _is_all(tried[name])]
+    mostly = {name: tried[name] for name in wanted if name not in never and 2 * tried[name][1] > tried[name][0]}
+    return never, mostly
 
 
-def _read_failures(own_cost: AnyPath) -> dict[str, bool]:
-    """Return for each collector whether at least one sample did not fail. A collector may have measured that there is nothing to record."""
+def _is_all(counts: tuple[int, int]) -> bool:
+    taken, failed = counts
+    return taken == failed
+
+
+def _count_samples(own_cost: AnyPath) -> dict[str, tuple[int, int]]:
+    """Return for each collector how many samples it took and how many of them failed, wholly or in part.
+
+    A sample that did not fail may have measured that there is nothing to record.
+    """
     if not own_cost.exists() or own_cost.stat().st_size == 0:
         return {}
-    measured = {}
     with own_cost.open() as file:
         table = pd.read_csv(file, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
     failures = table[table["metric"] == "failures"]
-    for subject, counts in failures.groupby("subject")["value"]:
-        total = pd.to_numeric(counts, errors="coerce")
-        measured[str(subject).removeprefix("collector:")] = bool((total.diff().fillna(total) <= 0).any())
-    return measured
+    counts = {}
+    for subject, of_collector in failures.groupby("subject")["value"]:
+        total = pd.to_numeric(of_collector, errors="coerce")
+        failed = int((total.diff().fillna(total) > 0).sum())
+        counts[str(subject).removeprefix("collector:")] = (len(total), failed)
+    return counts

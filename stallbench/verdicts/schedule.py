@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from stallbench.faults import find_faults
-from stallbench.injection.record import InjectionRecord
+from stallbench.injection.record import AT_ONCE, RATE, InjectionRecord
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import PhaseRecord
 from stallbench.scenario.sections import Producers
 from stallbench.verdicts.check import Check, Finding, RunTables
@@ -38,7 +39,7 @@ class ScheduleKept(Check):
         achieved = run.metric("enqueued", "rate", name)
         if achieved is None or phase.start_ns is None or phase.end_ns is None:
             return self.unknown(subject, f"{subject}: the phase did not end, or nothing was enqueued")
-        length_s = (phase.end_ns - phase.start_ns) / 1e9
+        length_s = (phase.end_ns - phase.start_ns) / NS_PER_S
         burst_jobs, at_edges = _count_bursts(run.record.faults, name, phase.end_ns)
         producers = run.record.scenario.producers
         intended = producers.rate + burst_jobs / length_s
@@ -102,7 +103,7 @@ def _count_bursts(faults: Sequence[InjectionRecord], phase: str, phase_end_ns: i
         kind = find_faults().get(fault.kind)
         if kind is not None and kind.adds_load and fault.verified_ns is not None and fault.phase == phase:
             end_ns = phase_end_ns if fault.end_ns is None else min(fault.end_ns, phase_end_ns)
-            rate = fault.evidence["rate"]
-            jobs += fault.evidence["at_once"] + rate * (end_ns - fault.verified_ns) / 1e9
+            rate = fault.evidence[RATE]
+            jobs += fault.evidence[AT_ONCE] + rate * (end_ns - fault.verified_ns) / NS_PER_S
             at_edges += rate * _BURST_EDGE_S
     return jobs, at_edges

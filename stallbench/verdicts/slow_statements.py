@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from stallbench.collectors.statements import STATEMENTS_FILE
+
 if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables
 
-_FILE = "statements.jsonl"
 _FEWEST_CALLS = 20
 _SLOWER_BY = 1.5
 """A mean that is up to so many times another one is no difference worth a sentence."""
@@ -104,7 +105,7 @@ def _find_slowest(run: RunTables) -> _Slowdown | None:
 
 def _read_statements(run: RunTables) -> dict[str, _Statement]:
     """Return what the collectors recorded of each statement, by its id."""
-    path = run.folder / _FILE
+    path = run.folder / STATEMENTS_FILE
     if not path.exists():
         return {}
     statements = {}

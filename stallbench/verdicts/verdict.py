@@ -70,6 +70,6 @@ def _describe_pass(record: RunRecord) -> str:
     }.get(len(expectations), f"all {len(expectations)} expectations hold")
     if record.is_observation:
         return hold
-    if {one.metric.partition(".")[0] for one in expectations} & {"lost", "re_completed"}:
+    if any(one.limits("lost.count") or one.limits("re_completed.count") for one in expectations):
         return f"{hold}; no more jobs were lost or re-executed than the expectations allow"
     return f"{hold}; no job was lost, and none was re-executed without a reason"

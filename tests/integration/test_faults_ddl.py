@@ -161,7 +161,7 @@ def test_a_rewrite_that_the_server_ends_to_break_a_deadlock_begins_again(run: Fa
         watch.end()
     evidence = run.end_faults().evidence
     assert evidence["done"] is True
-    assert evidence["times_ended_by_deadlock"] >= 1
+    assert evidence["ended_by_deadlock"] >= 1
     see_that_nothing_is_left(run)
 
 

@@ -11,8 +11,9 @@ import pymysql
 import pytest
 from pydantic import SecretStr
 
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import driver_of
-from stallbench.libraries import PREFIX, find_library
+from stallbench.libraries import find_library
 from stallbench.libraries.installation import is_installed
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.innodb.observer import make_innodb_observer
@@ -130,7 +131,7 @@ def test_a_library_s_own_tables_are_recognised_and_counted(empty_on: EmptyOn, na
     if not is_installed(library):
         pytest.skip(f"{library.title} is not installed: stallbench libraries setup {name}")
     endpoint = empty_on("mariadb")
-    queue_type = find_queue(PREFIX + name)
+    queue_type = find_queue(LIBRARY_PREFIX + name)
     with closing(driver_of("mariadb").connect(endpoint, "fixture")) as connection:
         queue = queue_type(connection, queue_type.options_type())
         queue.introduce(endpoint, "fixture")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines.postgres import connect
-from stallbench.libraries import PREFIX, find_library
+from stallbench.libraries import find_library
 from stallbench.libraries.installation import is_installed
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.postgres.load import sample_jobs
@@ -49,7 +50,7 @@ def test_a_library_s_own_tables_are_recognised_and_counted(empty_on: EmptyOn, na
         pytest.skip(f"{library.title} is not installed: stallbench libraries setup {name}")
     endpoint = empty_on("postgres")
     clear_schemas(endpoint)
-    queue_type = find_queue(PREFIX + name)
+    queue_type = find_queue(LIBRARY_PREFIX + name)
     with connect(endpoint, "fixture") as connection:
         queue = queue_type(connection, queue_type.options_type())
         queue.introduce(endpoint, "fixture")

@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.stalls import make_stalls
-from stallbench.pipeline.time_axis import NS_PER_S, TimeAxis
+from stallbench.pipeline.time_axis import TimeAxis
+from stallbench.records.nanoseconds import NS_PER_S
 
 AXIS = cast(
     TimeAxis,

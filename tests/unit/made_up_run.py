@@ -192,13 +192,16 @@ EMPTY = {
 }
 
 
-def write_samples(folder: Path, *, failing: str = "", missing: str = "") -> None:
-    """Write what the collectors of PostgreSQL leave; the one called ``failing`` never measured, ``missing`` has no file."""
+def write_samples(folder: Path, *, failing: str = "", failed: int = 3, missing: str = "") -> None:
+    """Write what the collectors of PostgreSQL leave, three samples each.
+
+    Of the collector called ``failing`` the first ``failed`` samples failed; ``missing`` has no file.
+    """
     samples = folder / "samples"
     samples.mkdir(exist_ok=True)
     names = list(collectors_for("postgres"))
     cost = [
-        f"{START_NS + second * 10**9},collector,collector:{name},failures,{second + 1 if name == failing else 0}\n"
+        f"{START_NS + second * 10**9},collector,collector:{name},failures,{min(second + 1, failed) if name == failing else 0}\n"
         for second in range(3)
         for name in names
     ]

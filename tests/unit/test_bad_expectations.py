@@ -12,19 +12,35 @@ TABLE: list[tuple[str, str, str | list[str]]] = [
     ("at_least = 5", "at_least = 5\nat_most = 4", "expect[0].at_least is 5, more than at_most, which is 4; no value meets both"),
     ("at_least = 5", "", "expect[0] has no bound; expected at_least, at_most or both"),
     ("at_least = 5", "at_least = nan", "expect[0].at_least is nan; expected a finite number"),
+    ("at_least = 5", 'at_least = "5"', 'expect[0].at_least is "5"; expected a number'),
     (
         "at_least = 5",
-        'at_least = 5\ncodes = ["1213"]',
-        "expect[0].codes is given with claim_ms.p95; expected with errors.count only",
+        'at_least = 5\ncodes = ["53100"]',
+        "expect[0].codes is given, but claim_ms.p95 does not count errors by their codes; leave it out",
     ),
-    ("at_least = 5", 'at_least = "5"', 'expect[0].at_least is "5"; expected a number'),
+    (
+        'metric = "claim_ms.p95"',
+        'metric = "errors.count"\ncodes = ["disk full"]',
+        'expect[0].codes[0] is "disk full"; expected a code as the report names it, like "53100" or "SQLITE_BUSY", without spaces and'
+        " colons",
+    ),
+    (
+        'metric = "claim_ms.p95"',
+        'metric = "errors.count"\ncodes = [53100]',
+        "expect[0].codes[0] is 53100; expected text in quotes",
+    ),
+    (
+        'metric = "claim_ms.p95"',
+        'metric = "errors.count"\ncodes = []',
+        "expect[0].codes is empty; expected at least 1",
+    ),
     ("at_least = 5", 'at_least = 5\nbecause = ""', 'expect[0].because is ""; expected text that is not empty'),
     (
         "at_least = 5",
         "at_leats = 5",
         [
-            "expect[0].at_leats: unknown key; allowed are metric, phase, relative_to, at_least, at_most, codes, because; did you mean"
-            ' "at_least"?',
+            "expect[0].at_leats: unknown key; allowed are metric, phase, relative_to, at_least, at_most, codes, because;"
+            ' did you mean "at_least"?',
             "expect[0] has no bound; expected at_least, at_most or both",
         ],
     ),

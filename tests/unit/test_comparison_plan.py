@@ -10,8 +10,9 @@ import pytest
 
 from stallbench.comparison.plan import Load, interleave, make_plan
 from stallbench.comparison.subject import choose_subjects
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.libraries import PREFIX, find_libraries
+from stallbench.libraries import find_libraries
 from stallbench.scenario.file import ScenarioError
 from tests.unit.made_up_comparison import make_scenario
 from tests.unit.scenario_text import SMALL, write
@@ -201,7 +202,7 @@ def test_libraries_take_the_place_of_the_queue_and_are_the_only_ones_unless_vari
 
 
 def test_all_libraries_are_those_that_can_run_the_scenario_and_the_others_are_left_out_with_a_reason(tmp_path: Path) -> None:
-    every_kind = {PREFIX + name for name in find_libraries()}
+    every_kind = {LIBRARY_PREFIX + name for name in find_libraries()}
     on_postgres = make_plan(str(write(tmp_path, VARIED)), variants=None, libraries="all", rounds=1, seed=1)
     assert set(on_postgres.chosen) | set(on_postgres.left_out) == every_kind
     on_mariadb = make_plan("laravel-deadlock", variants="control,delete_mark", libraries="all", rounds=1, seed=1)

@@ -64,7 +64,7 @@ scenario.validation
 scenario.overlay
 scenario.file
 report
-run.conclusion run.view run.ending
+run.conclusion run.view run.status
 run.run
 run.opening
 run.capacity

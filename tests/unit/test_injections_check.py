@@ -51,8 +51,15 @@ def test_a_reason_names_the_injection_and_why_it_ended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("iterations", "errors", "active_to_end", "result"),
-    [(3, 0, True, "pass"), (3, 2, True, "pass"), (3, 3, True, "fail"), (0, 0, True, "unknown"), (0, 0, False, "fail")],
-    ids=["worked", "worked in part", "only errors", "no iteration", "exited before an iteration"],
+    [
+        (3, 0, True, "pass"),
+        (3, 1, True, "pass"),
+        (4, 2, True, "fail"),
+        (3, 3, True, "fail"),
+        (0, 0, True, "unknown"),
+        (0, 0, False, "fail"),
+    ],
+    ids=["worked", "mostly worked", "half of it failed", "only errors", "no iteration", "exited before an iteration"],
 )
 def test_maintenance_must_also_have_worked(
     tmp_path: Path, iterations: int, errors: int, active_to_end: bool, result: str

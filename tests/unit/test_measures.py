@@ -48,3 +48,23 @@ def test_what_is_shown_of_a_measure_is_one_of_its_statistics(measure: Measure) -
 def test_a_metric_leads_to_its_measure() -> None:
     assert measure_of("claim_ms.p95") is MEASURES["claim_ms"]
     assert measure_of("claim.p95") is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "title"),
+    [
+        ("claim_ms.p95", "claim time p95, ms"),
+        ("completed.rate", "completed, jobs/s"),
+        ("deadlocks.count", "deadlocks"),
+        ("depth.last", "queue depth at the end"),
+        ("dead_tuples.max", "dead tuples, maximum"),
+        ("claim_statement_buffers.per_call", "claim statement, buffers per call"),
+        ("wal_bytes.per_job", "WAL per job, bytes"),
+        ("row_lock_wait_ms.rate", "row lock waits, ms/s"),
+        ("hot_updates.share", "HOT updates, share"),
+        ("recovery_s.to_empty_backlog", "recovery, to empty backlog, s"),
+    ],
+)
+def test_a_title_has_the_label_the_statistic_and_the_unit(metric: str, title: str) -> None:
+    measure, statistic = split_metric(metric)
+    assert MEASURES[measure].title_of(statistic) == title

@@ -89,9 +89,19 @@ def test_a_run_before_a_collector_was_added_is_judged_by_those_it_had(tmp_path: 
 @pytest.mark.parametrize("how", ["failing", "missing"])
 def test_a_collector_without_samples_makes_the_records_unknown(tmp_path: Path, how: str) -> None:
     run = make_run(tmp_path)
-    write_samples(tmp_path, **{how: "horizon"})
+    write_samples(tmp_path, failing="horizon" if how == "failing" else "", missing="horizon" if how == "missing" else "")
     finding = find_of(run, "records")
     assert (finding.result, finding.reason) == ("unknown", "no samples of the collectors horizon")
+
+
+@pytest.mark.parametrize(("failed", "result"), [(1, "pass"), (2, "unknown")])
+def test_a_collector_whose_samples_mostly_failed_makes_the_records_unknown(tmp_path: Path, failed: int, result: str) -> None:
+    run = make_run(tmp_path)
+    write_samples(tmp_path, failing="host", failed=failed)
+    finding = find_of(run, "records")
+    assert finding.result == result
+    if result == "unknown":
+        assert finding.reason == "2 of 3 samples of the collector host failed"
 
 
 def test_collectors_of_other_engines_are_not_missed(tmp_path: Path) -> None:

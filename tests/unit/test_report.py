@@ -107,12 +107,16 @@ def test_a_check_that_does_not_apply_is_grey_skipped_and_info(tmp_path: Path) ->
     assert "| advisory locks | advisory locks are released | info |" in (tmp_path / "summary.md").read_text()
 
 
-@pytest.mark.parametrize(("engine", "card"), [("postgres", "dead tuples"), ("mariadb", "history list length"), ("redis", None)])
+@pytest.mark.parametrize(
+    ("engine", "card"), [("postgres", "dead tuples, maximum"), ("mariadb", "history list length, maximum"), ("redis", None)]
+)
 def test_the_cards_show_old_row_versions_only_of_engines_that_keep_them(tmp_path: Path, engine: str, card: str | None) -> None:
     record = make_record()
     record["scenario"]["database"]["engine"] = engine
     labels = re.findall(r'<p class="label">(.*?)</p>', make_pages(tmp_path, record))
-    assert [label for label in labels if label in ("dead tuples", "history list length")] == ([card] if card else [])
+    assert [label for label in labels if label in ("dead tuples, maximum", "history list length, maximum")] == (
+        [card] if card else []
+    )
 
 
 def test_the_summary_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
@@ -160,10 +164,10 @@ def test_a_library_is_shown_with_its_version_its_options_in_force_its_completion
         "In force in this run: after 3,600 s."
     ) in text
     labels = re.findall(r'<p class="label">(.*?)</p>', page)
-    assert labels == ["mean time of the claim statement", "median pickup time", "dead tuples", "queue depth"]
+    assert labels == ["claim statement, time, mean", "pickup time p50", "dead tuples, maximum", "queue depth, maximum"]
     assert re.findall(r'<p class="between">(.*?)</p>', page)[0] == "baseline → longtx"
-    assert "claim p50, ms" not in page
-    assert "pickup p50, ms" in page
+    assert "claim time p50, ms" not in page
+    assert "pickup time p50, ms" in page
 
 
 def test_a_run_on_a_server_whose_log_is_not_read_says_why_its_deadlocks_are_not_described(tmp_path: Path) -> None:

@@ -48,3 +48,14 @@ def test_changes_are_applied_after_the_variant() -> None:
 
 def test_a_text_need_not_be_quoted_in_a_change() -> None:
     assert read_scenario("longtx", overrides=["workers.work=20ms"]).workers.work_s == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("name", "variant"), SHIPPED)
+def test_a_scenario_that_expects_losses_or_errors_says_how_many_at_most_or_which(name: str, variant: str | None) -> None:
+    expected = read_scenario(name, variant=variant).expect
+    for metric in ("lost.count", "re_completed.count"):
+        bounds = [one for one in expected if one.metric == metric]
+        assert not bounds or any(one.limits(metric) for one in bounds), metric
+    explained_by_a_fault = {("pgbouncer", "prepared"), ("pool-exhaustion", None), ("pool-exhaustion", "mariadb")}
+    without = [one for one in expected if one.metric == "errors.count" and one.at_most is None and not one.codes]
+    assert not without or (name, variant) in explained_by_a_fault

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.injection.crash_points import CrashPoint
-from stallbench.libraries import PREFIX, find_libraries
+from stallbench.libraries import find_libraries
 from stallbench.scenario.file import ScenarioError
 from stallbench.torture.torture import plan_torture
 
@@ -34,7 +35,7 @@ def test_a_phase_that_one_of_the_runs_does_not_have_is_refused_before_the_first_
 @pytest.mark.parametrize("library", sorted(find_libraries()))
 def test_every_library_can_be_tortured_with_its_own_expiry(library: str) -> None:
     """None of its workers dies or stops, so its claims need not expire soon; River's must last for a minute at least."""
-    plan = plan_torture(f"{PREFIX}{library}", seed=1, overrides=[], points=(), action=None)
+    plan = plan_torture(f"{LIBRARY_PREFIX}{library}", seed=1, overrides=[], points=(), action=None)
     assert plan.expiry_option is None
 
 

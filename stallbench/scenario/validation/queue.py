@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stallbench.libraries import PREFIX, list_names
+from stallbench.discovery import LIBRARY_PREFIX
+from stallbench.libraries import list_names
 from stallbench.queues import NoQueueError, find_queue, find_queues
 from stallbench.queues.user_queue import is_user_queue
 from stallbench.scenario.database import Database
@@ -25,8 +26,8 @@ def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
         chosen = find_queue(queue.kind)
     except NoQueueError as error:
         allowed = f"one of {', '.join(fit or queues)}{did_you_mean(queue.kind, fit or queues)}"
-        if queue.kind.startswith(PREFIX):
-            problem = f": {error}{did_you_mean(queue.kind.removeprefix(PREFIX), list_names())}"
+        if queue.kind.startswith(LIBRARY_PREFIX):
+            problem = f": {error}{did_you_mean(queue.kind.removeprefix(LIBRARY_PREFIX), list_names())}"
         elif is_user_queue(queue.kind):
             problem = f", which {error}"
         else:

@@ -1,0 +1,28 @@
+"""The final snapshot: a line for each job that the queue still held, ``<id>,queued`` or ``<id>,claimed``, then ``end,<number of jobs>``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+FINAL_SNAPSHOT_FILE = "final_snapshot.csv"
+COLUMNS = ("key", "word")
+QUEUED = "queued"
+CLAIMED = "claimed"
+END = "end"
+"""The key of the last line. Without it the snapshot is not complete, and queued jobs would be counted as lost."""
+
+
+def format_snapshot(jobs: Iterable[tuple[int, bool]]) -> Iterator[str]:
+    """Yield the lines for ``jobs``: the id of each, and whether it is claimed. Raises what ``jobs`` raises."""
+    count = 0
+    for job_id, is_claimed in jobs:
+        yield f"{job_id},{CLAIMED if is_claimed else QUEUED}\n"
+        count += 1
+    yield f"{END},{count}\n"
+
+
+def read_claimed(path: Path) -> set[int]:
+    """Return the ids of the claimed jobs of a snapshot."""
+    rows = (line.split(",") for line in path.read_text().splitlines())
+    return {int(key) for key, word in rows if word == CLAIMED}

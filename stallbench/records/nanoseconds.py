@@ -1,0 +1,5 @@
+"""The unit of all times in records: nanoseconds since 1970."""
+
+from __future__ import annotations
+
+NS_PER_S = 1_000_000_000

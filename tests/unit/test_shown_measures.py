@@ -1,0 +1,78 @@
+"""What is shown of a measure is declared with the measure: the report's table, the live view and the charts of comparisons have no labels of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stallbench.comparison.report import list_charts
+from stallbench.measures import MEASURES
+from stallbench.report.rows import find_highlights, list_phase_rows
+from stallbench.run.live_figures import LiveFigures
+from stallbench.run.view import ShownFigure, list_shown
+from tests.unit.made_up_run import PHASES, make_phases, make_run
+
+OF_LIBRARIES = ("pickup_ms", "claim_statement_ms", "claim_statement_buffers")
+
+
+def test_the_table_of_phases_has_every_metric_that_its_measure_asks_for(tmp_path: Path) -> None:
+    asked = [
+        (measure, statistic)
+        for measure in MEASURES.values()
+        if measure.name not in OF_LIBRARIES
+        for statistic in measure.in_report
+    ]
+    values = {(phase, f"{measure.name}.{statistic}"): 1.0 for phase, _, _ in PHASES for measure, statistic in asked}
+    rows = list_phase_rows(make_run(tmp_path, phases=make_phases(values)))
+    assert [row.label for row in rows] == [measure.title_of(statistic) for measure, statistic in asked]
+
+
+@pytest.mark.parametrize("hides_zero", [True, False])
+def test_a_measure_says_whether_its_row_is_left_out_if_it_is_always_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hides_zero: bool
+) -> None:
+    monkeypatch.setitem(MEASURES, "updates", replace(MEASURES["updates"], in_report=("count",), hides_zero=hides_zero))
+    phases = make_phases({(phase, "updates.count"): 0.0 for phase, _, _ in PHASES})
+    labels = [row.label for row in list_phase_rows(make_run(tmp_path, phases=phases))]
+    assert ("updates" in labels) is not hides_zero
+
+
+def test_a_tile_has_the_label_and_the_unit_of_its_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEASURES, "claim_ms", replace(MEASURES["claim_ms"], label="time of a claim", unit="s"))
+    tile = find_highlights(make_run(tmp_path))[0]
+    assert (tile.label, tile.unit) == ("time of a claim p50", "s")
+
+
+def test_the_live_view_has_the_labels_and_units_of_its_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEASURES, "depth", replace(MEASURES["depth"], label="waiting jobs"))
+    figures = LiveFigures(
+        enqueued_rate=40.4,
+        completed_rate=None,
+        claim_ms_p95=1.234,
+        depth=1234,
+        dead_tuples=7,
+        history_list_length=None,
+        deadlocks=0,
+        oldest_transaction_s=None,
+        holder=None,
+    )
+    assert list_shown(figures) == [
+        ShownFigure("enqueued", "40", "jobs/s"),
+        ShownFigure("completed", "?", "jobs/s"),
+        ShownFigure("waiting jobs", "1,234", ""),
+        ShownFigure("claim time p95", "1.23", "ms"),
+        ShownFigure("dead tuples", "7", ""),
+        ShownFigure("deadlocks", "0", ""),
+    ]
+
+
+def test_the_charts_of_a_comparison_have_the_titles_of_their_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MEASURES, "depth", replace(MEASURES["depth"], label="waiting jobs"))
+    assert [(chart["column"], chart["title"]) for chart in list_charts()] == [
+        ("claim_ms_p95", "claim time p95, ms"),
+        ("depth", "waiting jobs"),
+        ("dead_tuples", "dead tuples"),
+        ("completed", "completed, jobs/s"),
+    ]
