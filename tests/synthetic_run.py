@@ -90,7 +90,15 @@ class SyntheticRun:
         self.process(PRODUCER)
         self.process(WORKER)
 
-    def process(self, name: str, *, exit_code: int | None = 0, end_s: float | None = 20.0, intended: str = "stopped") -> Self:
+    def process(
+        self,
+        name: str,
+        *,
+        exit_code: int | None = 0,
+        end_s: float | None = 20.0,
+        intended: str = "stopped",
+        external: bool = False,
+    ) -> Self:
         """Set how a process ended: -9 is a kill; no ``end_s``: its end was not recorded. Its role is the name up to the number."""
         self._processes[name] = {
             "name": name,
@@ -100,6 +108,7 @@ class SyntheticRun:
             "end_ns": None if end_s is None else at_ns(end_s),
             "intended": intended,
             "exit_code": exit_code,
+            "external": external,
         }
         return self
 

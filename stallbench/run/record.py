@@ -175,16 +175,20 @@ class RunRecord(_Part):
 
     @property
     def dead_processes(self) -> frozenset[str]:
-        """Names of the processes that ended by a signal, or with a code other than 0, at least once.
-
-        In a run that is not `completed`, they include the processes whose end was not recorded.
-        """
+        """Names of the processes that ended by a signal, or with a code other than 0, at least once, or with an unrecorded end."""
         return frozenset(
             process.name
             for process in self.processes
-            if process.exit_code not in (None, 0, *process.orderly_exit_codes)
-            or (process.end_ns is None and self.status != "completed")
+            if process.exit_code not in (None, 0, *process.orderly_exit_codes) or self.has_unrecorded_end(process)
         )
+
+    def has_unrecorded_end(self, process: ProcessRecord) -> bool:
+        """Whether nobody saw the end of ``process``, so that it may have died at any moment.
+
+        One of the bench's own processes without an end ended with the bench, unless the run completed: then it ran until after the record was
+        written. An external one records its end itself: it was killed, or lost the run's folder.
+        """
+        return process.end_ns is None and (self.status != "completed" or process.external)
 
     def processes_of(self, role: str) -> tuple[ProcessRecord, ...]:
         """Return the processes of one role, including external ones."""

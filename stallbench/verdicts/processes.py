@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from stallbench.processes.record import ProcessRecord
+from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "processes end as intended"
@@ -23,17 +24,16 @@ class ProcessEnds(Check):
         exited = [
             f"{process.name} ({_describe_end(process.exit_code)})"
             for process in run.record.processes
-            if process.role not in _NOT_JUDGED and _exited_unexpectedly(process, run.record.status)
+            if process.role not in _NOT_JUDGED and _exited_unexpectedly(process, run.record)
         ]
         if exited:
             return [self.finding("fail", _SUBJECT, f"exited unexpectedly: {', '.join(exited)}")]
         return [self.finding("pass", _SUBJECT, "every process ended as intended")]
 
 
-def _exited_unexpectedly(process: ProcessRecord, status: str) -> bool:
+def _exited_unexpectedly(process: ProcessRecord, record: RunRecord) -> bool:
     if process.end_ns is None:
-        # One of the bench's own processes without an end ended with the bench. An external one was killed, or lost its folder.
-        return status != "completed" or process.external
+        return record.has_unrecorded_end(process)
     return process.intended == "running" or (process.intended == "stopped" and not process.ended_orderly)
 
 

@@ -179,7 +179,7 @@ def kill_at_random_moments(record: dict[str, Any], roles: tuple[str, ...], seed:
 def assert_every_job_is_accounted_for(bench: Bench) -> None:
     """The newest run has no job in another state than the deaths of processes can leave it in."""
     (finding,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == "conservation"]
-    assert finding["result"] == "pass"
+    assert finding["result"] == "pass", finding["reason"]
     conservation = read_table(bench.folder(), "conservation")
     assert set(conservation[conservation["jobs"] > 0]["state"]) <= {
         "completed",

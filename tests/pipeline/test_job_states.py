@@ -12,18 +12,22 @@ from tests.synthetic_run import PRODUCER, SyntheticRun, at_ns
 COMPLETED, QUEUED, CLAIMED, DIED_BEFORE_WORK, DIED_AFTER_WORK, RAISED_AFTER_WORK = range(1, 7)
 RETRIED, LOST_RACE, ONLY_IN_SNAPSHOT, NOBODY_ENQUEUED, FAILED_AND_GONE, COMPLETED_YET_QUEUED = range(7, 13)
 LEFT_OVER, LEFT_OVER_AND_GONE = range(13, 15)
+END_NOT_SEEN_AFTER_WORK = 15
 
 
 @pytest.fixture(scope="module")
 def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     run = SyntheticRun(tmp_path_factory.mktemp("states") / "run", phases={"baseline": 10})
     run.process("worker-2").process("worker-dead", exit_code=-9)
-    for job in (*range(COMPLETED, LOST_RACE + 1), FAILED_AND_GONE, COMPLETED_YET_QUEUED):
+    run.process("worker-external", exit_code=None, end_s=None, intended="running", external=True)
+    for job in (*range(COMPLETED, LOST_RACE + 1), FAILED_AND_GONE, COMPLETED_YET_QUEUED, END_NOT_SEEN_AFTER_WORK):
         run.enqueue(job, at_s=0.1 + job / 100)
     run.execute(COMPLETED, at_s=1)
     run.claim(CLAIMED, at_s=1, by="worker-2")
     run.claim(DIED_BEFORE_WORK, at_s=1, by="worker-dead")
     run.claim(DIED_AFTER_WORK, at_s=2, by="worker-dead").work(DIED_AFTER_WORK, at_s=2.1, by="worker-dead")
+    run.claim(END_NOT_SEEN_AFTER_WORK, at_s=2, by="worker-external")
+    run.work(END_NOT_SEEN_AFTER_WORK, at_s=2.1, by="worker-external")
     run.claim(RAISED_AFTER_WORK, at_s=2).work(RAISED_AFTER_WORK, at_s=2.1)
     run.raise_error("OperationalError in complete: gone", at_s=2.2, job=RAISED_AFTER_WORK)
     run.claim(RETRIED, at_s=3).event(Event.FAILED, at_s=3.1, by="worker-1", job=RETRIED).execute(RETRIED, at_s=4, by="worker-2")
@@ -55,6 +59,9 @@ def jobs(tables: Tables) -> pd.DataFrame:
         pytest.param(LEFT_OVER, "completed", id="left over from before, and completed"),
         pytest.param(LEFT_OVER_AND_GONE, "lost", id="left over from before, and never seen again"),
         pytest.param(DIED_AFTER_WORK, "completed_unrecorded", id="worked by a worker that died before it could say so"),
+        pytest.param(
+            END_NOT_SEEN_AFTER_WORK, "completed_unrecorded", id="worked by an external worker that did not record its own end"
+        ),
         pytest.param(RAISED_AFTER_WORK, "completed_unrecorded", id="worked, and the call that completed it raised"),
     ],
 )
@@ -98,9 +105,9 @@ def test_conservation_counts_every_job_once_by_state_and_once_by_origin(tables: 
         "completed": 6,
         "queued": 2,
         "claimed": 1,
-        "completed_unrecorded": 2,
+        "completed_unrecorded": 3,
         "lost": 3,
-        "enqueued": 10,
+        "enqueued": 11,
         "left_over": 2,
         "unexpected": 2,
         "held_after_completion": 1,
