@@ -57,7 +57,7 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
     chosen = overlays[variant].apply(content)[0] if variant in overlays else content
     changes, change_issues = parse_changes(overrides)
     of_command_line = Overlay(content=changes, prefix="--set ", condition="--set: ")
-    changed, misfits = of_command_line.apply(chosen)
+    changed, overlay_issues = of_command_line.apply(chosen)
     of_file = _find_file_issues(path, content, overlays, changed)
     issues = [*of_file.base]
     if variant is not None and variant not in variants:
@@ -66,7 +66,7 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
     if overrides:
         issues += [
             *change_issues,
-            *_describe_own_issues(of_command_line, changed, misfits, find_issues(chosen, variants), variants),
+            *_describe_own_issues(of_command_line, changed, overlay_issues, find_issues(chosen, variants), variants),
         ]
     if issues:
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
@@ -150,14 +150,17 @@ def _find_file_issues(
 def _describe_own_issues(
     overlay: Overlay,
     resolved: Mapping[str, Any],
-    misfits: Sequence[ValidationIssue],
+    overlay_issues: Sequence[ValidationIssue],
     base_issues: Sequence[ValidationIssue],
     variants: Collection[str],
 ) -> list[str]:
-    """Return a line for each of the ``misfits`` of ``overlay``, and for each issue of ``resolved`` that its base does not have by itself."""
+    """Return a line for each of the ``overlay_issues``, and for each issue of ``resolved`` that is not in ``base_issues``.
+
+    ``overlay_issues``: those of applying ``overlay``. ``resolved``: the scenario with the overlay applied.
+    """
     own_issues = [issue for issue in find_issues(resolved, variants) if issue not in base_issues]
     return [
-        *(f"{overlay.prefix}{issue}" for issue in misfits),
+        *(f"{overlay.prefix}{issue}" for issue in overlay_issues),
         *(overlay.describe(issue, resolved) for issue in own_issues),
     ]
 
