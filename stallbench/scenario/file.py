@@ -42,7 +42,7 @@ def find_scenarios() -> dict[str, Path]:
 
 
 def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: Sequence[str] = ()) -> Scenario:
-    """Read a scenario by its name or path, with ``variant`` and then ``overrides`` (``key=value``) laid over it.
+    """Read a scenario by its name or path, and apply ``variant`` and then ``overrides`` (``key=value``) to it.
 
     Every variant of the file is validated, not only ``variant``. Raises `ScenarioError` with all issues.
     """
@@ -86,7 +86,7 @@ def read_all_scenarios() -> Iterator[tuple[Scenario, dict[str, str]]]:
 
 
 def read_variants(path: Path) -> dict[str, str]:
-    """Return the summary of each variant of a file, by its name; empty if it has none of its own.
+    """Return the summary of each variant of a file, by the variant's name. A summary is empty if the variant has none.
 
     Raises `ScenarioError` if the variants cannot be listed. Whether they can be run is checked by `read_scenario`.
     """
@@ -122,11 +122,12 @@ class _FileIssues:
 
     base: tuple[str, ...]
     variants: tuple[str, ...]
-    """Those that its content has only with a variant."""
+    """Issues that its content has only with a variant."""
 
 
 _known: dict[str, _FileIssues] = {}
-"""By a hash of the file's path and content. A command reads a file once for each variant; validating all of them takes a third of a second."""
+"""The issues that were found, by a hash of the file's path and content. A command reads a file once for each variant; validating all variants takes a
+third of a second."""
 
 
 def _find_file_issues(
@@ -180,7 +181,7 @@ def find_scenario(name_or_path: str) -> Path:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is a file at ``path``, or may be one: reading it reports why it cannot be accessed."""
+    """Whether there is, or may be, a file at ``path``. If it cannot be accessed, reading it reports why."""
     try:
         return path.exists()
     except PermissionError:
