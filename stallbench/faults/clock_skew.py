@@ -18,7 +18,7 @@ class ClockSkewOptions(FaultOptions):
 
 
 class ClockSkew(WorkFault[ClockSkewOptions]):
-    """A queue that compares times of different workers' clocks treats a fresh reservation as expired, or the reverse.
+    """A queue that compares times of different workers' clocks treats a fresh reservation as expired, or an expired one as fresh.
 
     Queues that ask the server for the time are not affected. The bench records all times by the machine's clock.
     """

@@ -35,7 +35,7 @@ class OptionRole(StrEnum):
     """Number of available jobs that a worker chooses from, at most `LARGEST_WINDOW`; 1: it takes the first."""
 
 
-LARGEST_WINDOW = 100_000  # so many picks Spark can remember for each job, to tell in which round it is claimed
+LARGEST_WINDOW = 100_000  # Spark can remember so many picks for each job, to find in which round it is claimed
 _WITHOUT_EFFECT = {OptionRole.ATTEMPT_LIMIT: 0, OptionRole.WINDOW: 1}  # values with which an option has no effect
 
 

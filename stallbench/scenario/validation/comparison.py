@@ -33,7 +33,7 @@ def find_comparison_issues(content: Content) -> Iterator[ValidationIssue]:
 
 
 def find_overlay_issues(variants: Mapping[str, Any]) -> list[str]:
-    """Return a line for each variant that cannot take part in a comparison: it has a reserved name, or a comparison of its own."""
+    """Return a line for each variant that cannot take part in a comparison, because it has a reserved name, or its own comparison."""
     issues = []
     for name, overlay in variants.items():
         if name == CONTROL:

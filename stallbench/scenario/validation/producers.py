@@ -10,7 +10,7 @@ from stallbench.scenario.validation.issue import ValidationIssue
 
 
 def find_producer_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find a share of the workers' capacity in a scenario without workers, and connections that a library's own producers open."""
+    """Find issues: a share of the workers' capacity without workers, or a connection for each call if the library's own producers connect."""
     if "capacity_share" in content.table("producers") and content.workers and not content.workers.count:
         problem = " is a share of what the workers can do, but workers.count is 0; expected a rate instead"
         yield ValidationIssue(("producers", "capacity_share"), problem)
