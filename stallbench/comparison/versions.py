@@ -169,4 +169,4 @@ def list_available(engine: str, *, installs: bool = True) -> Iterator[ServerVers
 
 def _describe_available() -> str:
     names = [str(version) for engine in _ENGINES for version in list_available(engine, installs=False)]
-    return f"; available: {', '.join(names) or 'none'}; others run in containers: docs/versions.md"
+    return f"; available: {', '.join(names) or 'none'}; docs/versions.md says how to use others"

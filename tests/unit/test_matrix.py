@@ -49,7 +49,7 @@ def test_versions_are_read_in_their_order(text: str, names: list[str]) -> None:
     assert [str(version) for version in parse_versions(text)] == names
 
 
-AVAILABLE = "available: postgres:14, postgres:15, postgres:16, postgres:17, postgres:18, mariadb:10.11; others run in containers"
+AVAILABLE = "available: postgres:14, postgres:15, postgres:16, postgres:17, postgres:18, mariadb:10.11; docs/versions.md says how to use others"
 
 
 @pytest.mark.parametrize(
