@@ -1,6 +1,6 @@
-"""Reads a scenario's file as plain tables, arrays, texts and numbers; rejects files that are too large, too deep or not TOML.
+"""Reads a scenario's file, or another in the same notation, as plain tables, arrays, texts and numbers.
 
-Nothing here knows the keys of a scenario.
+Rejects files that are too large, too deep or not TOML. Nothing here knows the keys of a file.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,25 @@ _OURS = {
 _PART = re.compile(r"'([^']*)'")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKind:
+    """What a file in TOML is for, in the words of its errors."""
+
+    name: str
+    """With its article, like ``a scenario``."""
+    expected: str
+    """What to give in place of something that is no file of this kind."""
+    guide: str
+    """Which page describes its contents."""
+
+
+SCENARIO_FILE = FileKind(
+    name="a scenario",
+    expected="a scenario file, like scenarios/longtx.toml",
+    guide="docs/add-a-scenario.md describes what a scenario contains",
+)
+
+
 class ScenarioError(BadInputError):
     """A scenario that cannot be run; its text is one line for each issue."""
 
@@ -49,11 +69,11 @@ def show_path(path: Path, project: Path) -> str:
     return quote_unprintable(shown)
 
 
-def read_toml(path: Path, shown: str) -> dict[str, Any]:
+def read_toml(path: Path, shown: str, kind: FileKind = SCENARIO_FILE) -> dict[str, Any]:
     """Return the content of the file at ``path``; errors call it ``shown``. Raises `ScenarioError`."""
-    text = _read_text(path, shown)
+    text = _read_text(path, shown, kind)
     if not text.strip():
-        raise ScenarioError([f"{shown}: empty; docs/add-a-scenario.md describes what a scenario contains"])
+        raise ScenarioError([f"{shown}: empty; {kind.guide}"])
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -100,15 +120,15 @@ def _why_unusable(value: object) -> str:
     return ""
 
 
-def _read_text(path: Path, shown: str) -> str:
+def _read_text(path: Path, shown: str, kind: FileKind) -> str:
     try:
         if path.is_dir():
-            raise ScenarioError([f"{shown}: a folder; expected a scenario file, like scenarios/longtx.toml"])
+            raise ScenarioError([f"{shown}: a folder; expected {kind.expected}"])
         size = path.stat().st_size
         if not path.is_file():
-            raise ScenarioError([f"{shown}: not a file; expected a scenario file, like scenarios/longtx.toml"])
+            raise ScenarioError([f"{shown}: not a file; expected {kind.expected}"])
         if size > LARGEST_BYTES:
-            raise ScenarioError([f"{shown}: {size:,} bytes long; a scenario has at most {LARGEST_BYTES:,}"])
+            raise ScenarioError([f"{shown}: {size:,} bytes long; {kind.name} has at most {LARGEST_BYTES:,}"])
         with path.open("rb") as file:
             raw = file.read(LARGEST_BYTES)
     except OSError as error:

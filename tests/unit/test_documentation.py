@@ -97,5 +97,6 @@ def test_the_scenario_of_every_matrix_is_valid_on_each_of_its_engines(page: str)
     commands = re.findall(r"stallbench matrix ([a-z][a-z-]*)([^`\n|]*)", (ROOT / page).read_text())
     for scenario, options in commands:
         named = re.search(r"--variant (\w+)", options)
+        changes = re.findall(r"--set (\S+)", options)
         for engine in re.findall(r"(postgres|mariadb|mysql):", options):
-            read_scenario(scenario, variant=named[1] if named else None, overrides=[f"database.engine={engine}"])
+            read_scenario(scenario, variant=named[1] if named else None, overrides=[*changes, f"database.engine={engine}"])
