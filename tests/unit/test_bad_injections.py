@@ -227,6 +227,14 @@ def test_a_burst_into_a_queue_that_the_table_does_not_have_is_reported(queue: st
     read(tmp_path, SMALL.replace(written, instead).replace('"que"', '"shared_table"'))
 
 
+def test_a_clock_that_the_workers_of_a_library_do_not_take_from_the_bench_is_reported(tmp_path: Path) -> None:
+    written, instead, _ = with_fault('{ kind = "clock_skew", on = "worker-1", ahead = "8s" }')
+    assert find_lines(tmp_path, SMALL.replace(written, instead).replace('"que"', '"library:procrastinate"')) == [
+        f'{FAULT}.kind is "clock_skew", but the workers of library:procrastinate use the machine\'s clock, which the bench does not change;'
+        " leave it out, or set queue.kind to one of the bench's own queues"
+    ]
+
+
 def test_connections_that_a_library_opens_itself_are_reported(tmp_path: Path) -> None:
     text = SMALL.replace("rate = 500", "rate = 500\nconnection_per_call = true").replace(
         'kind = "que"', 'kind = "library:procrastinate"'
