@@ -15,7 +15,7 @@ from stallbench.injection.crashes import Crashes
 from stallbench.injection.job_faults import JobFaults
 from stallbench.processes.queue_client import ClientDocument, QueueClient
 from stallbench.processes.role import Stop
-from stallbench.queues import NewJob, Queue, RefusedError
+from stallbench.queues import DEFAULT_QUEUE, NewJob, Queue, RefusedError
 from stallbench.records.events import Event, EventLog
 from stallbench.records.nanoseconds import NS_PER_S
 
@@ -45,7 +45,7 @@ class EnqueuerDocument(ClientDocument):
     )
     seed: int = Field(default=1, description="seed of the random payload and of the queue's random choices")
     mark: str | None = Field(default=None, description="mark by which a fault recognises these jobs")
-    job_queue: str = Field(default="default", description="queue, or tenant, that the jobs belong to")
+    job_queue: str = Field(default=DEFAULT_QUEUE, description="queue, or tenant, that the jobs belong to")
     connection_per_call: bool = Field(
         default=False, description="open a connection for each enqueue call, and close it after the call; else keep one"
     )

@@ -77,6 +77,13 @@ class Producers(Section):
             raise issue(" is given, but a user of Locust enqueues one job per request; leave it out")
         return max_batch
 
+    @field_validator("key_every_s")
+    @classmethod
+    def _require_no_keys_of_locust(cls, key_every_s: float | None, info: ValidationInfo) -> float | None:
+        if key_every_s is not None and info.data.get("kind") == "locust":
+            raise issue(" is given, but a user of Locust enqueues jobs without keys; leave it out")
+        return key_every_s
+
     @field_validator("connection_per_call")
     @classmethod
     def _require_kept_connections_of_locust(cls, per_call: bool, info: ValidationInfo) -> bool:
