@@ -52,7 +52,8 @@ class ScenarioContent(Section):
     )
     judged_by: JudgedBy | None = Field(
         default=None,
-        description="of a variant: the metric that decides whether it helps, if that is not the metric that all variants are ranked by",
+        description="of a variant: the metric that decides whether it helps, and the variant that it is compared with for this; "
+        "default: the metric that all variants are ranked by, and the scenario without a variant",
     )
 
 
