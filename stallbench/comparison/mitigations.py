@@ -33,7 +33,7 @@ _ANOTHER_MEASURE = "*with another measure than the scenario's:* "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One comparison that includes control, and its results."""
+    """One comparison and its results."""
 
     record: ComparisonRecord
     results: Results
@@ -43,6 +43,12 @@ class Measured:
         assessment = self.results.assessments.get(variant)
         decides = assessment is not None and assessment.outcome not in (None, "undecided")
         return decides, not self.record.scenario.changes, self.record.id
+
+    def includes(self, variant: str) -> bool:
+        """Whether ``variant`` and what it is meant to be compared with take part."""
+        return variant in self.record.names and (
+            self.record.names[0] == CONTROL or self.record.references[variant] != self.record.names[0]
+        )
 
     def find(self, metric: str) -> Compared | None:
         """Return the comparison in a metric, none if it was not compared."""
@@ -92,7 +98,8 @@ def _read_comparisons(runs: Path, scenario: str) -> list[Measured]:
     return [
         Measured(record=record, results=find_results(record))
         for record in records
-        if record.scenario.name == scenario and record.status == "completed" and CONTROL in record.names
+        if record.scenario.name == scenario and record.status == "completed"
+        if CONTROL in record.names or any(variant.reference for variant in record.variants)
     ]
 
 
@@ -152,7 +159,7 @@ def _table(
     yield f"| {' | '.join([*titles, 'proposed by', 'from'])} |"
     yield "|---" * (len(titles) + 2) + "|"
     for name, scenario in mitigations.items():
-        of_it = [each for each in measured if name in each.record.names]
+        of_it = [each for each in measured if each.includes(name)]
         beginning, ending = f"| `{name}`: {scenario.summary}", f"{scenario.mitigation} |"
         judged_by = (judged_subject_of(scenario) or ranked).key
         if of_it:
@@ -174,8 +181,9 @@ def _table(
 
 
 def _describe_source(record: ComparisonRecord, name: str) -> str:
-    judged_by = record.judged_by[name].key
-    return f"`{format_command(record)}`, {record.id[:8]}; *with it* and *without it*: `{judged_by}`."
+    judged_by, reference = record.judged_by[name].key, record.references[name]
+    without = "*without it*" if reference == CONTROL else f"*without it* (`{reference}`)"
+    return f"`{format_command(record)}`, {record.id[:8]}; *with it* and {without}: `{judged_by}`."
 
 
 def _mark(row: str, footnote: str, judged_by: str) -> str:
@@ -196,50 +204,53 @@ def _outcome(measured: Measured, name: str) -> str:
 
 
 def _delay(measured: Measured, name: str) -> str:
-    """Return by how many seconds the queue saturates later than control; nothing if that is unknown or control does not saturate."""
+    """Return by how many seconds the queue saturates later than with its reference; nothing if that is unknown or this does not saturate."""
     saturation = measured.find(TIME_TO_SATURATION)
     medians = saturation.medians if saturation else {}
-    if saturation is None or name not in medians or CONTROL not in medians:
+    reference = measured.record.references[name]
+    if saturation is None or name not in medians or reference not in medians:
         return ""
     whole_s = measured.record.scenario.phases.get(saturation.subject.phase or "", float("inf"))
-    later_s = medians[name] - medians[CONTROL]
-    if medians[CONTROL] >= whole_s or later_s <= 0:
+    later_s = medians[name] - medians[reference]
+    if medians[reference] >= whole_s or later_s <= 0:
         return ""
     return f" by {'at least ' if medians[name] >= whole_s else ''}{later_s:.0f} s"
 
 
 def _figures(measured: Measured, name: str) -> Iterator[str]:
-    """Yield the median in what the mitigation is judged by, and that of control."""
+    """Yield the median in what the mitigation is judged by, and that of its reference."""
     subject = measured.record.judged_by[name]
     compared = next(each for each in measured.results.compared if each.subject == subject)
     yield compared.format_median(name)
-    yield compared.format_median(CONTROL)
+    yield compared.format_median(measured.record.references[name])
 
 
 def _saturation(measured: Measured, name: str) -> str:
-    """Return the median time to saturation, and that of control."""
+    """Return the median time to saturation, and that of its reference."""
     saturation = measured.find(TIME_TO_SATURATION)
     medians = saturation.medians if saturation else {}
-    return f"{medians[name]:.0f} s ({medians[CONTROL]:.0f} s)" if name in medians and CONTROL in medians else ""
+    reference = measured.record.references[name]
+    return f"{medians[name]:.0f} s ({medians[reference]:.0f} s)" if name in medians and reference in medians else ""
 
 
 def _costs(measured: Measured, name: str) -> str:
     """Return what it costs; nothing without a cost.
 
-    At the baseline as multiples of control's figures, unless this is the phase with the problem; what the scenario has columns of, with
-    control's figure.
+    At the baseline as multiples of its reference's figures, unless this is the phase with the problem; what the scenario has columns of, with
+    the reference's figure.
     """
     costs = []
+    reference = measured.record.references[name]
     by_key = {each.subject.key: each for each in measured.results.compared}
     baseline = measured.record.baseline
     is_healthy = measured.record.ranked.phase != baseline
     at_baseline = {f"{metric} in {baseline}": label for metric, label in _COSTS.items()} if is_healthy else {}
     for key, label in at_baseline.items():
         compared = by_key.get(key)
-        if compared and compared.medians.get(CONTROL) and compared.is_costlier(name, CONTROL):
-            costs.append(f"{label} × {format_value(compared.medians[name] / compared.medians[CONTROL])}")
+        if compared and compared.medians.get(reference) and compared.is_costlier(name):
+            costs.append(f"{label} × {format_value(compared.medians[name] / compared.medians[reference])}")
     for title, key in measured.record.columns.items():
         compared = by_key.get(key)
-        if key not in at_baseline and compared and CONTROL in compared.medians and compared.is_costlier(name, CONTROL):
-            costs.append(f"{title} {compared.format_median(name)} ({compared.format_median(CONTROL)})")
+        if key not in at_baseline and compared and reference in compared.medians and compared.is_costlier(name):
+            costs.append(f"{title} {compared.format_median(name)} ({compared.format_median(reference)})")
     return ", ".join(costs)

@@ -105,8 +105,8 @@ class ComparisonColumn(Section):
     phase: str | None = Field(default=None, description="default: the whole run")
 
 
-class JudgedBy(_MetricInPhase):
-    """A metric by which `stallbench compare` decides whether a variant helps."""
+class RankedBy(_MetricInPhase):
+    """A metric of which one of two values is better."""
 
     metric: Metric = Field(examples=["completed.rate"])
     better: Literal["higher", "lower"] = Field(examples=["higher"], description="which of two values is the better one")
@@ -116,7 +116,16 @@ class JudgedBy(_MetricInPhase):
     )
 
 
-class ComparisonChoice(JudgedBy):
+class JudgedBy(RankedBy):
+    """A metric by which `stallbench compare` decides whether a variant helps, and the variant whose problem it is meant against."""
+
+    reference: Text | None = Field(
+        default=None,
+        description="the variant whose problem this one is meant against; default: the scenario without a variant",
+    )
+
+
+class ComparisonChoice(RankedBy):
     """What `stallbench compare` ranks the variants by, and which results others have published."""
 
     published: dict[Text, Annotated[dict[str, float], Field(min_length=1)]] = Field(

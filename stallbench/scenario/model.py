@@ -52,7 +52,8 @@ class ScenarioContent(Section):
     )
     judged_by: JudgedBy | None = Field(
         default=None,
-        description="of a variant: the metric that decides whether it helps, if it is not the metric by which all variants are ranked",
+        description="of a variant: the metric that decides whether it helps, and the variant that it is compared with for this; "
+        "default: the metric by which all variants are ranked, and the scenario without a variant",
     )
 
 

@@ -103,6 +103,22 @@ TABLE = [
     ),
     (
         "[variants.reader]\nworkers.count = 3",
+        '[variants.reader]\njudged_by = { metric = "errors.count", better = "lower", reference = "skip_locke" }',
+        'variants.reader.judged_by.reference is "skip_locke", which is not a variant; expected one of skip_locked, reader;'
+        ' did you mean "skip_locked"?',
+    ),
+    (
+        "[variants.reader]\nworkers.count = 3",
+        '[variants.reader]\njudged_by = { metric = "errors.count", better = "lower", reference = "reader" }',
+        'variants.reader.judged_by.reference is "reader", the variant itself; expected another variant',
+    ),
+    (
+        "[variants.reader]\nworkers.count = 3",
+        '[variants.reader]\njudged_by = { metric = "errors.count", better = "lower", reference = "control" }',
+        'variants.reader.judged_by.reference is "control", which is not a variant; leave it out to mean the scenario without a variant',
+    ),
+    (
+        "[variants.reader]\nworkers.count = 3",
         '[variants.reader]\ncomparison.metric = "claim_ms.p95"',
         "variants.reader.comparison is a table; a comparison covers all variants; expected at the top of the file only",
     ),

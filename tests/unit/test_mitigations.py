@@ -169,6 +169,29 @@ def test_a_mitigation_against_another_problem_is_judged_by_its_own_metric(tmp_pa
     assert "*with it* and *without it*: `lost_race.count in longtx`." in (tmp_path / "page.md").read_text()
 
 
+def test_a_mitigation_of_another_variant_has_the_figures_of_that_one(tmp_path: Path) -> None:
+    judged = 'judged_by = { metric = "latency_ms.p95", phase = "longtx", better = "lower", reference = "other" }\n'
+    (tmp_path / "made-up.toml").write_text(TEXT.replace('mitigation = "a talk"\n', f'mitigation = "a talk"\n{judged}'))
+    (tmp_path / "runs").mkdir()
+    plan = make_plan(str(tmp_path / "made-up.toml"), variants=None, rounds=3, seed=1)
+    folder, record = begin_comparison(plan, tmp_path / "runs")
+    latency_ms = {"control": 100.0, "cure": 12.0, "relief": 300.0, "other": 4000.0}
+    saturation_s = {"control": 30.0, "cure": 40.0, "relief": 35.0, "other": 5.0}
+    for run in record.runs:
+        values = {
+            "latency_ms.p95 in longtx": latency_ms[run.variant] + run.round,
+            "latency_ms.p95 in baseline": 10.0,
+            "time_to_saturation_s in longtx": saturation_s[run.variant],
+        }
+        record = record.with_run(run.model_copy(update={"status": "completed", "verdict": "pass", "values": values}))
+    folder.write(
+        record.model_copy(update={"status": "completed", "scenario": record.scenario.model_copy(update={"name": "made-up"})})
+    )
+    row = table_of(tmp_path)["relief"]
+    assert "| **works** (compared with other: 7 % of the degradation is left) | 302 | 4,002 | 35 s (5 s) |" in row
+    assert "; *with it* and *without it* (`other`): `latency_ms.p95 in longtx`." in (tmp_path / "page.md").read_text()
+
+
 def test_a_scenario_without_a_healthy_phase_has_no_costs_at_the_baseline(tmp_path: Path) -> None:
     measure_counts(tmp_path, phase="baseline")
     rows = table_of(tmp_path)
