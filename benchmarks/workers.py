@@ -18,6 +18,7 @@ from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event, read_events
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.records.samples import SAMPLE_COLUMNS
 
 MEASURED_S = 10.0
@@ -81,7 +82,7 @@ def run_workers(
     claims_ms = [record.duration_ns / 1e6 for record in inside if record.event is Event.CLAIMED and record.duration_ns]
     used_s = before.until(after)
     return Throughput(
-        completed / ((to_ns - from_ns) / 1e9),
+        completed / ((to_ns - from_ns) / NS_PER_S),
         statistics.median(claims_ms),
         {group: 1e6 * used / completed for group, used in used_s.items()},
         _read_cost_of_collectors(run, (from_ns, to_ns)),
@@ -95,5 +96,5 @@ def _read_cost_of_collectors(run: Path, between_ns: tuple[int, int]) -> dict[str
         return {}
     table = pd.read_csv(path, names=list(SAMPLE_COLUMNS))
     inside = table[(table["metric"] == "sample_ms") & table["t_ns"].between(*between_ns)]
-    total_ms = inside.groupby("subject")["value"].sum() / ((between_ns[1] - between_ns[0]) / 1e9)
+    total_ms = inside.groupby("subject")["value"].sum() / ((between_ns[1] - between_ns[0]) / NS_PER_S)
     return {str(name): float(value) for name, value in total_ms.sort_values(ascending=False).items()}
