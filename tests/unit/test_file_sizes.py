@@ -23,5 +23,9 @@ def test_no_file_has_more_than_300_lines() -> None:
     assert find_long_files(chain.from_iterable((PROJECT / folder).rglob("*.py") for folder in FOLDERS)) == {}
 
 
+def test_no_scenario_and_no_compose_file_has_more_than_300_lines() -> None:
+    assert find_long_files([*(PROJECT / "scenarios").rglob("*.toml"), PROJECT / "docker-compose.yml"]) == {}
+
+
 def test_no_page_has_more_than_300_lines() -> None:
     assert find_long_files((PROJECT / "docs").rglob("*.md")) == {}
