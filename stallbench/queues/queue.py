@@ -173,11 +173,11 @@ class Queue(ABC, Generic[OptionsT]):
         self.connection = connection
         self.second: Any = None  # the connection to the second server, if it needs one
         self.options = options
+        self.unconfirmed_ids: Sequence[int] = ()  # after a failed enqueue: its jobs, which may be stored, if ids came first
         self.random = random.Random()  # the source of the queue's random choices; a worker seeds it
         self.on_retry: Callable[[Exception], None] = lambda _: None
         """Called with an error of the driver before the queue's own policy retries."""
-        self.clock: Callable[[], float] = time.time
-        """The process's clock, in seconds since 1970, for queues that do not use the server's."""
+        self.clock: Callable[[], float] = time.time  # seconds since 1970; for queues that do not use the server's
 
     def attach(self, second: Any) -> None:
         """Accept the connection to the server of `second_engine`, before any operation."""
