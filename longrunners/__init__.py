@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from longrunners.longrunner import Longrunner
-from stallbench.discovery import discover
+from stallbench.discovery import PluginGroup, discover
 
 __all__ = ["Longrunner", "find_longrunners"]
 
@@ -18,5 +18,5 @@ __all__ = ["Longrunner", "find_longrunners"]
 @cache
 def find_longrunners(engine: str = "postgres") -> dict[str, type[Longrunner[Any]]]:
     """Return every longrunner that runs on ``engine``, by its kind, in alphabetical order."""
-    kinds = discover(sys.modules[__name__], Longrunner, "stallbench.longrunners")
+    kinds = discover(sys.modules[__name__], Longrunner, PluginGroup.LONGRUNNERS)
     return {kind.kind: kind for kind in sorted(kinds, key=lambda each: each.kind) if engine in kind.engines}

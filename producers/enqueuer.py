@@ -19,6 +19,7 @@ from stallbench.processes.role import Stop
 from stallbench.queues import DEFAULT_QUEUE, NewJob, Queue, RefusedError
 from stallbench.records.events import ENQUEUE, Event, EventLog
 from stallbench.records.nanoseconds import NS_PER_S
+from stallbench.scenario.load_bounds import LEAST_PAYLOAD_BYTES
 
 EnqueueOperation = Callable[[Sequence[NewJob]], Sequence[int]]
 _WORDS = (
@@ -40,7 +41,7 @@ _WORDS = (
 class EnqueuerDocument(ClientDocument):
     """The fields that the documents of all producers have."""
 
-    payload_bytes: int = Field(default=256, ge=16, description="size of a job's payload")
+    payload_bytes: int = Field(default=256, ge=LEAST_PAYLOAD_BYTES, description="size of a job's payload")
     payload_content: Literal["random", "text"] = Field(
         default="random", description="what fills a payload: random hexadecimal digits, or words"
     )

@@ -15,6 +15,7 @@ from stallbench.external.addresses import read_external_servers
 from stallbench.external.registration import wait_for_run
 from stallbench.processes.role import Stop, read_document
 from stallbench.scenario.file import read_scenario
+from stallbench.scenario.load_bounds import MOST_RATE
 from stallbench.scenario.locust_bounds import LocustBounds
 
 _WAYS = "expected one of --join DIR (a run that accepts external processes), --scenario NAME with --dsn and --database (its queue, without a run)"
@@ -127,8 +128,8 @@ def read_rate(text: str | float, usual: float) -> float:
         rate = float(text)
     except ValueError:
         rate = math.nan
-    if not 0 < rate <= 1_000_000:
-        raise BadInputError(f"--rate {text}: expected jobs per second, more than 0 and at most 1000000")
+    if not 0 < rate <= MOST_RATE:
+        raise BadInputError(f"--rate {text}: expected jobs per second, more than 0 and at most {MOST_RATE}")
     return rate
 
 

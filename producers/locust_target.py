@@ -18,7 +18,7 @@ from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.role import Stop
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.locust_bounds import LocustBounds, bounds_of
+from stallbench.scenario.locust_bounds import LOCUST_FOLDER, LocustBounds, bounds_of
 from stallbench.scenario.model import Scenario
 
 
@@ -82,13 +82,13 @@ class RunTarget(Target):
         """Read the join instructions in ``folder``. Raises `CannotContinueError` if it cannot be read."""
         self._folder = folder
         self.rate = read_join_instructions(folder).producer.rate
-        self.result = folder.parent / "locust" / f"master-{socket.gethostname()}.json"
+        self.result = folder.parent / LOCUST_FOLDER / f"master-{socket.gethostname()}.json"
 
     @contextmanager
     def opened_document(self, stop: Stop) -> Iterator[EnqueuerDocument]:
         """Register as a producer."""
         with join_run_folder(EnqueuerDocument, "producer", self._folder, stop) as document:
-            self.result = self._folder.parent / "locust" / f"{document.name}.json"
+            self.result = self._folder.parent / LOCUST_FOLDER / f"{document.name}.json"
             yield document
 
     def lead(self, stop: Stop) -> None:

@@ -1,7 +1,7 @@
 """Finds plug-ins: every file of a package, and every installed distribution's entry points.
 
 To add a queue, fault, collector, check, longrunner, kind of maintenance, server starter or server adapter, add a file to its package. An
-installed package declares it as an entry point in the group of its kind (see `ENTRY_POINT_GROUPS`), for example in its ``pyproject.toml``::
+installed package declares it as an entry point in the group of its kind (see `PluginGroup`), for example in its ``pyproject.toml``::
 
     [project.entry-points."stallbench.faults"]
     lunar_eclipse = "my_package.faults:LunarEclipse"
@@ -13,23 +13,26 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
+from enum import StrEnum
 from importlib import metadata
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
 from stallbench.errors import BadInputError
 
-ENTRY_POINT_GROUPS = (
-    "stallbench.queues",
-    "stallbench.faults",
-    "stallbench.collectors",
-    "stallbench.checks",
-    "stallbench.longrunners",
-    "stallbench.maintenance",
-    "stallbench.starters",
-    "stallbench.adapters",
-)
-"""The group of each kind of plug-in."""
+
+class PluginGroup(StrEnum):
+    """The group of the entry points of each kind of plug-in."""
+
+    QUEUES = "stallbench.queues"
+    FAULTS = "stallbench.faults"
+    COLLECTORS = "stallbench.collectors"
+    CHECKS = "stallbench.checks"
+    LONGRUNNERS = "stallbench.longrunners"
+    MAINTENANCE = "stallbench.maintenance"
+    STARTERS = "stallbench.starters"
+    ADAPTERS = "stallbench.adapters"
+
 
 PluginT = TypeVar("PluginT")
 
@@ -38,7 +41,7 @@ LIBRARY_PREFIX = "library:"
 
 
 def discover(
-    package: ModuleType, base: type[PluginT], group: str, *, is_plugin: Callable[[type[PluginT]], bool] | None = None
+    package: ModuleType, base: type[PluginT], group: PluginGroup, *, is_plugin: Callable[[type[PluginT]], bool] | None = None
 ) -> list[type[PluginT]]:
     """Return every concrete subclass of ``base`` in the modules of ``package``, then those of the entry points of ``group``.
 
@@ -74,7 +77,7 @@ def _is_concrete(member: type[Any], base: type[Any]) -> bool:
     return issubclass(member, base) and member is not base and not inspect.isabstract(member)
 
 
-def _load(entry_point: metadata.EntryPoint, base: type[PluginT], group: str) -> type[PluginT]:
+def _load(entry_point: metadata.EntryPoint, base: type[PluginT], group: PluginGroup) -> type[PluginT]:
     where = f"entry point {entry_point.name} = {entry_point.value!r} of group {group}"
     try:
         loaded: Any = entry_point.load()

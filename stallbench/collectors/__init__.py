@@ -9,7 +9,7 @@ import sys
 from functools import cache
 
 from stallbench.collectors.collector import Collector
-from stallbench.discovery import discover
+from stallbench.discovery import PluginGroup, discover
 
 __all__ = ["Collector", "collectors_for", "find_collectors"]
 
@@ -17,7 +17,7 @@ __all__ = ["Collector", "collectors_for", "find_collectors"]
 @cache
 def find_collectors() -> dict[str, type[Collector]]:
     """Return every collector by its name, in alphabetical order."""
-    found = discover(sys.modules[__name__], Collector, "stallbench.collectors")
+    found = discover(sys.modules[__name__], Collector, PluginGroup.COLLECTORS)
     return {each.name: each for each in sorted(found, key=lambda each: each.name)}
 
 

@@ -13,12 +13,9 @@ from typing import Any
 
 from stallbench.collectors.collector import POSTGRES, Collector, samples_of
 from stallbench.collectors.connections import APPLICATION_PREFIX, NotMeasuredError
+from stallbench.collectors.holders import MOST_RECORDED, WORTH_RECORDING_S
 from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
-
-WORTH_RECORDING_S = 1.0
-"""Younger holders are the workers' own transactions, one after the other; only the oldest of all is recorded then."""
-_MOST_RECORDED = 20
 
 # A snapshot holds the horizon only of its own database. A transaction id holds it in all databases, because every snapshot that is taken meanwhile
 # reaches back to it. The transaction of a vacuum holds nothing back.
@@ -162,7 +159,7 @@ class HorizonCollector(Collector):
             if not holder.application.startswith(APPLICATION_PREFIX)
         ]
         holding = [holder for holder in found if not holder.catalog_only]
-        for rank, holder in enumerate(found[:_MOST_RECORDED]):
+        for rank, holder in enumerate(found[:MOST_RECORDED]):
             oldest = bool(holding) and holder is holding[0]
             if oldest or holder.age_s is None or holder.age_s >= WORTH_RECORDING_S:
                 yield from _samples_of_holder(rank, holder)

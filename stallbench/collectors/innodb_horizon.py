@@ -11,12 +11,10 @@ import pymysql
 
 from stallbench.collectors.collector import INNODB, ServerCollector, samples_of
 from stallbench.collectors.document import WatchedServer
+from stallbench.collectors.holders import MOST_RECORDED, WORTH_RECORDING_S
 from stallbench.collectors.innodb_views import read_open_transactions
 from stallbench.records.samples import Sample
 
-WORTH_RECORDING_S = 1.0
-"""Younger holders are the workers' own transactions, one after the other; only the oldest of all is recorded then."""
-_MOST_RECORDED = 20
 _COLLECTOR = "collector:"
 
 
@@ -34,7 +32,7 @@ class InnoDBHorizonCollector(ServerCollector):
             if each.view_age_xids is not None and not each.user.startswith(_COLLECTOR)
         ]
         holding.sort(key=lambda item: (-item[0], -item[1].age_s))
-        for rank, (age_xids, holder) in enumerate(holding[:_MOST_RECORDED]):
+        for rank, (age_xids, holder) in enumerate(holding[:MOST_RECORDED]):
             if rank == 0 or holder.age_s >= WORTH_RECORDING_S:
                 yield from samples_of(
                     server.name,

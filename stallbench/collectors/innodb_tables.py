@@ -8,6 +8,7 @@ import pymysql
 
 from stallbench.collectors.collector import INNODB, ServerCollector, samples_of
 from stallbench.collectors.document import WatchedServer
+from stallbench.engines.mysql import FRESH_STATISTICS, set_if_known
 from stallbench.records.samples import Sample
 
 _TABLES = """
@@ -20,9 +21,6 @@ SELECT index_name, stat_value * @@innodb_page_size
 FROM mysql.innodb_index_stats
 WHERE database_name = database() AND stat_name = 'size' AND index_name <> 'PRIMARY' AND table_name IN %s
 """
-# MySQL keeps such figures for a day unless a setting prevents it; MariaDB keeps none and does not have the setting.
-_UP_TO_DATE = "SET SESSION information_schema_stats_expiry = 0"
-_UNKNOWN_VARIABLE = 1193
 
 
 class InnoDBTablesCollector(ServerCollector):
@@ -35,11 +33,7 @@ class InnoDBTablesCollector(ServerCollector):
         """Yield the rows and the size of each table, then the size of each secondary index."""
         tables = self.document.queue.tables
         with connection.cursor() as cursor:
-            try:
-                cursor.execute(_UP_TO_DATE)
-            except pymysql.MySQLError as error:
-                if error.args[0] != _UNKNOWN_VARIABLE:
-                    raise
+            set_if_known(cursor.execute, FRESH_STATISTICS)
             cursor.execute(_TABLES, (tables,))
             for name, rows, size_bytes in cursor.fetchall():
                 yield from samples_of(server.name, f"table:{name}", {"live_tuples": rows, "table_bytes": size_bytes})

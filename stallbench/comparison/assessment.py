@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stallbench.comparison.statistics import ByRound, Difference, find_mean
-from stallbench.comparison.subject import Better
+from stallbench.measure import Better
 
 RESIDUAL_SHARE = 0.25
 """Share of control's degradation, 0 to 1."""

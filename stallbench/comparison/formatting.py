@@ -9,7 +9,7 @@ from stallbench.comparison.ranking import FEWEST_COMMON, Agreement
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Standing
-from stallbench.comparison.statistics import LEVEL, Difference
+from stallbench.comparison.statistics import CONFIDENCE_LEVEL, Difference
 from stallbench.verdicts.expectations import format_value
 
 NOT_ENOUGH = "not enough rounds"
@@ -102,7 +102,7 @@ def describe_adjustment(results: Results) -> str:
     if not families:
         return ""
     return (
-        f"A difference is significant if its p-value is below {1 - LEVEL:.2g} after Holm's adjustment {', and '.join(families)}. "
+        f"A difference is significant if its p-value is below {1 - CONFIDENCE_LEVEL:.2g} after Holm's adjustment {', and '.join(families)}. "
         "Each confidence interval is of one difference alone, without the adjustment."
     )
 

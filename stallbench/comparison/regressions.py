@@ -9,7 +9,6 @@ from pathlib import Path
 
 from junitparser import TestSuite
 from rich.console import Console
-from rich.markup import escape
 
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.regression.against import read_against
@@ -23,11 +22,10 @@ from stallbench.regression.comparability import (
 )
 from stallbench.report.junit import make_case, write_suites
 from stallbench.run.record import RunRecord, read_record
-from stallbench.verdicts.check import Finding, Result, Severity
+from stallbench.run.view import format_finding, format_result
+from stallbench.verdicts.check import WORST_FIRST, Finding, Result, Severity
 
 CHECK = "regression"
-_COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright_black"}
-"""By result, on the terminal."""
 
 
 def find_regressions(folder: ComparisonFolder, record: ComparisonRecord) -> tuple[Finding, ...]:
@@ -108,10 +106,10 @@ def make_finding(variant: str, result: Result, reason: str) -> Finding:
 
 def describe_outcome(regressions: tuple[Finding, ...]) -> str:
     """Return ``fail`` if a finding fails, else ``unknown`` if one is unknown or none could be decided, else ``pass``; empty without findings."""
-    results = {finding.result for finding in regressions}
-    if not results:
+    if not regressions:
         return ""
-    return next((result for result in ("fail", "unknown", "pass") if result in results), "unknown")
+    decided = {finding.result for finding in regressions} - {"info"}
+    return min(decided, key=WORST_FIRST.index, default="unknown")
 
 
 def write_regressions(folder: ComparisonFolder, record: ComparisonRecord, regressions: tuple[Finding, ...]) -> None:
@@ -131,6 +129,6 @@ def make_regression_suite(scenario: str, id_: str, regressions: tuple[Finding, .
 def print_regressions(regressions: tuple[Finding, ...], console: Console) -> None:
     """Print a line for each finding, and the outcome; nothing if there is none."""
     for finding in regressions:
-        console.print(f"  [{_COLOURS[finding.result]}]{finding.result:<8}[/] {escape(finding.reason)}")
+        console.print(format_finding(finding))
     if outcome := describe_outcome(regressions):
-        console.print(f"[bold {_COLOURS[outcome]}]{outcome.upper()}[/]  against the baseline")
+        console.print(f"{format_result(outcome)}  against the baseline")

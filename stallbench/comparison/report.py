@@ -22,7 +22,7 @@ from stallbench.comparison.formatting import (
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Standing
-from stallbench.comparison.statistics import FEWEST_ROUNDS, LEVEL
+from stallbench.comparison.statistics import CONFIDENCE_LEVEL, FEWEST_ROUNDS
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.measures import MEASURES
 from stallbench.report import open_template
@@ -120,8 +120,8 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         "has_assessments": results.has_assessments,
         "adjustment": describe_adjustment(results),
         "reference": record.names[0],
-        "significance": f"{1 - LEVEL:.2g}",
-        "level": f"{LEVEL * 100:.0f} %",
+        "significance": f"{1 - CONFIDENCE_LEVEL:.2g}",
+        "level": f"{CONFIDENCE_LEVEL * 100:.0f} %",
         "first_run": _read_first_run(folder, record),
         "command": format_command(record),
     }

@@ -23,8 +23,8 @@ from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.regressions import print_regressions
 from stallbench.comparison.report import find_notes
 from stallbench.comparison.results import Results
+from stallbench.run.view import TABLE_WIDTH
 
-_WIDTH = 120
 _VARIANTS_PER_TABLE = 5
 """Beside the reference; more do not fit."""
 _COLOURS = {
@@ -66,7 +66,7 @@ def print_comparison(record: ComparisonRecord, results: Results, report: str, co
 
 def _make_console() -> Console:
     console = Console(highlight=False)
-    return Console(highlight=False, width=min(console.width, _WIDTH) if console.is_terminal else _WIDTH)
+    return Console(highlight=False, width=min(console.width, TABLE_WIDTH) if console.is_terminal else TABLE_WIDTH)
 
 
 def _ranking(results: Results) -> Table:

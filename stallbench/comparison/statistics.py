@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-LEVEL = 0.95
+CONFIDENCE_LEVEL = 0.95
+"""Of every confidence interval that the bench computes, in comparisons, soaks, forecasts and reports."""
 FEWEST_ROUNDS = 3
 _RESAMPLES = 9999
 
@@ -50,7 +51,7 @@ class Difference:
     rounds: int
     mean: float
     low: float | None
-    """Bounds of the confidence interval at `LEVEL`, of this difference alone; none with fewer rounds than `FEWEST_ROUNDS`."""
+    """Bounds of the confidence interval at `CONFIDENCE_LEVEL`, of this difference alone; none with fewer rounds than `FEWEST_ROUNDS`."""
     high: float | None
     p: float | None
     """Two-sided p-value of this difference alone; none without a confidence interval."""
@@ -136,9 +137,9 @@ def adjust_with_holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
 
 
 def is_significant(low: float | None, high: float | None, adjusted_p: float | None) -> bool | None:
-    """Whether a confidence interval leaves out zero and its adjusted p-value is below 1 - `LEVEL`; none if there is none."""
+    """Whether a confidence interval leaves out zero and its adjusted p-value is below 1 - `CONFIDENCE_LEVEL`; none if there is none."""
     alone = leaves_out_zero(low, high)
-    return None if alone is None or adjusted_p is None else alone and adjusted_p < 1 - LEVEL
+    return None if alone is None or adjusted_p is None else alone and adjusted_p < 1 - CONFIDENCE_LEVEL
 
 
 def leaves_out_zero(low: float | None, high: float | None) -> bool | None:
@@ -157,11 +158,11 @@ def _test(differences: Sequence[float], seed: int) -> tuple[float, float, float]
     mean = float(sample.mean())
     if error == 0:  # all differences are equal: neither method can say more than that
         return mean, mean, 1.0 if mean == 0 else 0.0
-    student = stats.t.interval(LEVEL, len(sample) - 1, loc=mean, scale=error)
+    student = stats.t.interval(CONFIDENCE_LEVEL, len(sample) - 1, loc=mean, scale=error)
     bootstrap = stats.bootstrap(
         (sample,),
         np.mean,
-        confidence_level=LEVEL,
+        confidence_level=CONFIDENCE_LEVEL,
         n_resamples=_RESAMPLES,
         method="percentile",
         rng=np.random.default_rng(seed),
@@ -182,14 +183,14 @@ def _test_unpaired(values: Sequence[float], reference: Sequence[float], mean: fl
     error, freedom = _find_error_of_welch(one, other) if is_welch else _find_error_of_student(one, other)
     if error == 0:  # all values of each side are equal: neither method can say more than that
         return mean, mean, 1.0 if mean == 0 else 0.0
-    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
+    half = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * error
     p = 2 * float(stats.t.sf(abs(mean) / error, freedom))
     if not is_welch:
         return mean - half, mean + half, p
     bootstrap = stats.bootstrap(
         (one, other),
         lambda a, b, axis: a.mean(axis=axis) - b.mean(axis=axis),
-        confidence_level=LEVEL,
+        confidence_level=CONFIDENCE_LEVEL,
         n_resamples=_RESAMPLES,
         method="percentile",
         rng=np.random.default_rng(seed),

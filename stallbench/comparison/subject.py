@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from stallbench.measure import Better
 from stallbench.measures import MEASURES
 from stallbench.scenario.expectation import ComparisonColumn, RankedBy
 from stallbench.scenario.model import Scenario
@@ -25,7 +26,6 @@ OF_THE_RUN: Mapping[str, str] = {
 }
 """Figures that only a whole run has, beside those of `stallbench.measures`, and their meanings."""
 
-Better = Literal["higher", "lower"]
 Role = Literal["ranked", "expectation", "time_to_saturation", "cost", "shown", "baseline"]
 
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 from junitparser import TestSuite
 
@@ -16,10 +15,9 @@ from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
 from stallbench.report.junit import make_case, write_suites
 from stallbench.storage.atomic_file import replace_file
 from stallbench.torture.outcome import PROMISES, State, TortureOutcome
+from stallbench.verdicts.check import WORST_FIRST, Result
 
-Result = Literal["pass", "fail", "unknown", "info"]
 _RESULTS: dict[State, Result] = {"holds": "pass", "broken": "fail", "unknown": "unknown", "not promised": "info"}
-_WORST_FIRST: tuple[Result, ...] = ("fail", "unknown", "pass", "info")
 _MARKS: dict[Result, str] = {"pass": "pass", "fail": "FAIL", "unknown": "unknown", "info": "info"}
 _WIDTH = max(map(len, _MARKS.values()))
 RECORD = "conformance.json"
@@ -42,7 +40,7 @@ def summarise_torture(outcome: TortureOutcome) -> list[PromiseOutcome]:
         results = {
             f"{each.trial.point} ({each.trial.action})": _RESULTS[each.states.get(check, "unknown")] for each in outcome.trials
         }
-        worst: Result = min(results.values(), key=_WORST_FIRST.index, default="unknown")
+        worst: Result = min(results.values(), key=WORST_FIRST.index, default="unknown")
         where = ", ".join(point for point, result in results.items() if result == worst)
         begins = ("not tried: ", f"{title}: ") if worst == "unknown" else (f"{title}: ",)
         reasons = [reason for each in outcome.trials for reason in each.reasons if reason.startswith(begins)]

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from stallbench.conformance.outcome import PromiseOutcome, Result
+from stallbench.conformance.outcome import PromiseOutcome
 from stallbench.run.conclusion import conclude
 from stallbench.run.opening import open_run
 from stallbench.run.view import RunView
@@ -17,6 +17,7 @@ from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.torture.outcome import PROMISES
 from stallbench.verdicts import Verdict
+from stallbench.verdicts.check import WORST_FIRST
 
 _FILE = "worker-deaths.toml"
 _SCENARIO = """
@@ -43,7 +44,6 @@ duration = "30s"
 until = "caught_up"
 measured = false
 """
-_WORST_FIRST: Sequence[Result] = ("fail", "unknown", "pass", "info")
 
 
 def try_worker_deaths(
@@ -70,7 +70,7 @@ def summarise_verdict(verdict: Verdict) -> list[PromiseOutcome]:
     for check, title in PROMISES.items():
         name = f"{title}, while its workers are killed"
         findings = [each for each in verdict.findings if each.check == check]
-        worst = min(findings, key=lambda each: _WORST_FIRST.index(each.result), default=None)
+        worst = min(findings, key=lambda each: WORST_FIRST.index(each.result), default=None)
         if worst is None or inactive:
             reason = inactive[0].reason if inactive else f"the run has no finding of {check}"
             found.append(PromiseOutcome(name=name, result="unknown", reason=reason))

@@ -10,9 +10,9 @@ import sys
 from functools import cache
 
 from stallbench.engines.driver import Driver
-from stallbench.engines.traits import ENGINES, Engine, EngineTraits
+from stallbench.engines.traits import ENGINES, SERVER_ENGINES, Engine, EngineTraits
 
-__all__ = ["ENGINES", "Driver", "Engine", "EngineTraits", "describe_error", "driver_of", "loaded_errors"]
+__all__ = ["ENGINES", "SERVER_ENGINES", "Driver", "Engine", "EngineTraits", "describe_error", "driver_of", "loaded_errors"]
 
 
 @cache

@@ -15,8 +15,15 @@ CONNECT = "connect"
 DEADLOCK_CODES = frozenset({"1213", "40P01"})
 """What InnoDB and PostgreSQL call a deadlock."""
 
-LOCK_TIMEOUT_CODES = frozenset({"1205", "55P03"})
+MYSQL_LOCK_TIMEOUT = "1205"
+LOCK_TIMEOUT_CODES = frozenset({MYSQL_LOCK_TIMEOUT, "55P03"})
 """The wait for a lock took longer than the session allows: MariaDB and MySQL, and PostgreSQL, also for ``NOWAIT``."""
+
+MYSQL_STATEMENT_TIMEOUT_CODES = frozenset({"1969", "3024"})
+"""A statement took longer than the session allows: MariaDB and MySQL."""
+
+POSTGRES_SERIALIZATION_FAILURE = "40001"
+"""PostgreSQL ended a transaction that it cannot order with the others; also one on a replica that conflicts with the recovery there."""
 
 POSTGRES_TOO_MANY_CONNECTIONS = "53300"
 TOO_MANY_CONNECTIONS_CODES = frozenset({POSTGRES_TOO_MANY_CONNECTIONS, "1040", "1203", "1226"})
@@ -64,7 +71,7 @@ _CODES: Mapping[ErrorKind, Collection[str]] = {
     ),
     ErrorKind.SESSION_STATE_LOST: ("08P01", "26000", "34000", "42P05", "1243", "NoScriptError"),
     ErrorKind.READ_ONLY: ("25006", "1290", "1836", "ReadOnlyError"),
-    ErrorKind.LOCK_TIMEOUT: (*LOCK_TIMEOUT_CODES, "57014", "1969", "3024", "SQLITE_BUSY"),
+    ErrorKind.LOCK_TIMEOUT: (*LOCK_TIMEOUT_CODES, *MYSQL_STATEMENT_TIMEOUT_CODES, "57014", "SQLITE_BUSY"),
     ErrorKind.DEADLOCK: DEADLOCK_CODES,
     ErrorKind.SCHEMA_CHANGED: ("0A000", "1412"),
     ErrorKind.DISK_FULL: ("53100", "1021", "1114", "SQLITE_FULL"),

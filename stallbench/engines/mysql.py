@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -93,6 +94,19 @@ class MySQLDriver(Driver):
 
 DRIVER = MySQLDriver()
 _SYNTAX_ERROR = 1064
+_UNKNOWN_VARIABLE = 1193
+
+FRESH_STATISTICS = "SET SESSION information_schema_stats_expiry = 0"
+"""MySQL shows AUTO_INCREMENT and sizes of tables as they were up to a day ago, unless this is set. MariaDB keeps none and does not have the setting."""
+
+
+def set_if_known(execute: Callable[[str], object], statement: str) -> None:
+    """Change a setting that not every server has. Raises PyMySQL's errors, except for a server that does not know the setting."""
+    try:
+        execute(statement)
+    except pymysql.Error as error:
+        if error.args[0] != _UNKNOWN_VARIABLE:
+            raise
 
 
 def read_replica_status(cursor: Any) -> dict[str, Any]:

@@ -15,6 +15,8 @@ class EngineTraits:
 
     title: str
     """Its name as its vendor writes it."""
+    has_server: bool = True
+    """Whether clients reach it over a network; not so an engine that is a library in their processes."""
     has_replicas: bool = False
     counts_deadlocks: bool = False
     old_versions: Literal["dead_tuples", "history_list_length"] | None = None
@@ -94,7 +96,7 @@ ENGINES: Mapping[Engine, EngineTraits] = {
         connection_limit=("max_connections", 151),
         own_settings=_OWN_SETTINGS_OF_MYSQL,
     ),
-    "sqlite": EngineTraits(title="SQLite", has_settings=False),
+    "sqlite": EngineTraits(title="SQLite", has_server=False, has_settings=False),
     "redis": EngineTraits(
         title="Redis",
         own_settings={
@@ -105,3 +107,6 @@ ENGINES: Mapping[Engine, EngineTraits] = {
     "beanstalkd": EngineTraits(title="Beanstalkd", has_settings=False),
     "aerospike": EngineTraits(title="Aerospike", has_settings=False, belongs_to_user=True),
 }
+
+SERVER_ENGINES: frozenset[Engine] = frozenset(name for name, traits in ENGINES.items() if traits.has_server)
+"""Those of which there is a server, that can end and be cut off from its clients."""

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from stallbench import external
-from stallbench.discovery import discover
+from stallbench.discovery import PluginGroup, discover
 from stallbench.engines import ENGINES
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import ServerAdapter
@@ -29,7 +29,7 @@ from stallbench.servers.toxiproxy import ToxiproxyServer, join_toxiproxy, start_
 @cache
 def find_adapters() -> dict[str, type[ServerAdapter]]:
     """Return the adapters by engine."""
-    found = discover(external, ServerAdapter, "stallbench.adapters")
+    found = discover(external, ServerAdapter, PluginGroup.ADAPTERS)
     return {engine: adapter for adapter in found for engine in adapter.engines}
 
 

@@ -9,7 +9,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from stallbench.discovery import discover
+from stallbench.discovery import PluginGroup, discover
 from stallbench.faults.fault import Fault, FaultOptions, FaultPlace, FaultTarget
 
 __all__ = ["Fault", "FaultOptions", "FaultPlace", "FaultTarget", "find_faults"]
@@ -18,5 +18,5 @@ __all__ = ["Fault", "FaultOptions", "FaultPlace", "FaultTarget", "find_faults"]
 @cache
 def find_faults() -> dict[str, type[Fault[Any]]]:
     """Return every fault in this folder by its kind, in alphabetical order."""
-    found = discover(sys.modules[__name__], Fault, "stallbench.faults", is_plugin=lambda each: "kind" in vars(each))
+    found = discover(sys.modules[__name__], Fault, PluginGroup.FAULTS, is_plugin=lambda each: "kind" in vars(each))
     return {each.kind: each for each in sorted(found, key=lambda each: each.kind)}

@@ -17,7 +17,8 @@ from stallbench.waiting import wait_until
 
 _WAITING_WITHIN_S = 10.0
 """How soon the server must report that the migration waits."""
-_REMOVED_WITHIN_S = 60.0
+REMOVED_WITHIN_S = 60.0
+"""Within which the lock is got for the removal of what a change of the schema added."""
 _POLL_S = 0.005
 _LOCK_TIMEOUT_S = 1.0
 """How long each attempt to remove the column may block the queue."""
@@ -173,9 +174,9 @@ class AlterTable(Fault[AlterTableOptions]):
             return True
 
         session.set_lock_timeout(_LOCK_TIMEOUT_S)
-        if not wait_until(is_removed, within_s=_REMOVED_WITHIN_S, every_s=_POLL_S):
+        if not wait_until(is_removed, within_s=REMOVED_WITHIN_S, every_s=_POLL_S):
             raise NotCarriedOutError(
-                f"column {self._column} could not be removed from {self._table} within {_REMOVED_WITHIN_S:.0f} s: the table was always locked"
+                f"column {self._column} could not be removed from {self._table} within {REMOVED_WITHIN_S:.0f} s: the table was always locked"
             )
 
     def _has_column(self, session: SideSession) -> bool:

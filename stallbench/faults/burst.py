@@ -8,18 +8,22 @@ from stallbench.faults.combination import Combination
 from stallbench.faults.fault import AddedLoad, Fault, FaultOptions, FaultPlace
 from stallbench.injection.record import AT_ONCE, RATE, Evidence
 from stallbench.queues import DEFAULT_QUEUE, list_queues_using
+from stallbench.scenario.load_bounds import LEAST_PAYLOAD_BYTES, MOST_AT_ONCE, MOST_PAYLOAD_BYTES, MOST_RATE
 
 
 class BurstOptions(FaultOptions):
     """Options of `Burst`."""
 
-    rate: float = Field(default=0, ge=0, le=1_000_000, description="jobs per second, on top of the usual load")
-    at_once: int = Field(default=0, ge=0, le=1_000_000, description="jobs enqueued at once when it begins")
+    rate: float = Field(default=0, ge=0, le=MOST_RATE, description="jobs per second, on top of the usual load")
+    at_once: int = Field(default=0, ge=0, le=MOST_AT_ONCE, description="jobs enqueued at once when it begins")
     queue: str | None = Field(
         default=None, pattern=r"^[a-z][a-z0-9_]*$", description="queue, or tenant, of these jobs; the default one if not given"
     )
     payload_bytes: int | None = Field(
-        default=None, ge=16, le=1_048_576, description="size of the arguments of these jobs; none for that of the usual load"
+        default=None,
+        ge=LEAST_PAYLOAD_BYTES,
+        le=MOST_PAYLOAD_BYTES,
+        description="size of the arguments of these jobs; none for that of the usual load",
     )
 
 

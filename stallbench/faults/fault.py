@@ -108,6 +108,14 @@ class Fault(ABC, Generic[OptionsT]):
         """Whether it has no duration, like a kill: recovery is measured from when it happened."""
         return False
 
+    @property
+    def longest_job_s(self) -> float | None:
+        """How long a job takes that it makes longer; none if it does not change how long jobs take.
+
+        So long a worker does not use its connection, and its errors count as those of a fault until so much later.
+        """
+        return None
+
     @abstractmethod
     def inject(self) -> Evidence:
         """Make it active, verify that it is, and return the evidence.

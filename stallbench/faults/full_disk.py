@@ -10,6 +10,7 @@ from pydantic import Field
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.faults.outage import RETURN_S
 from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
 from stallbench.servers.postgres import PostgresServer
@@ -17,7 +18,6 @@ from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import answers
 from stallbench.waiting import wait_until
 
-_RETURN_S = 120.0
 _POLL_S = 0.05
 _WRITE_FAILED = b"No space left on device"
 
@@ -103,8 +103,8 @@ class FullDisk(Fault[FullDiskOptions]):
         else:
             self._disk.enlarge()
         began_s = time.monotonic()
-        if not wait_until(self._has_returned, within_s=_RETURN_S, every_s=_POLL_S):
-            raise NotCarriedOutError(f"{self.on} did not accept connections within {_RETURN_S:.0f} s after its disk was freed")
+        if not wait_until(self._has_returned, within_s=RETURN_S, every_s=_POLL_S):
+            raise NotCarriedOutError(f"{self.on} did not accept connections within {RETURN_S:.0f} s after its disk was freed")
         ended = self._process.poll() is not None
         if not ended:
             self._process.intended = "running"

@@ -11,13 +11,13 @@ from pydantic import Field
 
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
+from stallbench.faults.alter_table import REMOVED_WITHIN_S
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
 from stallbench.injection.record import ENDED_BY_DEADLOCK, Evidence
 from stallbench.scenario.duration import Duration
 from stallbench.waiting import wait_until
 
-_REMOVED_WITHIN_S = 60.0
 _POLL_S = 0.05
 _LOCK_TIMEOUT_S = 0.5
 """How long each attempt to remove what the migration has made may block the queue."""
@@ -179,8 +179,8 @@ class Migration(Fault[MigrationOptions]):
             return session.find_failure() is None
 
         session.set_lock_timeout(_LOCK_TIMEOUT_S)
-        if not wait_until(is_removed, within_s=_REMOVED_WITHIN_S, every_s=_POLL_S):
+        if not wait_until(is_removed, within_s=REMOVED_WITHIN_S, every_s=_POLL_S):
             raise NotCarriedOutError(
                 "index {new}_index and column {new} could not be removed from {table}".format(**self._names)
-                + f" within {_REMOVED_WITHIN_S:.0f} s: the table was always locked"
+                + f" within {REMOVED_WITHIN_S:.0f} s: the table was always locked"
             )

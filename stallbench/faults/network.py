@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
-from stallbench.engines import ENGINES
+from stallbench.engines import SERVER_ENGINES
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
@@ -17,7 +17,6 @@ from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
 
 _SOURCE = "Toxiproxy's README, of its toxics"
-_OVER_A_NETWORK = frozenset(ENGINES) - {"sqlite"}
 _DEGRADES = Combination(place="network")
 _CUTS = Combination(place="network", takes="server")
 
@@ -39,7 +38,7 @@ class Toxic(Fault[ToxicOptionsT]):
     """A toxic on a proxy."""
 
     targets = ("server", "link")
-    engines = _OVER_A_NETWORK
+    engines = SERVER_ENGINES
     combination: ClassVar[Combination | None] = _DEGRADES
     toxic: ClassVar[str]
     """Toxiproxy's name of the toxic."""
@@ -232,7 +231,7 @@ class Down(Fault[FaultOptions]):
     source = _SOURCE
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     targets = ("server", "link")
-    engines = _OVER_A_NETWORK
+    engines = SERVER_ENGINES
 
     def inject(self) -> Evidence:
         """Close the proxy."""

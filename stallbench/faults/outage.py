@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from stallbench.engines import ENGINES
+from stallbench.engines import SERVER_ENGINES
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.combination import Combination
@@ -23,11 +23,9 @@ from stallbench.waiting import wait_until
 
 _END_S = 60.0
 """How long a server may take to stop cleanly."""
-_RETURN_S = 120.0
+RETURN_S = 120.0
 """How long it may take, once started, to accept connections: crash recovery included."""
 _POLL_S = 0.05
-OVER_A_NETWORK = frozenset(ENGINES) - {"sqlite"}
-"""Engines that have a server."""
 _ENDS_SERVER = Combination(place="server", takes="server", ends_early=True)
 
 
@@ -46,7 +44,7 @@ class Outage(Fault[OutageOptions]):
     targets: ClassVar[tuple[FaultTarget, ...]] = ("server",)
     on_external = "never"
     ends_server = True
-    engines = OVER_A_NETWORK
+    engines = SERVER_ENGINES
     options_type = OutageOptions
 
     _process: Process | None = None
@@ -127,8 +125,8 @@ class Outage(Fault[OutageOptions]):
         self._server.control.check()
         if answers(self._server.direct):
             self._returned_s = time.monotonic()
-        elif time.monotonic() > self._started_s + _RETURN_S:
-            raise NotCarriedOutError(f"{self.on} was started again, but did not accept connections within {_RETURN_S:.0f} s")
+        elif time.monotonic() > self._started_s + RETURN_S:
+            raise NotCarriedOutError(f"{self.on} was started again, but did not accept connections within {RETURN_S:.0f} s")
 
 
 class Crash(Outage):

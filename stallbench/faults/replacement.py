@@ -7,10 +7,9 @@ import time
 from dataclasses import dataclass
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes.process import Process
+from stallbench.processes.process import ROLE_READY_S, Process
 from stallbench.run.load import Load
 
-_READY_S = 30.0
 _END_S = 5.0
 """How long a new worker that was not ready may take to end after it was asked to stop."""
 _MOST_DOUBLINGS = 30
@@ -127,8 +126,8 @@ class Replacement:
             self._ready_s = now_s
         elif self._new.poll() is not None:
             self._plan_restart(self._new, now_s)
-        elif now_s > self._started_s + _READY_S:
-            raise NotCarriedOutError(f"{self._new.name} did not get ready within {_READY_S:.0f} s{self._new.tail_log()}")
+        elif now_s > self._started_s + ROLE_READY_S:
+            raise NotCarriedOutError(f"{self._new.name} did not get ready within {ROLE_READY_S:.0f} s{self._new.tail_log()}")
         return False
 
     def _launch(self) -> None:

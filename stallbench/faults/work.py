@@ -133,3 +133,8 @@ class LongJobs(WorkFault[LongJobsOptions]):
     def job_fault(self) -> JobFault:
         """Make executions take longer."""
         return JobFault(on=self.on, share=self.options.share, takes_s=self.options.takes_s)
+
+    @property
+    def longest_job_s(self) -> float:
+        """Return the option."""
+        return self.options.takes_s

@@ -11,11 +11,8 @@ from stallbench.forecast.cost_model import fit
 from stallbench.forecast.observation import observe
 from stallbench.forecast.prediction import Forecast, make_forecast
 from stallbench.scenario.duration import parse_duration_s
+from stallbench.scenario.load_bounds import MOST_RATE, MOST_WORK_S, MOST_WORKERS
 from stallbench.verdicts.check import RunTables
-
-_MOST_RATE = 1_000_000
-_MOST_WORKERS = 256
-_MOST_WORK_S = 3600.0
 
 
 def forecast_run(folder: Path, *, rate: float | None, workers: int | None, work: str | None) -> Forecast:
@@ -23,10 +20,10 @@ def forecast_run(folder: Path, *, rate: float | None, workers: int | None, work:
 
     Raises `BadInputError` for an invalid load, and for a run from which the cost of dead tuples cannot be fitted.
     """
-    if rate is not None and not (math.isfinite(rate) and 0 < rate <= _MOST_RATE):
-        raise BadInputError(f"--rate is {rate:g}; expected jobs per second, above 0 and up to {_MOST_RATE:,}")
-    if workers is not None and not 0 < workers <= _MOST_WORKERS:
-        raise BadInputError(f"--workers is {workers}; expected a number from 1 to {_MOST_WORKERS}")
+    if rate is not None and not (math.isfinite(rate) and 0 < rate <= MOST_RATE):
+        raise BadInputError(f"--rate is {rate:g}; expected jobs per second, above 0 and up to {MOST_RATE:,}")
+    if workers is not None and not 0 < workers <= MOST_WORKERS:
+        raise BadInputError(f"--workers is {workers}; expected a number from 1 to {MOST_WORKERS}")
     work_s = None if work is None else _read_work_s(work)
     run = RunTables(folder)
     observation = observe(run)
@@ -58,6 +55,6 @@ def _read_work_s(work: str) -> float:
         work_s = parse_duration_s(work)
     except ValueError as error:
         raise BadInputError(f'--work is "{work}"; {error}') from error
-    if work_s > _MOST_WORK_S:
+    if work_s > MOST_WORK_S:
         raise BadInputError(f'--work is "{work}"; expected an hour at most')
     return work_s

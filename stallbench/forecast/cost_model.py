@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
+from stallbench.comparison.statistics import CONFIDENCE_LEVEL
 from stallbench.forecast.capacity import CostModel, find_processor_share
 from stallbench.forecast.observation import Array, Observation
 
-LEVEL = 0.95
 _DRAWS = 200
 _BLOCK_S = 5
 _MOST_SECONDS = 300
@@ -49,7 +49,7 @@ class Fit:
 
     @property
     def dead_tuple_s_interval(self) -> tuple[float, float]:
-        """What a dead tuple adds to a claim, at `LEVEL`."""
+        """What a dead tuple adds to a claim, at `CONFIDENCE_LEVEL`."""
         return find_interval([line.dead_tuple_s for line, _ in self.draws])
 
     @property
@@ -80,8 +80,8 @@ def fit(observation: Observation, *, seed: int) -> Fit:
 
 
 def find_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the bounds between which `LEVEL` of ``values`` lie."""
-    low, high = np.percentile(values, [50 * (1 - LEVEL), 50 * (1 + LEVEL)], method="nearest")
+    """Return the bounds between which `CONFIDENCE_LEVEL` of ``values`` lie."""
+    low, high = np.percentile(values, [50 * (1 - CONFIDENCE_LEVEL), 50 * (1 + CONFIDENCE_LEVEL)], method="nearest")
     return float(low), float(high)
 
 

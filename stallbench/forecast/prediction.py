@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
+from stallbench.comparison.statistics import CONFIDENCE_LEVEL
 from stallbench.errors import BadInputError
 from stallbench.forecast.capacity import CostModel, Load, find_capacity
-from stallbench.forecast.cost_model import LEVEL, ClaimLine, Fit, find_interval
+from stallbench.forecast.cost_model import ClaimLine, Fit, find_interval
 from stallbench.forecast.observation import Observation
 from stallbench.forecast.trajectory import Trajectory, find_trajectory
 
@@ -73,7 +74,7 @@ class Forecast:
                 "residual": self.fit.residual,
                 "seconds": self.fit.seconds,
                 "most_dead": self.fit.most_dead,
-                "level": LEVEL,
+                "level": CONFIDENCE_LEVEL,
             },
             "saturates": self.saturates,
             "worst_time_to_saturation_s": self.worst_time_to_saturation_s,

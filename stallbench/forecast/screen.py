@@ -8,17 +8,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from stallbench.comparison.statistics import CONFIDENCE_LEVEL
 from stallbench.forecast.backtest import Backtest
-from stallbench.forecast.cost_model import LEVEL
 from stallbench.forecast.prediction import SLOW_FACTOR, Estimate, Forecast
+from stallbench.run.view import TABLE_WIDTH
 from stallbench.scenario.duration import format_duration
-
-_WIDTH = 120
 
 
 def print_forecast(forecast: Forecast, console: Console | None = None) -> None:
     """Print the answer, the figures with their confidence intervals, the assumptions and the warnings."""
-    console = console or Console(highlight=False, width=_WIDTH)
+    console = console or Console(highlight=False, width=TABLE_WIDTH)
     load = forecast.load
     console.print(
         f"\n{escape(forecast.queue)} at {load.rate:g} jobs/s, {load.workers} workers, {format_duration(load.work_s)} of work per job; "
@@ -36,7 +35,7 @@ def print_forecast(forecast: Forecast, console: Console | None = None) -> None:
 
 def print_own_error(own: Backtest | None, console: Console | None = None) -> None:
     """Print how far a forecast from the run's first half is off in the run, or that this is not known."""
-    console = console or Console(highlight=False, width=_WIDTH)
+    console = console or Console(highlight=False, width=TABLE_WIDTH)
     if own is None:
         console.print("\nIts error is not known: the run is too short to be fitted by halves, or had no load of its own.")
         return
@@ -49,7 +48,7 @@ def print_own_error(own: Backtest | None, console: Console | None = None) -> Non
 
 def print_backtest(backtest: Backtest, console: Console | None = None) -> None:
     """Print the forecast beside what the other run measured."""
-    console = console or Console(highlight=False, width=_WIDTH)
+    console = console or Console(highlight=False, width=TABLE_WIDTH)
     console.print()
     _print_figures(backtest, console)
 
@@ -96,7 +95,7 @@ def _figures(forecast: Forecast) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
     table.add_column("", justify="right")
-    table.add_column(f"{LEVEL:.0%} of the fits", justify="right")
+    table.add_column(f"{CONFIDENCE_LEVEL:.0%} of the fits", justify="right")
 
     def add(name: str, estimate: Estimate | None, *, seconds: bool = False) -> None:
         if estimate is not None:

@@ -28,6 +28,7 @@ class FaultInjection(Injection):
                 options=self._fault.options.model_dump(mode="json"),
                 planned_start_s=phase_planned_start_s + choice.after_s,
                 planned_duration_s=choice.for_s,
+                longest_job_s=self._fault.longest_job_s,
             ),
             after_s=choice.after_s,
         )

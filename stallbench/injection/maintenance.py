@@ -8,11 +8,8 @@ from stallbench.injection.context import InjectionContext
 from stallbench.injection.injection import Injection
 from stallbench.injection.record import Evidence, InjectionLogEntry, InjectionRecord
 from stallbench.maintenance import find_maintenance_kinds
-from stallbench.processes.process import Process
+from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S, Process
 from stallbench.scenario.choices import MaintenanceChoice
-
-_READY_S = 30.0
-_END_S = 15.0
 
 
 class MaintenanceInjection(Injection):
@@ -63,7 +60,7 @@ class MaintenanceInjection(Injection):
     def verify(self) -> Evidence:
         """Wait until the process is connected to its server."""
         assert self._process is not None
-        self._process.wait_ready(_READY_S)
+        self._process.wait_ready(ROLE_READY_S)
         return {"pid": self._process.pid}
 
     def keep_up(self) -> None:
@@ -78,7 +75,7 @@ class MaintenanceInjection(Injection):
     def end(self) -> None:
         """Let it finish its iteration. If that takes too long, kill it; the server then cancels its statement."""
         if self._process is not None:
-            self._process.stop(_END_S)
+            self._process.stop(ROLE_STOP_S)
 
     def verify_gone(self) -> Evidence:
         """Read the last reports; the process has ended."""

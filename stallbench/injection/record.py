@@ -45,6 +45,7 @@ class InjectionRecord(BaseModel):
     options: dict[str, Any] = {}
     planned_start_s: float | None = Field(default=None, description="seconds after the planned start of the first phase")
     planned_duration_s: float | None = Field(default=None, description="none: to the end of its phase, or of the run")
+    longest_job_s: float | None = Field(default=None, description="of a fault that makes jobs longer: how long they take")
     may_be_ended: bool = Field(default=False, description="whether the servers may end it early, as a mitigation does")
     start_ns: int | None = Field(default=None, description="when the bench began to inject it")
     verified_ns: int | None = Field(default=None, description="when it was verified to be active")

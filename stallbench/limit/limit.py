@@ -55,7 +55,7 @@ def plan_limit(
     ``against``: the baseline that the limits are compared with.
     """
     scenario = read_scenario(name_or_path, variant=variant, overrides=overrides)
-    if scenario.producers.kind == "locust":
+    if scenario.producers.by_locust:
         raise BadInputError(
             f"{scenario.file}: producers.kind is locust, whose number of users limits the rate; expected open_loop"
         )

@@ -9,14 +9,13 @@ from rich.table import Table
 from stallbench.comparison.regressions import print_regressions
 from stallbench.limit.record import Limit, LimitOutcome, LimitPlan
 from stallbench.limit.resources import UNKNOWN
+from stallbench.run.view import TABLE_WIDTH
 from stallbench.verdicts.expectations import format_value
-
-_WIDTH = 120
 
 
 def print_limits(plan: LimitPlan, outcome: LimitOutcome, folder: str, console: Console | None = None) -> None:
     """Print what was found, and the path of the ``folder`` with the record and the runs."""
-    console = console or Console(highlight=False, width=_WIDTH)
+    console = console or Console(highlight=False, width=TABLE_WIDTH)
     console.print()
     for limit in outcome.limits:
         console.print(_show_probes(limit, plan))

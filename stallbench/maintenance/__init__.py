@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from stallbench.discovery import discover
+from stallbench.discovery import PluginGroup, discover
 from stallbench.maintenance.task import Task, TaskDocument, TaskOptions
 
 __all__ = ["Task", "TaskDocument", "TaskOptions", "find_maintenance_kinds"]
@@ -19,5 +19,5 @@ __all__ = ["Task", "TaskDocument", "TaskOptions", "find_maintenance_kinds"]
 @cache
 def find_maintenance_kinds() -> dict[str, type[Task[Any]]]:
     """Return every kind in this folder by its name, in alphabetical order."""
-    found = discover(sys.modules[__name__], Task, "stallbench.maintenance", is_plugin=lambda each: "kind" in vars(each))
+    found = discover(sys.modules[__name__], Task, PluginGroup.MAINTENANCE, is_plugin=lambda each: "kind" in vars(each))
     return {each.kind: each for each in sorted(found, key=lambda each: each.kind)}

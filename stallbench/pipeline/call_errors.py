@@ -10,11 +10,10 @@ from stallbench.pipeline.frames import constant
 from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.processes.reconnection import LONGEST_PAUSE_S
 from stallbench.records.events import ERROR_PATTERN, Event
-from stallbench.records.nanoseconds import NS_PER_S
+from stallbench.records.nanoseconds import NEVER_NS, NS_PER_S
 from stallbench.run.record import RunRecord
 
 _FAULTS = "array<struct<name:string,start_ns:long,until_ns:long>>"
-_NEVER_NS = 1 << 62
 _LONGEST_POLL = 1.5
 """The pause of a worker that found no job is up to this many times the mean."""
 
@@ -27,10 +26,10 @@ def compute_grace_s(record: RunRecord) -> float:
     when its next job is due.
     """
     producers, workers = record.scenario.producers, record.scenario.workers
-    clients = producers.count * (producers.users if producers.kind == "locust" else 1)
+    clients = producers.count * (producers.users if producers.by_locust else 1)
     unused_s = [
         workers.work_s,
-        *(float(fault.options.get("takes_s") or 0) for fault in record.faults),
+        *(fault.longest_job_s or 0 for fault in record.faults),
         _LONGEST_POLL * max(workers.poll_s, workers.max_poll_s or 0),
         clients / producers.rate if producers.rate else 0,
     ]
@@ -68,7 +67,7 @@ def _list_faults(record: RunRecord) -> Column:
         {
             "name": fault.name,
             "start_ns": fault.start_ns,
-            "until_ns": end_ns + grace_ns if (end_ns := fault.verified_gone_ns or fault.end_ns) else _NEVER_NS,
+            "until_ns": end_ns + grace_ns if (end_ns := fault.verified_gone_ns or fault.end_ns) else NEVER_NS,
         }
         for fault in record.faults
         if fault.start_ns is not None

@@ -13,6 +13,7 @@ from stallbench.records.events import ENQUEUE, ERROR_PATTERN, Event
 from stallbench.run.record import RunRecord
 
 EXAMPLES = 20
+"""Of job ids, in each row of a table of findings."""
 _FATE = ("state", "enqueue_recorded", "enqueue_failed", "left_over", "held_after_completion")
 
 

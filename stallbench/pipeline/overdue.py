@@ -17,7 +17,7 @@ from stallbench.pipeline.frames import constant, make_rows
 from stallbench.pipeline.read import is_failed_enqueue
 from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.records.events import Event
-from stallbench.records.nanoseconds import NS_PER_S
+from stallbench.records.nanoseconds import NEVER_NS, NS_PER_S
 from stallbench.run.record import RunRecord
 
 PATIENCE_S = 1.0
@@ -30,7 +30,6 @@ _PATIENCE_NS = int(PATIENCE_S * NS_PER_S)
 _SLOT_NS = NS_PER_S // 10
 _ENDS = (Event.COMPLETED, Event.FAILED, Event.EXPIRED, Event.ERROR)
 _DEATHS = "process string, died_ns long"
-_NEVER_NS = 1 << 62
 
 
 def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, record: RunRecord, axis: TimeAxis) -> DataFrame:
@@ -70,7 +69,7 @@ def _due_first(jobs: DataFrame) -> DataFrame:
     return jobs.filter(waiting).select(
         "job_id",
         F.col("enqueued_ns").alias("due_ns"),
-        F.coalesce("first_claim_began_ns", F.lit(_NEVER_NS)).alias("claim_began_ns"),
+        F.coalesce("first_claim_began_ns", F.lit(NEVER_NS)).alias("claim_began_ns"),
         F.lit(False).alias("is_claimed"),
         F.lit(True).alias("has_attempts"),
         F.lit(None).cast("long").alias("died_ns"),
@@ -119,7 +118,7 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame, record: Ru
     return recorded.unionByName(unrecorded).select(
         "job_id",
         _due_ns(record).alias("due_ns"),
-        F.lit(_NEVER_NS).alias("claim_began_ns"),
+        F.lit(NEVER_NS).alias("claim_began_ns"),
         (F.col("state") == "claimed").alias("is_claimed"),
         (F.lit(True) if queue.attempt_limit is None else F.col("attempts") < queue.attempt_limit).alias("has_attempts"),
         "died_ns",
@@ -131,7 +130,7 @@ def _due_ns(record: RunRecord) -> Column:
     queue = record.queue
     due_ns = F.col("died_ns")
     if queue.claims_survive_connection:
-        expiry_ns = _NEVER_NS if queue.expiry_s is None else F.col("claimed_ns") + F.lit(int(queue.expiry_s * NS_PER_S))
+        expiry_ns = NEVER_NS if queue.expiry_s is None else F.col("claimed_ns") + F.lit(int(queue.expiry_s * NS_PER_S))
         due_ns = F.greatest(due_ns, F.lit(expiry_ns))
     return _after_faults(due_ns, record) + _PATIENCE_NS
 
@@ -177,7 +176,7 @@ def _after_faults(due_ns: Column, record: RunRecord) -> Column:
     The faults are one array that is gone through once: an expression for each fault would contain the previous one three times.
     """
     begun = [(fault.start_ns, fault.verified_gone_ns or fault.end_ns) for fault in record.faults if fault.start_ns is not None]
-    in_order = [{"begin_ns": begin_ns, "end_ns": end_ns or _NEVER_NS} for begin_ns, end_ns in sorted(begun, key=itemgetter(0))]
+    in_order = [{"begin_ns": begin_ns, "end_ns": end_ns or NEVER_NS} for begin_ns, end_ns in sorted(begun, key=itemgetter(0))]
     if not in_order:
         return due_ns
     return F.aggregate(

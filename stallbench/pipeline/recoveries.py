@@ -20,13 +20,12 @@ from pyspark.sql import functions as F
 from stallbench.measures import WHOLE_RUN
 from stallbench.pipeline.frames import as_phase_rows, constant, make_rows, one_row
 from stallbench.pipeline.time_axis import Interval, TimeAxis
-from stallbench.records.nanoseconds import NS_PER_S
+from stallbench.records.nanoseconds import NEVER_NS, NS_PER_S
 from stallbench.run.record import RunRecord
 
 OF_BASELINE = 0.9
 """The share of the baseline's rate that counts as the baseline's rate."""
 _SECONDS_OF_RATE = 3
-_NEVER_NS = 1 << 62
 _HELD_BEFORE_S = 5
 """A job that a fault loses may have been enqueued, or claimed, so long before it."""
 _FAULTS = (
@@ -223,7 +222,7 @@ def _of_jobs(jobs: DataFrame, faults: DataFrame, ended: Sequence[EndedFault]) ->
     """
     held_ns = _HELD_BEFORE_S * NS_PER_S
     moments = sorted({moment for fault in ended for moment in (fault.start_ns - held_ns, fault.end_ns, fault.until_ns)})
-    between = [{"from_ns": from_ns, "to_ns": to_ns} for from_ns, to_ns in pairwise([*moments, _NEVER_NS])]
+    between = [{"from_ns": from_ns, "to_ns": to_ns} for from_ns, to_ns in pairwise([*moments, NEVER_NS])]
     spans = one_row(jobs.sparkSession).select(F.inline(constant(between, "array<struct<from_ns:long,to_ns:long>>")))
     lost_ns = F.when(F.col("state") == "lost", F.coalesce("first_claimed_ns", "enqueued_ns"))
     reduced = (

@@ -11,9 +11,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.conservation import EXAMPLES
 from stallbench.records.events import Event
-
-_EXAMPLES = 20
 
 
 def find_preconditions(events: DataFrame) -> DataFrame:
@@ -84,6 +83,6 @@ def _count(rule: str, judged: DataFrame) -> DataFrame:
         F.count("*").alias("jobs"),
         F.count("first_claimed_ns").alias("claimed"),
         F.count_if(broken).alias("broken"),
-        F.coalesce(F.min_by(wrong, wrong, _EXAMPLES), F.lit([]).cast("array<long>")).alias("examples"),
+        F.coalesce(F.min_by(wrong, wrong, EXAMPLES), F.lit([]).cast("array<long>")).alias("examples"),
     )
     return counted.filter("jobs > 0").select(F.lit(rule).alias("rule"), "jobs", "claimed", "broken", "examples")

@@ -20,6 +20,10 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.processes.record import Intended, ProcessRecord, is_orderly_end
 from stallbench.waiting import wait_until
 
+ROLE_READY_S = 30.0
+"""Within which a process of a role is ready: it has loaded its libraries and is connected."""
+ROLE_STOP_S = 15.0
+"""How long it may take to end after it was asked to; then it is killed."""
 _LOG_TAIL_LINES = 8
 _POLL_EVERY_S = 0.01
 

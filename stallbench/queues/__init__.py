@@ -11,7 +11,7 @@ import sys
 from functools import cache
 from typing import Any, Literal
 
-from stallbench.discovery import LIBRARY_PREFIX, discover, discover_in
+from stallbench.discovery import LIBRARY_PREFIX, PluginGroup, discover, discover_in
 from stallbench.queues.queue import (
     DEFAULT_QUEUE,
     Backlog,
@@ -49,7 +49,7 @@ __all__ = [
 @cache
 def find_queues() -> dict[str, type[Queue[Any]]]:
     """Return every queue by its kind, in alphabetical order."""
-    found = discover(sys.modules[__name__], Queue, "stallbench.queues", is_plugin=lambda queue: hasattr(queue, "kind"))
+    found = discover(sys.modules[__name__], Queue, PluginGroup.QUEUES, is_plugin=lambda queue: hasattr(queue, "kind"))
     return {each.kind: each for each in sorted(found, key=lambda each: each.kind)}
 
 

@@ -13,12 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_row
+from stallbench.queues.postgres_queue import RESCUES_PER_EXPIRY, PostgresQueue, read_backlog, read_row
 from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, OptionRole, Promise, QueueOptions
 from stallbench.queues.statements import fill_placeholders, read_statements
 
 _STATEMENTS = read_statements(Path(__file__).with_suffix(".sql"))
-_RESCUES_PER_EXPIRY = 10
 _PRIORITIES = 1000
 
 
@@ -104,7 +103,7 @@ class BatchClaim(PostgresQueue[BatchClaimOptions]):
         if not self._batch:
             if time.monotonic() >= self._rescue_at_s:
                 self.execute("rescue", self._expire_after)
-                self._rescue_at_s = time.monotonic() + self.options.expire_after_s / _RESCUES_PER_EXPIRY
+                self._rescue_at_s = time.monotonic() + self.options.expire_after_s / RESCUES_PER_EXPIRY
             claimed = self.execute("claim_by_id" if self.options.lock == "by_id" else "claim_in_turn")
             for row in range(claimed.ntuples):
                 job_id, attempts, payload = read_row(claimed, row, 3)

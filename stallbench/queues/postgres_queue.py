@@ -12,6 +12,9 @@ from psycopg.pq.abc import PGresult
 from stallbench.queues.postgres_session import PostgresSession
 from stallbench.queues.queue import Backlog, OptionsT, Queue, RefusedError
 
+RESCUES_PER_EXPIRY = 10
+"""How often a worker releases expired claims, if no other process of the queue does."""
+
 
 class PostgresQueue(Queue[OptionsT]):
     """A queue through a psycopg connection in autocommit. Subclasses provide the statements."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from stallbench.queues.other_jobs import HasOtherJobs
-from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_int, read_row
+from stallbench.queues.postgres_queue import RESCUES_PER_EXPIRY, PostgresQueue, read_backlog, read_int, read_row
 from stallbench.queues.queue import (
     DEFAULT_QUEUE,
     Backlog,
@@ -29,7 +29,6 @@ from stallbench.queues.queue import (
 from stallbench.queues.statements import fill_placeholders, read_statements
 
 _STATEMENTS = read_statements(Path(__file__).with_suffix(".sql"))
-_RESCUES_PER_EXPIRY = 10
 _OWN = DEFAULT_QUEUE.encode()
 _OTHER_JOBS_AT_ONCE = 10_000
 _INDEXES = {"ready": ("ready",), "queue": ("queue",), "ready_and_queue": ("ready", "queue"), "run_at": ("run_at",)}
@@ -137,7 +136,7 @@ class SharedTable(PostgresQueue[SharedTableOptions], HasOtherJobs):
         """Claim one job; release expired claims first, ten times per expiry interval."""
         if time.monotonic() >= self._rescue_at_s:
             self.execute("rescue", self._expire_after)
-            self._rescue_at_s = time.monotonic() + self.options.expire_after_s / _RESCUES_PER_EXPIRY
+            self._rescue_at_s = time.monotonic() + self.options.expire_after_s / RESCUES_PER_EXPIRY
         in_turn = self.options.claim == "round_robin"
         claimed = self.execute("claim", *((self._latest_queue,) if in_turn else self._parameters))
         if claimed.ntuples == 0 and self._latest_queue:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Self, get_type_hints
 
-from stallbench.records.lines import read_whole_lines
+from stallbench.records.lines import REPLACED_IN_VALUES, read_whole_lines
 
 
 class Event(StrEnum):
@@ -127,7 +127,6 @@ def _number(text: str) -> int | None:
     return int(text) if text else None
 
 
-_UNSAFE = str.maketrans({",": ";", "\n": " ", "\r": " ", '"': "'"})
 _DETAIL_LIMIT = 500
 _CLOSED = -1
 """A file descriptor that the kernel refuses."""
@@ -168,7 +167,7 @@ class EventLog:
         that is not recorded.
         """
         if detail:
-            detail = detail[:_DETAIL_LIMIT].translate(_UNSAFE)
+            detail = detail[:_DETAIL_LIMIT].translate(REPLACED_IN_VALUES)
         line = (
             f"{time.time_ns()},{time.monotonic_ns()},{self._process},{event},"
             f"{'' if job_id is None else job_id},{'' if attempt is None else attempt},"

@@ -1,9 +1,12 @@
-"""Reads the lines of record files, even while their writers are still running."""
+"""The lines of record files: which characters no value contains, and how they are read while their writers are still running."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+REPLACED_IN_VALUES = str.maketrans({",": ";", "\n": " ", "\r": " ", '"': "'"})
+"""For `str.translate`: a value of a record contains neither what separates values nor what ends a line, so that no reader needs quotes."""
 
 
 def read_whole_lines(path: Path, tail_bytes: int | None = None) -> list[str]:

@@ -3,3 +3,5 @@
 from __future__ import annotations
 
 NS_PER_S = 1_000_000_000
+NEVER_NS = 1 << 62
+"""A time after every other, for what has not ended or did not happen."""

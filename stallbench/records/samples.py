@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from stallbench.records.lines import read_whole_lines
+from stallbench.records.lines import REPLACED_IN_VALUES, read_whole_lines
 
 
 class SampleRecord(NamedTuple):
@@ -53,9 +53,6 @@ class Sample:
     value: float | int | str
 
 
-_UNSAFE = str.maketrans({",": ";", "\n": " ", "\r": " ", '"': "'"})
-
-
 class SampleLog:
     """Appends the samples of one collector to its own file; all samples of one moment in one ``write``."""
 
@@ -67,8 +64,8 @@ class SampleLog:
     def write(self, t_ns: int, samples: Sequence[Sample]) -> None:
         """Record ``samples`` as taken at ``t_ns``; raises `OSError` when they could not be written whole."""
         lines = "".join(
-            f"{t_ns},{s.source.translate(_UNSAFE)},{s.subject.translate(_UNSAFE)},{s.metric},"
-            f"{s.value.translate(_UNSAFE) if isinstance(s.value, str) else s.value}\n"
+            f"{t_ns},{s.source.translate(REPLACED_IN_VALUES)},{s.subject.translate(REPLACED_IN_VALUES)},{s.metric},"
+            f"{s.value.translate(REPLACED_IN_VALUES) if isinstance(s.value, str) else s.value}\n"
             for s in samples
         ).encode()
         if lines and os.write(self._fd, lines) != len(lines):

@@ -12,8 +12,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from stallbench.comparison.subject import Better
 from stallbench.errors import BadInputError
+from stallbench.measure import Better
 from stallbench.storage.format import require_format
 
 FORMAT: Literal[1] = 1

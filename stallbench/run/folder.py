@@ -13,6 +13,7 @@ from pathlib import Path
 from stallbench import IS_WHEEL, PROJECT
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.records.final_snapshot import FINAL_SNAPSHOT_FILE
+from stallbench.scenario.locust_bounds import LOCUST_FOLDER
 from stallbench.scenario.model import Scenario
 from stallbench.storage.address import AnyPath, address_errors, open_address
 
@@ -20,8 +21,6 @@ _RUNS = Path("reports", "runs")
 RUNS = _RUNS if IS_WHEEL else PROJECT / _RUNS
 """Where runs are kept by default: an installed bench keeps them below the working directory."""
 _LATEST = "latest"
-LOCUST = "locust"
-"""The folder of Locust's own results."""
 COMPARISON = "comparison.json"
 """The file that identifies the folder of a comparison, as ``run.json`` identifies that of a run."""
 SOAK = "soak.json"
@@ -64,7 +63,7 @@ class RunFolder:
     @property
     def locust(self) -> Path:
         """Folder of Locust's own results; it exists only if Locust may take part."""
-        return self.path / LOCUST
+        return self.path / LOCUST_FOLDER
 
     @property
     def final_snapshot(self) -> Path:

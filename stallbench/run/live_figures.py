@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stallbench.collectors.holders import WORTH_RECORDING_S
 from stallbench.measure import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.records.events import Event, EventRecord, parse_event
@@ -22,8 +23,6 @@ from stallbench.run.folder import RunFolder
 _TAIL_BYTES = 128 * 1024
 _WINDOW_S = 2.0
 _FRESH_S = 10.0
-_BRIEF_S = 1.0
-"""A holder of the horizon that is younger is an ordinary transaction of a worker; it is not shown."""
 _SHOWN = {"backlog", "tables", "transactions", "horizon", "locks"} | {
     f"innodb_{name}" for name in ("transactions", "horizon", "locks", "purge")
 }
@@ -131,7 +130,7 @@ def _name_holder(latest: dict[tuple[str, str, str], str]) -> str | None:
     if not oldest:
         return None
     source, subject = oldest[0]
-    if float(latest.get((source, subject, "age_s"), _BRIEF_S)) < _BRIEF_S:
+    if float(latest.get((source, subject, "age_s"), WORTH_RECORDING_S)) < WORTH_RECORDING_S:
         return None
     application = latest.get((source, subject, "application")) or subject.removeprefix("holder:")
     state = latest.get((source, subject, "state"))

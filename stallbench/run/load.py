@@ -6,7 +6,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stallbench.processes.process import Process
+from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S, Process
 from stallbench.processes.role_command import LOCUST, role_command
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queue
@@ -16,8 +16,6 @@ from stallbench.run.record import QueueRecord
 from stallbench.scenario.locust_bounds import LOCUST_FAILS, bounds_of
 from stallbench.scenario.model import Scenario
 
-_READY_S = 30.0
-_STOP_S = 15.0
 _SUSPEND_S = 30.0
 _BACKLOG = "backlog"
 LOCUST_OPTIONS = ("--headless", "--only-summary", "--document", "-")
@@ -72,9 +70,9 @@ class Load:
                         "seed": self._scenario.seed + _SEED_OF_BACKLOG,
                     }
                 },
-                ready_s=_READY_S + producers.backlog / find_queue(self._queue.kind).slowest_load_per_s,
+                ready_s=ROLE_READY_S + producers.backlog / find_queue(self._queue.kind).slowest_load_per_s,
             )
-            self._processes.stop([process for process in self.running("producer") if process.name == _BACKLOG], _STOP_S)
+            self._processes.stop([process for process in self.running("producer") if process.name == _BACKLOG], ROLE_STOP_S)
         return producers.backlog
 
     def start_workers(self) -> None:
@@ -110,15 +108,11 @@ class Load:
                     f"producer-{number}": {
                         "rate": producers.rate / producers.count,
                         **self._describe_producer(number),
-                        **({} if self._is_locust else {"offset_s": (number - 1) / producers.rate}),
+                        **({} if producers.by_locust else {"offset_s": (number - 1) / producers.rate}),
                     }
                     for number in range(1, producers.count + 1)
                 },
             )
-
-    @property
-    def _is_locust(self) -> bool:
-        return self._scenario.producers.kind == "locust"
 
     def _describe_producer(self, number: int, *, by_locust: bool | None = None) -> dict[str, object]:
         """Return the part of the ``number``-th producer's document that does not depend on its rate."""
@@ -128,7 +122,7 @@ class Load:
             "payload_content": producers.payload_content,
             "seed": self._scenario.seed + _SEED_OF_PRODUCERS + number,
         }
-        if self._is_locust if by_locust is None else by_locust:
+        if producers.by_locust if by_locust is None else by_locust:
             return {**document, _USERS: producers.users, "bounds": bounds_of(self._scenario).model_dump()}
         own = {"max_batch": producers.max_batch, "key_every_s": producers.key_every_s}
         return {**document, **own, "connection_per_call": producers.connection_per_call}
@@ -149,7 +143,7 @@ class Load:
         backlog.
         """
         number = 1 + sum(name.startswith("producer-") for name in self._documents)
-        by_locust = self._is_locust and backlog == 0
+        by_locust = self._scenario.producers.by_locust and backlog == 0
         initial = {} if by_locust else {"backlog": backlog}
         own = {"job_queue": queue, "payload_bytes": payload_bytes}
         document = {
@@ -164,7 +158,7 @@ class Load:
 
     def end(self, process: Process) -> None:
         """Stop one process of the load after its current operation."""
-        self._processes.stop([process], _STOP_S)
+        self._processes.stop([process], ROLE_STOP_S)
 
     def workers_that_met(self, job_fault: str) -> set[str]:
         """Return the workers that have reported a job fault so far."""
@@ -221,7 +215,7 @@ class Load:
     def stop(self) -> None:
         """Stop the producers, then the workers, then the scheduler, each after its current operation."""
         for role in ("producer", "worker", "scheduler"):
-            self._processes.stop(self._processes.of_role(role), _STOP_S)
+            self._processes.stop(self._processes.of_role(role), ROLE_STOP_S)
 
     def suspend(self) -> None:
         """Suspend the producers, then the workers: each finishes its operation, closes its log and waits. Stops the scheduler.
@@ -231,11 +225,11 @@ class Load:
         for role in ("producer", "worker"):
             suspended = self.running(role)
             for process in suspended:
-                process.require_ready(_READY_S)
+                process.require_ready(ROLE_READY_S)
                 process.signal(signal.SIGUSR2)
             for process in suspended:
                 process.wait_suspended(_SUSPEND_S + self._scenario.workers.work_s)
-        self._processes.stop(self.running("scheduler"), _STOP_S)
+        self._processes.stop(self.running("scheduler"), ROLE_STOP_S)
 
     def resume(self) -> list[str]:
         """Resume the workers, then the producers, as at the start of a run. Returns the names of replacements of processes that have ended."""
@@ -247,14 +241,14 @@ class Load:
         suspended = {role: self.running(role) for role in ("worker", "producer")}
         replacements = [self._start_replacement(role, name) for name, role in planned.items() if not self.named(name)]
         for process in replacements:
-            process.wait_ready(_READY_S)
+            process.wait_ready(ROLE_READY_S)
         for role, processes in suspended.items():
             if role == "producer" or not self.waits_for_go:
                 for process in processes:
                     process.signal(signal.SIGUSR1)
         return [process.name for process in replacements]
 
-    def _start(self, role: str, documents: Mapping[str, dict[str, object]], *, ready_s: float = _READY_S) -> None:
+    def _start(self, role: str, documents: Mapping[str, dict[str, object]], *, ready_s: float = ROLE_READY_S) -> None:
         """Start ``python -m <role>s`` for each of ``documents`` and wait until each is connected."""
         self._documents |= documents
         started = [self._start_one(role, name, document) for name, document in documents.items()]

@@ -20,6 +20,7 @@ from stallbench.external.processes import ExternalProcesses
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.life_cycle import Injections
 from stallbench.observers import ObserverOptions, Observers
+from stallbench.processes.process import ROLE_STOP_S
 from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Supervisor
@@ -36,7 +37,6 @@ from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
 from stallbench.servers.cluster import Cluster, start_cluster
 
-_STOP_S = 15.0
 _SHOW_EVERY_S = 1.0
 
 
@@ -269,10 +269,10 @@ class Run:
 
     def _stop_load(self) -> None:
         for role in ("longrunner", "producer"):
-            self._external_processes.stop(role, _STOP_S)
+            self._external_processes.stop(role, ROLE_STOP_S)
         self.injections.end_all()
         self.load.stop()
-        self._external_processes.stop("worker", _STOP_S)
+        self._external_processes.stop("worker", ROLE_STOP_S)
         self.recorder.write()
         self._check_processes()
 

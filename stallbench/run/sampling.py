@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from stallbench.processes.process import Process
+from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S, Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import QueueRecord
 from stallbench.servers.cluster import Cluster
 
-_READY_S = 30.0
-_STOP_S = 15.0
 _NAME = "collectors"
 
 
@@ -38,7 +36,7 @@ class Sampling:
     def wait_ready(self) -> None:
         """Wait until each collector has taken a sample; does nothing if they were not started. Raises `NotCarriedOutError`."""
         if self._process is not None:
-            self._process.wait_ready(_READY_S)
+            self._process.wait_ready(ROLE_READY_S)
 
     def follow(self) -> None:
         """Start the collectors again if another server has become the primary. Samples name their server, so the two can be distinguished.
@@ -51,7 +49,7 @@ class Sampling:
 
     def stop(self) -> None:
         """Stop the collectors after their last samples."""
-        self._processes.stop(self._processes.of_role(_NAME), _STOP_S)
+        self._processes.stop(self._processes.of_role(_NAME), ROLE_STOP_S)
 
     def _roles(self) -> list[tuple[str, str]]:
         return [(server.name, server.role) for server in self._cluster.running]

@@ -17,6 +17,7 @@ from stallbench.run.live_figures import LiveFigures
 
 if TYPE_CHECKING:
     from stallbench.verdicts import Verdict
+    from stallbench.verdicts.check import Finding
 
 _LINE_EVERY_S = 5.0
 
@@ -105,7 +106,10 @@ def _line(phase: str, left_s: float, figures: LiveFigures) -> str:
     return f"{phase:<10} {left_s:3.0f} s left  {shown}  held by {figures.holder or '-'}"
 
 
+TABLE_WIDTH = 120
+"""Of tables on a terminal that is wider, and where the output is no terminal."""
 _COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright_black"}
+"""By result of a check, on the terminal."""
 
 
 def print_verdict(verdict: Verdict, report: str) -> None:
@@ -120,7 +124,17 @@ def print_findings(verdict: Verdict) -> Console:
     console = Console(highlight=False, soft_wrap=True)
     console.print()
     for finding in verdict.findings:
-        console.print(f"  [{_COLOURS[finding.result]}]{finding.result:<8}[/] {escape(finding.reason)}")
+        console.print(format_finding(finding))
     console.print()
-    console.print(f"[bold {_COLOURS[verdict.verdict]}]{verdict.verdict.upper()}[/]  {escape(verdict.reason)}")
+    console.print(f"{format_result(verdict.verdict)}  {escape(verdict.reason)}")
     return console
+
+
+def format_finding(finding: Finding) -> str:
+    """Return a line of rich's markup."""
+    return f"  [{_COLOURS[finding.result]}]{finding.result:<8}[/] {escape(finding.reason)}"
+
+
+def format_result(result: str) -> str:
+    """Return the result of everything together, in large letters and its colour, in rich's markup."""
+    return f"[bold {_COLOURS[result]}]{result.upper()}[/]"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from stallbench.measure import Better
 from stallbench.measures import measure_of, metric_names, split_metric
 from stallbench.records.events import parse_error
 from stallbench.scenario.section import Section, Text, issue
@@ -109,7 +110,7 @@ class RankedBy(_MetricInPhase):
     """A metric of which one of two values is better."""
 
     metric: Metric = Field(examples=["completed.rate"])
-    better: Literal["higher", "lower"] = Field(examples=["higher"], description="which of two values is the better one")
+    better: Better = Field(examples=["higher"], description="which of two values is the better one")
     undegraded: float | None = Field(
         default=None,
         description="the metric's value without the problem. Degradation is measured from this value; if it is not given, from the baseline",

@@ -10,6 +10,14 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from stallbench.measures import WHOLE_RUN
 from stallbench.scenario.choices import ChaosKind, FaultChoice, LongrunnerChoice
 from stallbench.scenario.duration import ON_RECORD, Duration
+from stallbench.scenario.load_bounds import (
+    LEAST_PAYLOAD_BYTES,
+    MOST_BACKLOG,
+    MOST_PAYLOAD_BYTES,
+    MOST_RATE,
+    MOST_WORK_S,
+    MOST_WORKERS,
+)
 from stallbench.scenario.section import Name, Section, issue
 
 _LONGER_AT_MOST = 3
@@ -23,7 +31,7 @@ class Producers(Section):
 
     kind: Literal["open_loop", "locust"] = "open_loop"
     count: int = Field(default=1, ge=1, le=64, description="number of processes")
-    rate: float = Field(default=0, ge=0, le=1_000_000, description="jobs per second, of all producers together", examples=[500])
+    rate: float = Field(default=0, ge=0, le=MOST_RATE, description="jobs per second, of all producers together", examples=[500])
     capacity_share: float | None = Field(
         default=None,
         gt=0,
@@ -33,10 +41,12 @@ class Producers(Section):
     backlog: int = Field(
         default=0,
         ge=0,
-        le=10_000_000,
+        le=MOST_BACKLOG,
         description="jobs that are in the queue before the first phase; the workers wait until that phase begins",
     )
-    payload_bytes: int = Field(default=256, ge=16, le=1_048_576, description="size of a job's arguments")
+    payload_bytes: int = Field(
+        default=256, ge=LEAST_PAYLOAD_BYTES, le=MOST_PAYLOAD_BYTES, description="size of a job's arguments"
+    )
     payload_content: Literal["random", "text"] = Field(
         default="random",
         description="what fills a job's arguments: random hexadecimal digits, which hardly compress, or words",
@@ -59,6 +69,11 @@ class Producers(Section):
         default=50, ge=1, le=5_000, description="users, and so connections, of each Locust process; they share its rate"
     )
     max_failure_ratio: float = Field(default=0, ge=0, le=1, description="share of enqueues that may fail before Locust fails")
+
+    @property
+    def by_locust(self) -> bool:
+        """Whether the users of Locust enqueue the jobs."""
+        return self.kind == "locust"
 
     @property
     def wants_rate(self) -> bool:
@@ -114,8 +129,8 @@ class Producers(Section):
 class Workers(Section):
     """The processes that claim, work and complete jobs; each has one connection."""
 
-    count: int = Field(default=8, ge=0, le=256, description="number of processes")
-    work_s: Duration = Field(default=0.001, alias="work", ge=0, le=3600, description="how long the work of a job takes")
+    count: int = Field(default=8, ge=0, le=MOST_WORKERS, description="number of processes")
+    work_s: Duration = Field(default=0.001, alias="work", ge=0, le=MOST_WORK_S, description="how long the work of a job takes")
     poll_s: Duration = Field(default=0.02, alias="poll", gt=0, le=60, description="pause after a claim that found no job")
     max_poll_s: Duration | None = Field(
         default=None,

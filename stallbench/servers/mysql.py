@@ -18,7 +18,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.section import SettingValue
-from stallbench.servers.ports import LOOPBACK, find_free_port
+from stallbench.servers.ports import LOOPBACK, start_on_port
 from stallbench.servers.starter import StartContext, check_process, wait_until_answering
 from stallbench.servers.volatile_disk import VolatileDisk
 from stallbench.setup.server_programs import ServerProgram
@@ -26,7 +26,6 @@ from stallbench.setup.server_programs import ServerProgram
 DATABASE = "stallbench"
 _START_S = 60.0
 _BOOTSTRAP_S = 120.0
-_PORT_TRIES = 5
 _NOT_RECORDED = re.compile("password|dir$|_file$|socket|plugin_load|hostname|report_")
 """Settings that are not recorded: secrets, and paths in the run's scratch folder."""
 _SYSTEM_TABLES = (
@@ -112,18 +111,14 @@ class MySQLServer:
         first_statements = self._data.parent / f"{self.name}-first.sql"
         first_statements.touch(mode=0o600)
         first_statements.write_text(_first_statements(self._engine, self._context.password))
+
+        def start_on(port: int) -> None:
+            self.port = port
+            self.process = self._launch(first_statements)
+            wait_until_answering(self.name, self.process, self.endpoint, _START_S)
+
         try:
-            for attempt in range(1, _PORT_TRIES + 1):
-                if self._fixed_port is None:
-                    self.port = find_free_port()
-                self.process = self._launch(first_statements)
-                try:
-                    wait_until_answering(self.name, self.process, self.endpoint, _START_S)
-                except NotCarriedOutError as error:
-                    if self._fixed_port is None and attempt < _PORT_TRIES and "Address already in use" in str(error):
-                        continue
-                    raise
-                break
+            start_on_port(self._fixed_port, start_on)
         finally:
             first_statements.unlink()
         self._read_facts()

@@ -22,7 +22,7 @@ from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.section import SettingValue
-from stallbench.servers.ports import LOOPBACK, find_free_port
+from stallbench.servers.ports import LOOPBACK, start_on_port
 from stallbench.servers.private_mount import PrivateMount
 from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import check_process, wait_until_answering
@@ -31,7 +31,6 @@ from stallbench.setup.components import PostgresPrograms
 USER = "stallbench"
 DATABASE = "stallbench"
 _START_S = 30.0
-_PORT_TRIES = 5
 _DEATH_SIGNAL = signal.SIGQUIT
 _SMALL_TABLESPACE = "small"
 _NOT_RECORDED = re.compile("password|conninfo|director|_file$")
@@ -143,17 +142,13 @@ class PostgresServer:
         ``first_database``: the database to connect to while `DATABASE` does not exist yet.
         """
         endpoint_of = {"database": first_database or DATABASE}
-        for attempt in range(1, _PORT_TRIES + 1):
-            if self._fixed_port is None:
-                self.port = find_free_port()
+
+        def start_on(port: int) -> None:
+            self.port = port
             self.process = self._launch()
-            try:
-                wait_until_answering(self.name, self.process, self.endpoint.model_copy(update=endpoint_of), _START_S)
-            except NotCarriedOutError as error:
-                if self._fixed_port is None and attempt < _PORT_TRIES and "Address already in use" in str(error):
-                    continue
-                raise
-            break
+            wait_until_answering(self.name, self.process, self.endpoint.model_copy(update=endpoint_of), _START_S)
+
+        start_on_port(self._fixed_port, start_on)
         self._read_facts(endpoint_of)
 
     def stop(self) -> None:

@@ -9,16 +9,14 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from stallbench.engines import Engine
-from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.ports import LOOPBACK, find_free_port
+from stallbench.servers.ports import LOOPBACK, start_on_port
 from stallbench.servers.starter import StartContext, check_process, wait_until_answering
 from stallbench.servers.volatile_disk import VolatileDisk
 from stallbench.setup.server_programs import ServerProgram
 
 _START_S = 20.0
-_PORT_TRIES = 5
 
 
 class SingleServer:
@@ -66,17 +64,12 @@ class SingleServer:
         ``stop_signal``: as for `Supervisor.start`.
         """
         self._arguments, self._stop_signal = arguments, stop_signal
-        for attempt in range(1, _PORT_TRIES + 1):
-            if self._fixed_port is None:
-                self._port = find_free_port()
-            self.process = self._launch()
-            try:
-                wait_until_answering(self.name, self.process, self.endpoint, _START_S)
-            except NotCarriedOutError as error:
-                if self._fixed_port is None and attempt < _PORT_TRIES and "in use" in str(error):
-                    continue
-                raise
-            return
+        start_on_port(self._fixed_port, self._start_on)
+
+    def _start_on(self, port: int) -> None:
+        self._port = port
+        self.process = self._launch()
+        wait_until_answering(self.name, self.process, self.endpoint, _START_S)
 
     def stop(self) -> None:
         """Shut it down cleanly."""

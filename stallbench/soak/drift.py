@@ -21,9 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from stallbench.comparison.statistics import adjust_with_holm, is_significant, leaves_out_zero
+from stallbench.comparison.statistics import CONFIDENCE_LEVEL, adjust_with_holm, is_significant, leaves_out_zero
 
-LEVEL = 0.95
 FEWEST_CYCLES = 8
 """For a confidence interval; with fewer, chance alone often puts all of them in order."""
 _MOST_CYCLES = 240
@@ -44,7 +43,7 @@ class Drift:
     """The median of all cycles."""
     slope: float
     low: float | None
-    """Bounds of the confidence interval at `LEVEL`, of this figure alone; none with fewer cycles than `FEWEST_CYCLES`."""
+    """Bounds of the confidence interval at `CONFIDENCE_LEVEL`, of this figure alone; none with fewer cycles than `FEWEST_CYCLES`."""
     high: float | None
     p: float | None
     """Two-sided p-value of this figure alone; none without a confidence interval."""
@@ -131,7 +130,7 @@ def _test(pieces: Sequence[tuple[Floats, Floats]], slope: float) -> tuple[float,
     inflation = _inflate(sum(counts), _first_autocorrelation(left))
     variance = inflation * sum(n * (n - 1) * (2 * n + 5) / 18 for n in counts)
     freedom = max(2.0, sum(counts) / inflation - 2)
-    width = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * variance**0.5
+    width = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom)) * variance**0.5
     slopes = np.sort(_slopes(pieces))
     low = max(0, round((len(slopes) - width) / 2))
     high = min(len(slopes) - 1, round((len(slopes) + width) / 2) - 1)

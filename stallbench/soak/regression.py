@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from stallbench.comparison.regressions import as_finding, make_finding
-from stallbench.comparison.subject import Better, Subject
+from stallbench.comparison.subject import Subject
+from stallbench.measure import Better
 from stallbench.measures import has_direction, measure_of
 from stallbench.regression.against import Against, read_against
 from stallbench.regression.baseline_file import Baseline

@@ -9,12 +9,13 @@ from typing import TypedDict
 
 from stallbench.comparison.formatting import format_p
 from stallbench.comparison.regressions import describe_outcome as describe_regressions
+from stallbench.comparison.statistics import CONFIDENCE_LEVEL
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.report import open_template
 from stallbench.report.charts import PhaseBand, as_script_data
 from stallbench.run.record import RunRecord, read_record
 from stallbench.soak.disk import format_bytes, measure_bytes
-from stallbench.soak.drift import FEWEST_CYCLES, LEVEL, Drift
+from stallbench.soak.drift import FEWEST_CYCLES, Drift
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.plan import format_command
 from stallbench.soak.record import SoakRecord
@@ -116,7 +117,7 @@ def make_pages(
         "drift": [format_drift(name, drift) for name, drift in drifts.items() if drift],
         "unpaired": [name for name, drift in drifts.items() if drift is None],
         "adjustment": describe_adjustment(drifts),
-        "level": f"{LEVEL * 100:.0f} %",
+        "level": f"{CONFIDENCE_LEVEL * 100:.0f} %",
         "regressions": regressions,
         "outcome": describe_regressions(regressions),
         "cycles": list(_list_cycles(folder, record)),
@@ -181,7 +182,7 @@ def describe_adjustment(drifts: Mapping[str, Drift | None]) -> str:
     alone = sum(bool(drift.is_significant_alone) for drift in tested) - significant
     return (
         f"{significant} of {len(tested)} figures drift significantly: their p-value, adjusted with Holm over {len(tested)} figures, is "
-        f"below {1 - LEVEL:.2g}. {alone} more would if no other figure were examined."
+        f"below {1 - CONFIDENCE_LEVEL:.2g}. {alone} more would if no other figure were examined."
     )
 
 

@@ -13,14 +13,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.comparison.regressions import print_regressions
+from stallbench.comparison.statistics import CONFIDENCE_LEVEL
 from stallbench.run.live_figures import LiveFigures
-from stallbench.run.view import RunView
-from stallbench.soak.drift import LEVEL, Drift
+from stallbench.run.view import TABLE_WIDTH, RunView, format_result
+from stallbench.soak.drift import Drift
 from stallbench.soak.record import SoakRecord
 from stallbench.soak.report import describe_adjustment, describe_outcome, find_notes, format_drift
 from stallbench.verdicts.check import Finding
 
-_WIDTH = 120
 _SHOW_EVERY_S = 30.0
 
 
@@ -68,7 +68,7 @@ def print_soak(
 ) -> None:
     """Print the figures that drift, the findings against a baseline, the outcome (so far, if it ``is_running``), and the path of the ``report``."""
     console = Console(highlight=False)
-    console = Console(highlight=False, width=min(console.width, _WIDTH) if console.is_terminal else _WIDTH)
+    console = Console(highlight=False, width=min(console.width, TABLE_WIDTH) if console.is_terminal else TABLE_WIDTH)
     console.print()
     found = [(name, drift) for name, drift in drifts.items() if drift]
     significant = [(name, drift) for name, drift in found if drift.is_significant]
@@ -79,17 +79,15 @@ def print_soak(
     for note in find_notes(record, is_running=is_running):
         console.print(f"[yellow]{escape(note)}[/]")
     print_regressions(regressions, console)
-    verdict, colour = (
-        ("PASS", "green") if record.exit_code == 0 else ("FAIL", "red") if record.first_failed else ("UNKNOWN", "yellow")
-    )
-    console.print(f"\n[bold {colour}]{verdict}[/]  {escape(describe_outcome(record))}")
+    verdict = "pass" if record.exit_code == 0 else "fail" if record.first_failed else "unknown"
+    console.print(f"\n{format_result(verdict)}  {escape(describe_outcome(record))}")
     console.print(f"report: {report}", soft_wrap=True)
 
 
 def _make_table(significant: list[tuple[str, Drift]]) -> Table:
     table = Table(title="significant drift", title_justify="left")
     table.add_column("figure", overflow="fold")
-    for header in ("median", "per hour", f"{LEVEL * 100:.0f} % confidence interval", "of the median"):
+    for header in ("median", "per hour", f"{CONFIDENCE_LEVEL * 100:.0f} % confidence interval", "of the median"):
         table.add_column(header, justify="right")
     for name, drift in significant:
         row = format_drift(name, drift)

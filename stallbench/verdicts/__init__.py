@@ -8,7 +8,7 @@ import json
 import sys
 from functools import cache
 
-from stallbench.discovery import discover
+from stallbench.discovery import PluginGroup, discover
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.attribution import attribute
 from stallbench.verdicts.check import Check, Finding, RunTables
@@ -20,7 +20,7 @@ __all__ = ["Check", "Finding", "RunTables", "Verdict", "find_checks", "judge"]
 @cache
 def find_checks() -> dict[str, type[Check]]:
     """Return every check in this folder by its name, in the order in which the report shows them."""
-    found = discover(sys.modules[__name__], Check, "stallbench.checks")
+    found = discover(sys.modules[__name__], Check, PluginGroup.CHECKS)
     return {each.name: each for each in sorted(found, key=lambda each: (each.position, each.name))}
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from stallbench.comparison.statistics import CONFIDENCE_LEVEL
 from stallbench.engines import ENGINES
 from stallbench.measures import MEASURES
 from stallbench.run.record import RunRecord
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 _FEWEST_WINDOWS = 10
 _MOMENT_S = 1.0
 """A fault that was active for a shorter time is described with one time instead of two."""
-_CONFIDENCE = 0.95
 _RECOVERED_TO = {
     "to_first_completion_s": "the next completion",
     "to_rate_s": "the baseline's rate",
@@ -125,7 +125,7 @@ def _measure_trend(windows: pd.DataFrame, record: RunRecord, old_versions: str) 
     from scipy import stats  # half a second of a processor, which only runs with such a trend need
 
     count, claim_us = rows[old_versions].to_numpy(float), rows["claim_ms_p50"].to_numpy(float) * 1e3
-    slope, _, low, high = stats.theilslopes(claim_us, count, alpha=_CONFIDENCE)
+    slope, _, low, high = stats.theilslopes(claim_us, count, alpha=CONFIDENCE_LEVEL)
     return ClaimTimeTrend(
         old_versions=MEASURES[old_versions].label,
         unit=MEASURES[old_versions].singular,

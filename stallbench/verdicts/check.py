@@ -23,6 +23,8 @@ from stallbench.storage.address import AnyPath
 Result = Literal["pass", "fail", "unknown", "info"]
 """``unknown``: the data that the check needs are missing. ``info``: the check does not apply to this run; it neither passes nor fails."""
 
+WORST_FIRST: tuple[Result, ...] = ("fail", "unknown", "pass", "info")
+
 
 class Severity(IntEnum):
     """What a finding that does not pass means for the user. The verdict's reason is that of the finding with the lowest number."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from stallbench.run.folder import LOCUST
-from stallbench.scenario.locust_bounds import LOCUST_FAILS
+from stallbench.scenario.locust_bounds import LOCUST_FAILS, LOCUST_FOLDER
 from stallbench.storage.address import AnyPath
 from stallbench.verdicts.check import Check, Finding, RunTables
 
@@ -20,7 +19,7 @@ class LocustAgrees(Check):
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each Locust process that was asked to stop, and for each external one; info without Locust."""
-        folder: AnyPath = run.folder / LOCUST
+        folder: AnyPath = run.folder / LOCUST_FOLDER
         paths: list[AnyPath] = sorted(folder.glob("*.json"), key=str)
         results = {path.stem: json.loads(path.read_text()) for path in paths}
         own = [process for process in run.record.processes if LOCUST_FAILS in process.orderly_exit_codes]

@@ -71,7 +71,7 @@ def _count_cut_off(producers: Producers) -> int:
 
     That is one batch for each producer. With Locust, each of whose users has a schedule, it is one job for each user.
     """
-    each = producers.users if producers.kind == "locust" else producers.max_batch
+    each = producers.users if producers.by_locust else producers.max_batch
     return each * producers.count
 
 
@@ -80,7 +80,7 @@ def _count_fractions(producers: Producers, length_s: float) -> tuple[float, floa
 
     A producer whose schedule has 50.02 jobs in a phase enqueues 50 or 51 of them. Locust has no such schedule of whole jobs.
     """
-    if producers.kind == "locust":
+    if producers.by_locust:
         return 0.0, 0.0
     scheduled = producers.rate / producers.count * length_s
     fewer = scheduled - math.floor(scheduled + _ROUNDING)

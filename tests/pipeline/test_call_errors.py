@@ -125,7 +125,7 @@ def test_without_a_verified_end_the_begin_of_its_end_counts(faults_of: FaultsOf,
 
 
 @pytest.mark.parametrize(
-    ("producers", "workers", "takes_s", "grace_s"),
+    ("producers", "workers", "longest_job_s", "grace_s"),
     [
         ({"rate": 100}, {"work_s": 0.01, "poll_s": 0.005}, None, 12.01),
         ({"rate": 0}, {"work_s": 3}, None, 15),
@@ -137,9 +137,9 @@ def test_without_a_verified_end_the_begin_of_its_end_counts(faults_of: FaultsOf,
     ids=["busy", "long jobs", "idle workers", "rare jobs", "users", "jobs that a fault makes long"],
 )
 def test_the_grace_is_a_reconnection_and_the_longest_time_without_a_call(
-    tmp_path: Path, producers: dict[str, Any], workers: dict[str, Any], takes_s: float | None, grace_s: float
+    tmp_path: Path, producers: dict[str, Any], workers: dict[str, Any], longest_job_s: float | None, grace_s: float
 ) -> None:
-    run = with_faults(tmp_path, {"name": "long_jobs-1", "options": {"takes_s": takes_s} if takes_s else {}})
+    run = with_faults(tmp_path, {"name": "slow_partner-1", "kind": "slow_partner", "longest_job_s": longest_job_s})
     run.record["scenario"] |= {"producers": producers, "workers": workers}
     record = parse_record((run.write(final_snapshot={}) / "run.json").read_text(), "run.json")
     assert compute_grace_s(record) == pytest.approx(grace_s)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.collectors import Collector, find_collectors
-from stallbench.discovery import ENTRY_POINT_GROUPS, discover
+from stallbench.discovery import PluginGroup, discover
 from stallbench.errors import BadInputError
 from stallbench.external.join import find_adapters
 from stallbench.faults import find_faults
@@ -54,7 +54,7 @@ def _forget() -> object:
 def test_every_kind_has_plugins_in_the_tree() -> None:
     kinds = (find_queues, find_faults, find_collectors, find_checks, find_maintenance_kinds, find_starters, find_adapters)
     assert all(find() for find in kinds)
-    assert len(ENTRY_POINT_GROUPS) == len(kinds) + 1  # longrunners: the library does not import what it starts
+    assert len(PluginGroup) == len(kinds) + 1  # longrunners: the library does not import what it starts
 
 
 def test_a_plugin_of_an_installed_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_a_plugin_of_an_installed_package_is_found(tmp_path: Path, monkeypatch: 
 def test_a_broken_entry_point_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, message: str) -> None:
     install(tmp_path, value, monkeypatch)
     with pytest.raises(BadInputError) as raised:
-        discover(sys.modules["stallbench.collectors"], Collector, "stallbench.collectors")
+        discover(sys.modules["stallbench.collectors"], Collector, PluginGroup.COLLECTORS)
     assert str(raised.value).startswith(f"entry point moon = '{value}' of group stallbench.collectors {message}")
 
 

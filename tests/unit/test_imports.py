@@ -30,7 +30,7 @@ exposition
 processes
 external.registration
 external.role_document
-scenario.duration
+scenario.duration scenario.load_bounds
 injection.crash_points
 injection.job_faults
 injection.crashes
@@ -96,6 +96,7 @@ LIBRARY_OF_PROCESSES = {
     "stallbench.queues",
     "stallbench.records",
     "stallbench.scenario.duration",
+    "stallbench.scenario.load_bounds",
     "stallbench.waiting",
 }
 """What producers, workers, schedulers and longrunners may use of the library."""

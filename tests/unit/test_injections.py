@@ -27,10 +27,15 @@ class RecordedFault(Fault[FaultOptions]):
     lapse: str | None = None
     over = False
     momentary = False
+    longest_s: float | None = None
 
     @property
     def is_momentary(self) -> bool:
         return self.momentary
+
+    @property
+    def longest_job_s(self) -> float | None:
+        return self.longest_s
 
     def inject(self) -> dict[str, Any]:
         return self._do("inject")
@@ -184,3 +189,12 @@ def test_what_cannot_be_undone_after_an_aborted_run_is_recorded(injections: Inje
     injections.undo_all()
     assert only(injections).why_ended == "could not be undone: no undo"
     assert only(injections).verified_gone_ns is None
+
+
+@pytest.mark.parametrize("longest_s", [None, 8.0])
+def test_the_record_has_how_long_jobs_take_that_a_fault_of_any_kind_makes_longer(
+    injections: Injections, fault: type[RecordedFault], longest_s: float | None
+) -> None:
+    fault.longest_s = longest_s
+    begin_phase(injections)
+    assert only(injections).longest_job_s == longest_s

@@ -12,9 +12,8 @@ from stallbench.collectors.innodb_locks import read_blocked, read_deadlock_count
 from stallbench.deadlocks.innodb import parse_deadlock
 from stallbench.observe.formatting import format_age, format_plural, shorten_text
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
 
-_BRIEF_S = 1.0
-_LONG_S = 30.0
 _WAITING = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"
 _LISTING = "SHOW ENGINE INNODB STATUS"
 
@@ -47,10 +46,10 @@ class InnoDBBlockingSubject(Subject):
         roots = Counter(one.blocker_pid for one in blocked if one.blocker_pid not in chains)
         for pid, count in roots.most_common(3):
             longest_s = max(one.blocked_s or 0.0 for one in blocked if one.blocker_pid == pid)
-            if longest_s >= _BRIEF_S:
+            if longest_s >= BRIEF_S:
                 findings.append(
                     Finding(
-                        severity=Severity.CRITICAL if longest_s >= _LONG_S else Severity.WARNING,
+                        severity=Severity.CRITICAL if longest_s >= LONG_WAIT_S else Severity.WARNING,
                         subject=self.name,
                         about=str(pid),
                         sentence=f"Session {pid} blocks {format_plural(count, 'session')}, the longest for {format_age(longest_s)}.",

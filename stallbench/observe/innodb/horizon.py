@@ -6,11 +6,9 @@ from stallbench.collectors.innodb_purge import read_history_list_length
 from stallbench.collectors.innodb_views import OpenTransaction, read_open_transactions
 from stallbench.observe.formatting import format_age, format_count, format_plural, format_since, shorten_text
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
+from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, VERY_LONG_TRANSACTION_S
 
 _MOST_SHOWN = 6
-_BRIEF_S = 1.0
-_LONG_S = 60.0
-_VERY_LONG_S = 300.0
 _LONG_LIST, _VERY_LONG_LIST = 100_000, 1_000_000
 _MEANS = "purge cannot remove row versions that are younger, so every claim reads past more of them"
 _DETAILS = "SELECT id, host, coalesce(db, ''), coalesce(info, '') FROM information_schema.processlist WHERE id IN %s"
@@ -29,7 +27,7 @@ class InnoDBHorizonSubject(Subject):
 
     def look(self, look: Look) -> Section:
         """Return the oldest transactions, and a finding for the one whose read view is the oldest if it is old."""
-        found = [one for one in read_open_transactions(look.server) if one.age_s >= _BRIEF_S]
+        found = [one for one in read_open_transactions(look.server) if one.age_s >= BRIEF_S]
         found.sort(key=lambda one: (one.view_age_xids is None, -(one.view_age_xids or 0), -one.age_s))
         shown = found[:_MOST_SHOWN]
         details = {row[0]: row[1:] for row in look.server.fetch(_DETAILS, ([one.thread_id for one in shown],))} if shown else {}
@@ -65,11 +63,11 @@ class InnoDBHorizonSubject(Subject):
 
 def _judge(oldest: list[OpenTransaction], details: dict[int, tuple[str, ...]], length: int | None) -> list[Finding]:
     listed = length or 0
-    if oldest and (oldest[0].age_s >= _LONG_S or listed >= _LONG_LIST):
+    if oldest and (oldest[0].age_s >= LONG_TRANSACTION_S or listed >= _LONG_LIST):
         one = oldest[0]
         _, _, info = details.get(one.thread_id, ("", "", ""))
         doing = f"; it executes {shorten_text(info)}" if info else ", and its client does nothing" if one.state == "sleep" else ""
-        is_urgent = one.age_s >= _VERY_LONG_S or listed >= _VERY_LONG_LIST
+        is_urgent = one.age_s >= VERY_LONG_TRANSACTION_S or listed >= _VERY_LONG_LIST
         return [
             Finding(
                 severity=Severity.CRITICAL if is_urgent else Severity.WARNING,

@@ -9,12 +9,13 @@ from typing import Any
 
 import pymysql
 
+from stallbench.engines.error_kinds import MYSQL_LOCK_TIMEOUT, MYSQL_STATEMENT_TIMEOUT_CODES
+from stallbench.engines.mysql import DRIVER
 from stallbench.observe.known_queue import find_known_queues
-from stallbench.observe.postgres.queues import DROPPED, MOST_COUNTED, REFUSED, TOO_LONG, JobCounts, QueuesSubject
+from stallbench.observe.postgres.queues import DROPPED, MOST_COUNTED, MOST_RUNNING, REFUSED, TOO_LONG, JobCounts, QueuesSubject
 from stallbench.observe.postgres.recognition import QueueTable, recognise
 from stallbench.observe.subject import Look
 
-_MOST_RUNNING = 1_000
 _COLUMNS = """
 SELECT table_schema, table_name, lower(column_name) FROM information_schema.columns
 WHERE table_schema = database() AND table_name {condition}
@@ -29,13 +30,12 @@ FROM (SELECT {{since}} AS since, {{rescue_at}} AS rescue_at FROM {{table}} AS jo
 """
 _ROWS = "SELECT count(*), NULL FROM (SELECT 1 FROM {table} LIMIT {limit}) AS present"
 _ERRORS = {
-    1142: REFUSED,
-    1044: REFUSED,
-    1143: REFUSED,
-    1969: TOO_LONG,
-    3024: TOO_LONG,
-    1146: DROPPED,
-    1205: "another session has locked the table",
+    "1142": REFUSED,
+    "1044": REFUSED,
+    "1143": REFUSED,
+    **dict.fromkeys(MYSQL_STATEMENT_TIMEOUT_CODES, TOO_LONG),
+    "1146": DROPPED,
+    MYSQL_LOCK_TIMEOUT: "another session has locked the table",
 }
 
 
@@ -71,7 +71,7 @@ class InnoDBQueuesSubject(QueuesSubject):
             "since": own.since,
             "rescue_at": f"({rescue_from}) + {rescue}" if rescue else "NULL",
         }
-        ((running, longest_s, overdue),) = look.server.fetch(_RUNNING.format(**values, limit=_MOST_RUNNING + 1))
+        ((running, longest_s, overdue),) = look.server.fetch(_RUNNING.format(**values, limit=MOST_RUNNING + 1))
         return JobCounts(
             ready=int(ready),
             oldest_s=oldest_s,
@@ -82,7 +82,7 @@ class InnoDBQueuesSubject(QueuesSubject):
 
     def explain(self, error: Exception) -> str | None:
         """Return why a count failed; none if its error is unexpected."""
-        return _ERRORS.get(error.args[0]) if isinstance(error, pymysql.Error) and error.args else None
+        return _ERRORS.get(DRIVER.code(error)) if isinstance(error, pymysql.Error) else None
 
     def _read(self, look: Look, condition: str, value: str) -> list[QueueTable]:
         columns: dict[tuple[str, str], set[str]] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stallbench.engines.mysql import read_replica_status
 from stallbench.observe.formatting import format_age, format_count, format_plural
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
+from stallbench.observe.thresholds import ALMOST_ALL_CONNECTIONS
 
-_ALMOST_ALL = 0.95
 _FAR_BEHIND_S = 60.0
 _CONNECTED = "SHOW GLOBAL STATUS LIKE 'Threads_connected'"
 
@@ -24,7 +24,7 @@ class InnoDBConnectionsSubject(Subject):
         ((limit,),) = look.server.fetch("SELECT @@max_connections")
         sentence = f"{format_plural(int(connected), 'connection')} of {format_count(limit)}."
         findings: tuple[Finding, ...] = ()
-        if int(connected) >= _ALMOST_ALL * limit:
+        if int(connected) >= ALMOST_ALL_CONNECTIONS * limit:
             findings = (
                 Finding(
                     severity=Severity.CRITICAL,

@@ -8,7 +8,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from stallbench.engines.error_kinds import MYSQL_SESSION_ENDED_CODES
-from stallbench.engines.mysql import DRIVER
+from stallbench.engines.mysql import DRIVER, FRESH_STATISTICS, set_if_known
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.observer import ServerGoneError
@@ -23,14 +23,11 @@ _SETTINGS = (
     "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1",
     "SET SESSION time_zone = '+00:00'",  # of timestamps, which libraries write in UTC
 )
-_FRESH_STATISTICS = "SET SESSION information_schema_stats_expiry = 0"
-"""Without this, MySQL shows AUTO_INCREMENT and sizes of tables as they were up to a day ago. MariaDB does not have the setting."""
 _TIMEOUTS = (
     f"SET SESSION max_statement_time = {STATEMENT_TIMEOUT_S}",
     f"SET SESSION max_execution_time = {STATEMENT_TIMEOUT_S * 1000}",
 )
 """MariaDB's and MySQL's."""
-_UNKNOWN_VARIABLE = 1193
 
 
 class InnoDBSession:
@@ -96,12 +93,8 @@ class InnoDBSession:
     def _restrict(self) -> None:
         for statement in _SETTINGS:
             self.fetch(statement)
-        for statement in (*_TIMEOUTS, _FRESH_STATISTICS):
-            try:
-                self.fetch(statement)
-            except pymysql.Error as error:
-                if error.args[0] != _UNKNOWN_VARIABLE:
-                    raise
+        for statement in (*_TIMEOUTS, FRESH_STATISTICS):
+            set_if_known(self.fetch, statement)
         names = ("tx_read_only", "transaction_read_only")
         found = dict(self.fetch(f"SHOW SESSION VARIABLES WHERE variable_name IN {names}"))
         if "ON" not in found.values():

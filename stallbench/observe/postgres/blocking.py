@@ -14,10 +14,9 @@ from stallbench.observe.postgres.sessions import (
     statement_to_terminate,
 )
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
+from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
 
 _MOST_SHOWN = 8
-_BRIEF_S = 1.0
-_LONG_S = 30.0
 _PREPARED = "prepared transaction "
 _COUNTS = """
 SELECT deadlocks, extract(epoch FROM clock_timestamp() - stats_reset)::float8,
@@ -86,7 +85,7 @@ def _judge(blocked: Sequence[BlockedSession], sessions: Mapping[int, SessionDeta
     findings = []
     for (pid, gid), count in roots.most_common(3):
         longest_s = max((one.blocked_s or 0.0 for one in blocked if _key(one) == (pid, gid)), default=0.0)
-        if longest_s < _BRIEF_S:
+        if longest_s < BRIEF_S:
             continue
         session = sessions.get(pid)
         who = f"Prepared transaction {gid}" if pid == 0 else _capitalize(session.name) if session else f"Session {pid}"
@@ -95,7 +94,7 @@ def _judge(blocked: Sequence[BlockedSession], sessions: Mapping[int, SessionDeta
         queued = f" {format_plural(behind, 'more session')} wait in all." if behind else ""
         findings.append(
             Finding(
-                severity=Severity.CRITICAL if longest_s >= _LONG_S else Severity.WARNING,
+                severity=Severity.CRITICAL if longest_s >= LONG_WAIT_S else Severity.WARNING,
                 subject=BlockingSubject.name,
                 about=gid or str(pid),
                 sentence=f"{who} blocks {format_plural(count, 'session')}, the longest for {format_age(longest_s)}.{doing}{queued}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stallbench.observe.formatting import format_count, format_plural
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
+from stallbench.observe.thresholds import ALMOST_ALL_CONNECTIONS
 
 _SESSIONS = """
 SELECT coalesce(state, 'hidden'), count(*), current_setting('max_connections')::int
@@ -11,8 +12,6 @@ FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
 GROUP BY 1
 """
-_ALL_HIDDEN = "hidden"
-_ALMOST_ALL = 0.95
 
 
 class ConnectionsSubject(Subject):
@@ -29,7 +28,7 @@ class ConnectionsSubject(Subject):
         total, limit = sum(count for _, count, _ in rows), rows[0][2] if rows else 0
         states = ", ".join(f"{format_count(count)} {state}" for state, count, _ in sorted(rows, key=lambda row: -row[1]))
         findings: tuple[Finding, ...] = ()
-        if limit and total >= _ALMOST_ALL * limit:
+        if limit and total >= ALMOST_ALL_CONNECTIONS * limit:
             findings = (
                 Finding(
                     severity=Severity.CRITICAL,

@@ -18,14 +18,11 @@ from stallbench.observe.postgres.sessions import (
     statement_to_terminate,
 )
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, VERY_LONG_TRANSACTION_S
 
 _MOST_SHOWN = 6
-_BRIEF_S = 1.0
-"""Younger transactions are those of a server at work."""
 _PREPARED_S = 10.0
 """A transaction manager commits what it has prepared within milliseconds."""
-_LONG_S = 60.0
-_VERY_LONG_S = 300.0
 _MANY_XIDS = 1_000_000
 """So many transactions can leave so many dead rows in a queue's table, however short the time was."""
 _OLD_FEEDBACK_XIDS = 100_000
@@ -56,7 +53,7 @@ class HorizonSubject(Subject):
         """Return the oldest holders, and a finding for each that holds the horizon for long."""
         replicas = look.known.replicas
         holders = [one for one in read_horizon(look.server, replicas, "this server") if not _is_own(one)]
-        lasting = [one for one in holders if one.kind != "backend" or (one.age_s or 0) >= _BRIEF_S]
+        lasting = [one for one in holders if one.kind != "backend" or (one.age_s or 0) >= BRIEF_S]
         shown = lasting[:_MOST_SHOWN]
         prepared = _read_prepared(look) if any(one.kind == "prepared" for one in shown) else {}
         details = _read_details(look, shown, replicas)
@@ -104,14 +101,14 @@ def _names_it(holder: Holder) -> bool:
 def _is_long(holder: Holder) -> bool:
     if holder.age_s is None:
         return holder.state == "inactive" or holder.age_xids >= _OLD_FEEDBACK_XIDS
-    return holder.age_s >= (_PREPARED_S if holder.kind == "prepared" else _LONG_S) or holder.age_xids >= _MANY_XIDS
+    return holder.age_s >= (_PREPARED_S if holder.kind == "prepared" else LONG_TRANSACTION_S) or holder.age_xids >= _MANY_XIDS
 
 
 def judge_holder(
     holder: Holder, details: Mapping[str, SessionDetails], prepared: Mapping[str, PreparedTransaction], rank: int
 ) -> Finding:
     """Return what a holder means, and how to end it. ``rank``: 0 for the oldest. ``details`` and ``prepared``: by the holder's key."""
-    is_urgent = rank == 0 and ((holder.age_s or 0) >= _VERY_LONG_S or holder.age_xids >= _MANY_XIDS)
+    is_urgent = rank == 0 and ((holder.age_s or 0) >= VERY_LONG_TRANSACTION_S or holder.age_xids >= _MANY_XIDS)
     severity = Severity.CRITICAL if is_urgent else Severity.WARNING if _is_long(holder) else Severity.NOTE
     since = f" for {format_age(holder.age_s)}, since {format_since(holder.age_s)}" if holder.age_s is not None else ""
     verb = "holds the horizon" if rank == 0 else "also keeps dead rows"

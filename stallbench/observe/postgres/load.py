@@ -16,7 +16,7 @@ from stallbench.collectors.statements import plain_statement
 from stallbench.engines import loaded_errors
 from stallbench.errors import BadInputError
 from stallbench.observe.known_queue import Recorded
-from stallbench.observe.postgres.queues import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING, QueuesSubject
+from stallbench.observe.postgres.queues import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING, TRY_AGAIN_S, QueuesSubject
 from stallbench.observe.postgres.recognition import QueueTable
 from stallbench.observe.profile.file import write_profile
 from stallbench.observe.profile.reading import Reading, Sampled
@@ -25,7 +25,6 @@ from stallbench.observe.subject import Look, Section, Subject
 MOST_SAMPLED = 500
 _SHARE_OF_SAMPLES = 0.002
 """Of one core's time on the server."""
-_TRY_AGAIN_S = 60.0
 OPTION = "--record-profile"
 _INSERTED = "SELECT leaf::bigint, pg_stat_get_tuples_inserted(leaf) FROM unnest(%s::oid[]) AS leaf"
 _LOCKING = """
@@ -154,7 +153,7 @@ class LoadSubject(Subject):
         try:
             found = sample_jobs(look.server, table, recorded, self.salt)
         except loaded_errors():  # an older or newer version of the library without such a column, or a sample that took too long
-            self._sample_not_before_s = look.at_s + _TRY_AGAIN_S
+            self._sample_not_before_s = look.at_s + TRY_AGAIN_S
             return None, {}
         self._sample_not_before_s = look.at_s + max(0.0, look.server.spent_s - spent_s) / _SHARE_OF_SAMPLES
         return found

@@ -20,7 +20,8 @@ MOST_COUNTED = 10_000
 """Ready jobs beyond which a count says "at least"."""
 MOST_RUNNING = 1_000
 COUNT_TIMEOUT_MS = 250
-_TRY_AGAIN_S = 60.0
+TRY_AGAIN_S = 60.0
+"""After a query that took too long."""
 _SEARCH_AGAIN_S = 300.0
 REFUSED = "refused"
 TOO_LONG = "the count took too long"
@@ -162,7 +163,7 @@ class QueuesSubject(Subject):
                 raise
             why_not = explained
         if why_not == TOO_LONG:
-            self._not_before_s[table.oid] = look.at_s + _TRY_AGAIN_S
+            self._not_before_s[table.oid] = look.at_s + TRY_AGAIN_S
         if why_not == DROPPED:
             self._searched_s = float("-inf")
         return JobCounts(ready=None, oldest_s=None, why_not=why_not)

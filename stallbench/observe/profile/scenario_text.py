@@ -12,11 +12,8 @@ from stallbench.observe.profile.levels import SHORTEST_S, Span
 from stallbench.queues import find_queue
 from stallbench.queues.queue import OptionRole
 from stallbench.scenario.duration import format_duration
+from stallbench.scenario.load_bounds import LEAST_PAYLOAD_BYTES, MOST_BACKLOG, MOST_PAYLOAD_BYTES, MOST_WORK_S, MOST_WORKERS
 
-_LEAST_PAYLOAD_BYTES, _MOST_PAYLOAD_BYTES = 16, 1_048_576
-_MOST_WORKERS = 256
-_MOST_WORK_S = 3600.0
-_MOST_BACKLOG = 10_000_000
 _LONGEST_S = 86_000
 """A scenario lasts a day at most, with its warm-up."""
 _RATE_OF_A_PRODUCER = 500.0
@@ -71,8 +68,8 @@ def write_scenario(load: Load, queue: Mapping[str, str], *, server: str, engine:
     """
     levels = _round_levels(load.levels)
     base = _round(max(min(rate for _, _, rate in levels), _QUIET * load.rate))
-    work_s = min(load.work_s, _MOST_WORK_S)
-    workers = min(load.workers, _MOST_WORKERS)
+    work_s = min(load.work_s, MOST_WORK_S)
+    workers = min(load.workers, MOST_WORKERS)
     backlog = _find_backlog(load)
     payload = load.sample.payload_bytes if load.sample else None
     options: dict[str, str | int] = dict(queue)
@@ -106,7 +103,7 @@ def write_scenario(load: Load, queue: Mapping[str, str], *, server: str, engine:
         f"backlog = {backlog}",
         *_comment(*_describe_payload(load)),
         *(
-            [f"payload_bytes = {min(max(round(payload), _LEAST_PAYLOAD_BYTES), _MOST_PAYLOAD_BYTES)}"]
+            [f"payload_bytes = {min(max(round(payload), LEAST_PAYLOAD_BYTES), MOST_PAYLOAD_BYTES)}"]
             if payload is not None
             else []
         ),
@@ -181,7 +178,7 @@ def _describe_rate(load: Load) -> list[str]:
 def _find_backlog(load: Load) -> int:
     """Return the jobs before the first phase; none if they are less than a second of load, as in a queue that keeps up."""
     backlog = load.backlog or 0
-    return min(backlog, _MOST_BACKLOG) if backlog > max(load.rate, 10) else 0
+    return min(backlog, MOST_BACKLOG) if backlog > max(load.rate, 10) else 0
 
 
 def _describe_backlog(load: Load, backlog: int) -> list[str]:
@@ -201,9 +198,9 @@ def _describe_payload(load: Load) -> list[str]:
         f"{sample.payload_p95_bytes or 0:.0f} bytes, the largest {sample.payload_max_bytes or 0:.0f}.",
         "A row can be in several samples. Of a queue that deletes its jobs, those that wait or run longest are sampled most often.",
     ]
-    if not _LEAST_PAYLOAD_BYTES <= sample.payload_bytes <= _MOST_PAYLOAD_BYTES:
+    if not LEAST_PAYLOAD_BYTES <= sample.payload_bytes <= MOST_PAYLOAD_BYTES:
         lines.append(
-            f"The mean was {sample.payload_bytes:.0f} bytes; the bench has {_LEAST_PAYLOAD_BYTES} to {_MOST_PAYLOAD_BYTES}."
+            f"The mean was {sample.payload_bytes:.0f} bytes; the bench has {LEAST_PAYLOAD_BYTES} to {MOST_PAYLOAD_BYTES}."
         )
     return lines
 
@@ -226,8 +223,8 @@ def _describe_workers(load: Load) -> Iterator[str]:
         yield "Sessions that have claimed jobs: the most that were open at a reading."
     else:
         yield "The most jobs that ran at once at a reading. There are more workers if these were never all busy."
-    if load.workers > _MOST_WORKERS:
-        yield f"There were {load.workers}; the bench has at most {_MOST_WORKERS}."
+    if load.workers > MOST_WORKERS:
+        yield f"There were {load.workers}; the bench has at most {MOST_WORKERS}."
     if load.workers < load.rate * load.work_s:
         yield f"At the mean rate and this work time, {math.ceil(load.rate * load.work_s)} workers would be needed."
 
@@ -244,8 +241,8 @@ def _describe_work(load: Load) -> Iterator[str]:
             f"By Little's law: {_show(load.running or 0)} running jobs at a reading on average, divided by the completed jobs per second. "
             "It includes the claim's and the completion's time."
         )
-    if load.work_s > _MOST_WORK_S:
-        yield f"It was {load.work_s:.0f} s; the bench has at most {_MOST_WORK_S:.0f} s."
+    if load.work_s > MOST_WORK_S:
+        yield f"It was {load.work_s:.0f} s; the bench has at most {MOST_WORK_S:.0f} s."
 
 
 def _describe_levels(levels: Sequence[tuple[int, int, float]], base: float) -> Iterator[str]:

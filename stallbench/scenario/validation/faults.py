@@ -95,7 +95,7 @@ def _find_place_issues(path: KeyPath, choice: FaultChoice, kind: type[Fault[Any]
         return
     if queue is None:
         return
-    by_locust = content.producers is not None and content.producers.kind == "locust"
+    by_locust = content.producers is not None and content.producers.by_locust
     place = FaultPlace(on=choice.on, queue=queue, by_locust=by_locust)
     if found := kind.find_issue(kind.options_type.model_validate(choice.options), place):
         key, problem = found

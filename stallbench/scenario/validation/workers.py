@@ -20,7 +20,7 @@ def find_worker_issues(content: Content) -> Iterator[ValidationIssue]:
         return
     setting, default = limited_by
     limit = as_table(content.table("database").get("settings")).get(setting, default)
-    each = producers.users if producers.kind == "locust" else 1
+    each = producers.users if producers.by_locust else 1
     needed = workers.count + producers.count * each + _CONNECTIONS_BESIDES
     if isinstance(limit, int) and needed > limit:
         yield ValidationIssue(

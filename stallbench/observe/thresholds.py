@@ -1,0 +1,14 @@
+"""From when on `stallbench observe` mentions what it sees, on every engine."""
+
+from __future__ import annotations
+
+BRIEF_S = 1.0
+"""Younger transactions and shorter waits for a lock are those of a server at work."""
+LONG_WAIT_S = 30.0
+"""A wait for a lock that is critical."""
+LONG_TRANSACTION_S = 60.0
+"""A transaction that holds the horizon and is a finding."""
+VERY_LONG_TRANSACTION_S = 300.0
+"""One that is critical."""
+ALMOST_ALL_CONNECTIONS = 0.95
+"""Share of the server's limit from which on hardly a connection is left."""
