@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stallbench.verdicts.check import Check, Finding, RunTables
+from stallbench.verdicts.expectations import format_count
 
 _SUBJECT = "advisory locks are released"
 
@@ -21,7 +22,7 @@ class AdvisoryLocks(Check):
         most = run.metric("advisory_locks", "max", None)
         if most is None:
             return [self.unknown(_SUBJECT, "the queue takes advisory locks, but there are no samples of them")]
-        found = f"one session held up to {int(most):,} advisory locks"
+        found = f"one session held up to {format_count(most, 'advisory lock')}"
         return [
             self.finding(
                 "fail" if most > needed else "pass",

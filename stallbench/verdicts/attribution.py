@@ -139,15 +139,19 @@ def _measure_trend(windows: pd.DataFrame, record: RunRecord, old_versions: str) 
 
 
 def _describe_faults(run: RunTables) -> list[str]:
-    """Describe for each fault when it was active, how the queue recovered after it, and what was counted until the next fault."""
+    """Describe for each fault when it was active, how the queue recovered after it, and what was counted for it."""
     on = {fault.name: fault.on for fault in run.record.faults}
     if not on:
         return []
-    starts_s = run["injections"].set_index("name")["from_s"]
-    return [_describe_fault(row, on[row["fault"]], starts_s[row["fault"]]) for row in run["recoveries"].to_dict("records")]
+    injections = run["injections"]
+    starts_s = {
+        str(name): float(from_s) for name, from_s in zip(injections["name"], injections["from_s"], strict=True) if name in on
+    }
+    return [_describe_fault(row, on[row["fault"]], starts_s) for row in run["recoveries"].to_dict("records")]
 
 
-def _describe_fault(row: Mapping[Any, Any], on: str, start_s: float) -> str:
+def _describe_fault(row: Mapping[Any, Any], on: str, starts_s: Mapping[str, float]) -> str:
+    start_s = starts_s[row["fault"]]
     when = f"at {start_s:.0f} s" if row["end_s"] - start_s < _MOMENT_S else f"from {start_s:.0f} s to {row['end_s']:.0f} s"
     recovered = [
         f"{words} {f'after {row[column]:.1f} s' if pd.notna(row[column]) else describe_missing_recovery(row.get('next_change'))}"
@@ -155,7 +159,9 @@ def _describe_fault(row: Mapping[Any, Any], on: str, start_s: float) -> str:
     ]
     counts = [f"{row[column]:,.0f} {MEASURES[measure].label}" for column, measure in _COUNTS.items() if row[column]]
     described = f"{row['fault']} was active on {on} {when}. Recovery, counted from its end: {', '.join(recovered)}."
-    return described + (f" From its start to the next fault: {', '.join(counts)}." if counts else "")
+    later = {name: other_s for name, other_s in starts_s.items() if other_s > row["end_s"]}
+    until = f"the start of {min(later, key=lambda name: later[name])}" if later else "the end of the run"
+    return described + (f" From its start to {until}: {', '.join(counts)}." if counts else "")
 
 
 def describe_missing_recovery(next_change: str | None) -> str:
@@ -193,21 +199,30 @@ def _describe_worst_phase(run: RunTables) -> str:
     if worst is None:
         return ""
     baseline, phase, before_ms, after_ms = worst
-    change = "rose" if after_ms > before_ms else "fell"
-    return f"The {_CLAIM_TIME} {change} from {before_ms:.2f} ms in {baseline} to {after_ms:.2f} ms in {phase}."
+    before, after = f"{before_ms:.2f} ms", f"{after_ms:.2f} ms"
+    if before == after:
+        return f"The {_CLAIM_TIME} did not change: {after} in {baseline} and in {phase}."
+    return f"The {_CLAIM_TIME} {'rose' if after_ms > before_ms else 'fell'} from {before} in {baseline} to {after} in {phase}."
 
 
 def _describe_trend(trend: ClaimTimeTrend) -> str:
+    slope, low, high, correlation = (
+        _format_hundredths(value) for value in (trend.slope_us, trend.slope_low_us, trend.slope_high_us, trend.spearman)
+    )
     if not trend.is_rising:
         return (
-            f"From second to second the {_CLAIM_TIME} does not rise with the {trend.old_versions} "
-            f"(Spearman {trend.spearman:.2f}; 95 % confidence interval of the slope {trend.slope_low_us:.2f} to "
-            f"{trend.slope_high_us:.2f} µs)."
+            f"From second to second the {_CLAIM_TIME} does not rise with the {trend.old_versions} (95 % confidence interval of the slope: "
+            f"{low} to {high} µs per {trend.unit}; rank correlation {correlation})."
         )
     return (
-        f"From second to second the {_CLAIM_TIME} rises with the {trend.old_versions}: by {trend.slope_us:.2f} µs per {trend.unit} "
-        f"(95 % confidence interval {trend.slope_low_us:.2f} to {trend.slope_high_us:.2f} µs, Spearman {trend.spearman:.2f})."
+        f"From second to second the {_CLAIM_TIME} rises with the {trend.old_versions}: by {slope} µs per {trend.unit} "
+        f"(95 % confidence interval {low} to {high} µs; rank correlation {correlation})."
     )
+
+
+def _format_hundredths(value: float) -> str:
+    """Format a number with two decimals, and zero without a sign."""
+    return f"{round(value, 2) + 0.0:.2f}"
 
 
 def _find_worst_phase(run: RunTables) -> tuple[str, str, float, float] | None:

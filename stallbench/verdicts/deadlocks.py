@@ -11,6 +11,7 @@ from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.injection.record import ENDED_BY_DEADLOCK
 from stallbench.measures import MEASURES
 from stallbench.verdicts.check import Check, Finding, RunTables
+from stallbench.verdicts.expectations import format_count
 
 _SUBJECT = "deadlocks are reported"
 _GAP_S = 10.0
@@ -62,13 +63,15 @@ class Deadlocks(Check):
         died = sum(process.exit_code not in (None, 0) for process in record.processes)
         own = sum(int(fault.evidence.get(ENDED_BY_DEADLOCK, 0)) for fault in record.faults)
         allowed = len([*record.faults, *record.longrunners]) + died + own
-        found = f"the server broke {broken:,} deadlocks; clients recorded {reported:,} errors for them"
+        found = (
+            f"the server broke {format_count(broken, 'deadlock')}; clients recorded {format_count(reported, 'error')} for them"
+        )
         return [
             self.finding(
                 "fail" if broken - reported > allowed else "pass",
                 _SUBJECT,
                 found if broken or reported else "the server broke no deadlock",
-                expected=f"at most {allowed} that no client recorded",
+                expected=f"at most {format_count(allowed, 'deadlock')} that no client recorded",
             )
         ]
 

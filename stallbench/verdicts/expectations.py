@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stallbench.measures import MEASURES
 from stallbench.scenario.expectation import Expectation
 from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 
@@ -31,7 +32,8 @@ class Expectations(Check):
         measure, _, statistic = expectation.metric.partition(".")
         relative_to = expectation.relative_to
         subject = f"{expectation.metric} in {expectation.phase or 'the whole run'}"
-        expected, because = _format_bounds(expectation), expectation.because or ""
+        unit = MEASURES[measure].unit_of(statistic)
+        expected, because = _format_bounds(expectation, unit), expectation.because or ""
         value = run.metric(measure, statistic, expectation.phase)
         base = None if relative_to is None else run.metric(measure, statistic, relative_to)
         missing = "it was not measured" if value is None else ""
@@ -39,10 +41,10 @@ class Expectations(Check):
             missing = f"the ratio cannot be computed: in {relative_to} it is {'unknown' if base is None else 'zero'}"
         if value is None or missing:
             return self.finding("unknown", subject, f"{subject}: {missing}", expected=expected, because=because)
-        compared, found = value, format_value(value)
+        compared, found = value, format_value(value, unit)
         if base:
             compared = value / base
-            found = f"{compared:.2f} times {relative_to} ({found} against {format_value(base)})"
+            found = f"{compared:.2f} times {relative_to} ({found} against {format_value(base, unit)})"
         is_too_low = expectation.at_least is not None and compared < expectation.at_least
         is_too_high = expectation.at_most is not None and compared > expectation.at_most
         return self.finding(
@@ -56,18 +58,25 @@ class Expectations(Check):
         )
 
 
-def _format_bounds(expectation: Expectation) -> str:
-    unit = f" times {expectation.relative_to}" if expectation.relative_to else ""
+def _format_bounds(expectation: Expectation, unit: str) -> str:
+    of_what = f" times {expectation.relative_to}" if expectation.relative_to else f" {unit}".rstrip()
     bounds = [
-        f"{words} {bound:,.10g}{unit}"
+        f"{words} {bound:,.10g}{of_what}"
         for bound, words in ((expectation.at_least, "at least"), (expectation.at_most, "at most"))
         if bound is not None
     ]
     return " and ".join(bounds)
 
 
-def format_value(value: float) -> str:
-    """Format a number with three significant digits below 100, and as a whole number above."""
+def format_value(value: float, unit: str = "") -> str:
+    """Format a number with three significant digits below 100, and as a whole number above, and its ``unit`` if there is one."""
     if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        number = f"{int(value):,}"
+    else:
+        number = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{number} {unit}".rstrip()
+
+
+def format_count(count: float, singular: str) -> str:
+    """Format a whole number of things: ``1 position``, ``2 positions``."""
+    return f"{count:,.0f} {singular}{'' if count == 1 else 's'}"

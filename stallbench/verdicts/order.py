@@ -8,6 +8,7 @@ from typing import Any
 from stallbench.pipeline.overdue import PASSED_OVER, PATIENCE_S
 from stallbench.records.job_ids import describe_job
 from stallbench.verdicts.check import Check, Finding, RunTables
+from stallbench.verdicts.expectations import format_count
 
 _SUBJECT = "jobs are claimed in the order of enqueueing"
 
@@ -39,7 +40,7 @@ class Order(Check):
             return [self.not_applicable(_SUBJECT, f"{unordered}; {nothing}")]
         overdue = run["overdue"]
         passed_over = overdue[overdue["kind"] == PASSED_OVER]
-        distances = f"jobs were claimed at most {farthest:,.0f} positions from their place in the order, 99 % within {p99:,.0f}"
+        distances = f"jobs were claimed at most {format_count(farthest, 'position')} from their place in the order, 99 % within {p99:,.0f}"
         found = "; ".join(
             [distances, *(describe_overdue(row, "were passed over by younger ones") for row in passed_over.to_dict("records"))]
         )

@@ -109,7 +109,14 @@ def test_a_rise_between_phases_is_not_attributed_to_dead_tuples(tmp_path: Path) 
 def test_claim_time_that_falls_does_not_rise_with_the_dead_tuples(tmp_path: Path) -> None:
     windows = make_windows(float, lambda t_s: 1.0 + (t_s * 7919 % 13) / 10 - t_s / 50)
     sentence = attribute(make_run(tmp_path, windows=windows)).sentence
-    assert "does not rise with the dead tuples (Spearman -" in sentence
+    assert "does not rise with the dead tuples (95 % confidence interval of the slope: -" in sentence
+    assert "µs per dead tuple; rank correlation -" in sentence
+
+
+def test_claim_time_that_is_the_same_with_the_shown_decimals_did_not_change(tmp_path: Path) -> None:
+    phases = make_phases({("baseline", "claim_ms.p50"): 0.7912, ("longtx", "claim_ms.p50"): 0.7908})
+    sentence = attribute(make_run(tmp_path, phases=phases)).sentence
+    assert "The median claim time did not change: 0.79 ms in baseline and in longtx." in sentence
 
 
 def test_phases_and_seconds_may_show_different_things(tmp_path: Path) -> None:

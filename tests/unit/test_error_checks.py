@@ -256,7 +256,7 @@ def test_a_fault_says_how_often_its_own_statements_were_ended(
     run = make_run(tmp_path, make_record(injections=[fault]), windows=windows_with_deadlocks(float(broken)))
     finding = find_of(run, "deadlocks")
     assert finding.result == result
-    assert finding.expected == f"at most {1 + (ended or 0)} that no client recorded"
+    assert finding.expected == f"at most {1 + (ended or 0)} {'deadlocks' if ended else 'deadlock'} that no client recorded"
 
 
 @pytest.mark.parametrize(("engine", "result"), [("postgres", "unknown"), ("mariadb", "unknown"), ("redis", "info")])

@@ -28,10 +28,10 @@ def test_an_expectation_is_compared_with_its_bounds(tmp_path: Path, value: float
     assert find_of(run, "expectations").result == result
 
 
-def test_a_bound_is_written_as_the_scenario_has_it(tmp_path: Path) -> None:
+def test_a_bound_is_written_as_the_scenario_has_it_with_the_unit_of_the_measure(tmp_path: Path) -> None:
     record = make_record_with_expectation(metric="claim_ms.p95", phase="longtx", at_least=497.5, at_most=1_000_000)
     run = make_run(tmp_path, record, phases=make_phases({("longtx", "claim_ms.p95"): 497.7}))
-    assert find_of(run, "expectations").expected == "at least 497.5 and at most 1,000,000"
+    assert find_of(run, "expectations").expected == "at least 497.5 ms and at most 1,000,000 ms"
 
 
 def test_a_relative_expectation_is_a_ratio_to_the_other_phase(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_relative_expectation_is_a_ratio_to_the_other_phase(tmp_path: Path) ->
     values = {("longtx", "claim_ms.p95"): 8.0, ("baseline", "claim_ms.p95"): 2.0}
     finding = find_of(make_run(tmp_path, record, phases=make_phases(values)), "expectations")
     assert finding.result == "fail"
-    assert "4.00 times baseline (8 against 2)" in finding.reason
+    assert "4.00 times baseline (8 ms against 2 ms); expected at least 5 times baseline" in finding.reason
 
 
 @pytest.mark.parametrize(

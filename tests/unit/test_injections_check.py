@@ -58,8 +58,9 @@ def test_a_reason_names_the_injection_and_why_it_ended(tmp_path: Path) -> None:
         (3, 3, True, "fail"),
         (0, 0, True, "unknown"),
         (0, 0, False, "fail"),
+        (1, 0, True, "pass"),
     ],
-    ids=["worked", "mostly worked", "half of it failed", "only errors", "no iteration", "exited before an iteration"],
+    ids=["worked", "mostly worked", "half of it failed", "only errors", "no iteration", "exited before an iteration", "once"],
 )
 def test_maintenance_must_also_have_worked(
     tmp_path: Path, iterations: int, errors: int, active_to_end: bool, result: str
@@ -68,7 +69,7 @@ def test_maintenance_must_also_have_worked(
     met = {"errors": [{"t_ns": number, "what": "55P03: lock timeout"} for number in range(errors)]}
     found, reason = judge_one(tmp_path, {**MAINTENANCE, **known, **met})
     assert found == result
-    assert f"it ran {iterations} iterations" in reason
+    assert f"it ran {iterations} iteration{'' if iterations == 1 else 's'}" in reason
     assert ("55P03: lock timeout" in reason) == bool(errors)
 
 

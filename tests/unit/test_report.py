@@ -127,6 +127,24 @@ def test_the_summary_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
     assert "| | baseline | longtx | recovered |" in summary
 
 
+def test_the_counts_of_a_fault_end_when_a_fault_begins_after_its_end(tmp_path: Path) -> None:
+    during, after = ({**make_fault("longtx"), "name": name} for name in ("kill-1", "kill-2"))
+    rows = [
+        ["timeout-1", "fault", "timeout", "primary", "longtx", 10.0, 15.0],
+        ["kill-1", "fault", "timeout", "primary", "longtx", 12.0, 12.0],
+        ["kill-2", "fault", "timeout", "primary", "longtx", 20.0, 20.0],
+    ]
+    run = make_run(
+        tmp_path,
+        make_record(injections=[make_fault("longtx"), during, after]),
+        injections=pd.DataFrame(rows, columns=EMPTY["injections"]),
+        recoveries=pd.DataFrame(
+            [["timeout-1", "longtx", 15.0, 0.25, 2.0, None, None, None, 0, 3, 4, 7]], columns=EMPTY["recoveries"]
+        ),
+    )
+    assert "From its start to the start of kill-2: 3 re-completed jobs" in judge(run).attribution.sentence
+
+
 @pytest.mark.parametrize(
     ("change", "missing"), [((None, None), "not in this run"), (("kill-1 began", 19.0), "not before kill-1 began")]
 )
@@ -137,7 +155,7 @@ def test_a_fault_is_shown_with_the_recovery_after_it(tmp_path: Path, change: tup
     verdict = judge(run)
     assert (
         "timeout-1 was active on primary from 10 s to 15 s. Recovery, counted from its end: the next completion after 0.2 s, "
-        f"the baseline's rate after 2.0 s, the empty backlog {missing}. From its start to the next fault: 3 re-completed jobs, 4 re-executions, 7 errors."
+        f"the baseline's rate after 2.0 s, the empty backlog {missing}. From its start to the end of the run: 3 re-completed jobs, 4 re-executions, 7 errors."
     ) in verdict.attribution.sentence
     make_report(run, verdict)
     assert f"| timeout-1 | primary | 10 | 15 | 0.25 | 2 | {missing} | 0 | 3 | 4 | 7 |" in (tmp_path / "summary.md").read_text()

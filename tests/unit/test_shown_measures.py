@@ -45,6 +45,12 @@ def test_a_tile_has_the_label_and_the_unit_of_its_measure(tmp_path: Path, monkey
     assert (tile.label, tile.unit) == ("time of a claim p50", "s")
 
 
+def test_a_tile_compares_the_baseline_with_another_phase_even_if_claims_were_slowest_in_the_baseline(tmp_path: Path) -> None:
+    phases = make_phases({("baseline", "claim_ms.p50"): 3.0, ("longtx", "claim_ms.p50"): 2.0, ("recovered", "claim_ms.p50"): 1.0})
+    tile = find_highlights(make_run(tmp_path, phases=phases))[0]
+    assert (tile.before, tile.after, tile.phase) == (3.0, 2.0, "longtx")
+
+
 def test_the_live_view_has_the_labels_and_units_of_its_measures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MEASURES, "depth", replace(MEASURES["depth"], label="waiting jobs"))
     figures = LiveFigures(
