@@ -23,8 +23,8 @@ SETTINGS = {
 """What those need that poll seldom by default, and would otherwise leave the last jobs in the queue."""
 RESCUED_AT_START = ("dramatiq_pg",)
 """Those whose worker looks for the jobs of dead workers when it starts, as the one does that replaces a killed one."""
-QUICK = ("graphile_worker", "pgqueuer")
-"""Those that `make test` runs; `make test-libraries` runs all."""
+QUICK = ("graphile_worker", "laravel", "pgqueuer")
+"""Those that `make test` runs once, one for each of three languages; `make test-libraries` runs all."""
 BRIEF = ("phases.baseline.duration=1s", "phases.recovery.duration=1s", "phases.recovered.duration=1s")
 """What those need that leave no job waiting: the phase whose figures are looked at stays as long as it is."""
 
@@ -62,9 +62,10 @@ def test_a_library_completes_all_jobs_and_its_claim_statement_is_measured(bench:
     assert_nothing_is_left(bench, record["bench"]["pid"])
 
 
-ON_MARIADB = [marked(name) for name, library in sorted(find_libraries().items()) if "mariadb" in library.engines]
+ON_MARIADB = [name for name, library in sorted(find_libraries().items()) if "mariadb" in library.engines]
 
 
+@pytest.mark.libraries
 @pytest.mark.parametrize("name", ON_MARIADB, indirect=True)
 def test_a_library_on_mariadb_completes_a_backlog(bench: Bench, name: str) -> None:
     settings = [f'kind="library:{name}"', *(each.removeprefix("queue.") for each in SETTINGS.get(name, ()))]

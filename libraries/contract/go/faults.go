@@ -33,8 +33,8 @@ func (r *Recorder) meetFaults(job Job) (takesS float64, err error) {
 		if ended != nil || json.Unmarshal(content, &fault) != nil || !r.meets(job.Payload, name, fault) {
 			continue
 		}
-		if _, isTold := r.told.Swap(name, true); !isTold {
-			Tell(map[string]any{"met": name})
+		if _, isSent := r.sent.Swap(name, true); !isSent {
+			Send(map[string]any{"met": name})
 		}
 		if fault.Kills {
 			r.kill(name, job.N)

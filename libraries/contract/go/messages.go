@@ -59,20 +59,20 @@ func Must[T any](value T, err error) T {
 	return value
 }
 
-// Tell sends the bench a message: one JSON object on one line of standard output.
-func Tell(message map[string]any) {
+// Send sends the bench a message: one JSON object on one line of standard output.
+func Send(message map[string]any) {
 	Must(0, json.NewEncoder(os.Stdout).Encode(message))
 }
 
 // ServeBatches calls enqueue with the arguments of each batch that the bench sends, and answers ok, or the error's code and message.
 func ServeBatches(enqueue func([]Job) error) {
-	Tell(map[string]any{"ready": struct{}{}})
+	Send(map[string]any{"ready": struct{}{}})
 	for input.More() {
 		var batch struct{ Jobs []Job }
 		Must(0, input.Decode(&batch))
 		err := enqueue(batch.Jobs)
 		if err == nil {
-			Tell(map[string]any{"ok": true})
+			Send(map[string]any{"ok": true})
 			continue
 		}
 		code := fmt.Sprintf("%T", err)
@@ -80,6 +80,6 @@ func ServeBatches(enqueue func([]Job) error) {
 		if errors.As(err, &ofServer) {
 			code = ofServer.SQLState()
 		}
-		Tell(map[string]any{"error": code, "message": strings.Join(strings.Fields(err.Error()), " ")})
+		Send(map[string]any{"error": code, "message": strings.Join(strings.Fields(err.Error()), " ")})
 	}
 }

@@ -20,7 +20,7 @@ type Recorder struct {
 	Document
 	log    *os.File
 	goes   chan os.Signal
-	told   sync.Map
+	sent   sync.Map
 	counts map[string]int
 	lock   sync.Mutex // of counts
 }
@@ -37,7 +37,7 @@ func NewRecorder(document Document) *Recorder {
 
 // Ready says that the worker is connected; waits for SIGUSR1 if the bench wants all workers to begin together.
 func (r *Recorder) Ready() {
-	Tell(map[string]any{"ready": struct{}{}})
+	Send(map[string]any{"ready": struct{}{}})
 	if r.WaitForGo && <-r.goes == syscall.SIGTERM {
 		os.Exit(0)
 	}

@@ -26,7 +26,7 @@ final class Faults {
   private final Path folder;
   private final String seed;
   private final Map<String, Integer> counts = new ConcurrentHashMap<>();
-  private final Set<String> told = ConcurrentHashMap.newKeySet();
+  private final Set<String> sent = ConcurrentHashMap.newKeySet();
 
   private record Fault(String name, Document content) {}
 
@@ -42,8 +42,8 @@ final class Faults {
     try {
       List<Fault> met = active().stream().filter(fault -> affects(fault, payload)).toList();
       for (Fault fault : met) {
-        if (told.add(fault.name)) {
-          Messages.tell(Map.of("met", fault.name));
+        if (sent.add(fault.name)) {
+          Messages.send(Map.of("met", fault.name));
         }
       }
       for (Fault fault : met) {

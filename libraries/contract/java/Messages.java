@@ -72,20 +72,20 @@ public final class Messages {
   }
 
   /** Sends the bench a message: one JSON object on one line of standard output. */
-  public static synchronized void tell(Map<String, ?> message) {
+  public static synchronized void send(Map<String, ?> message) {
     System.out.println(Json.format(message));
     System.out.flush();
   }
 
   /** Enqueues the jobs of each batch that the bench sends, and answers ok, or the error's code and message. */
   public static void serveBatches(Enqueue adapter) throws IOException {
-    tell(Map.of("ready", Map.of()));
+    send(Map.of("ready", Map.of()));
     for (String line = INPUT.readLine(); line != null; line = INPUT.readLine()) {
       try {
         adapter.enqueue(readJobs(line));
-        tell(Map.of("ok", true));
+        send(Map.of("ok", true));
       } catch (Exception error) {
-        tell(Map.of("error", code(error), "message", String.valueOf(error.getMessage()).replaceAll("\\s+", " ")));
+        send(Map.of("error", code(error), "message", String.valueOf(error.getMessage()).replaceAll("\\s+", " ")));
       }
     }
   }

@@ -34,7 +34,7 @@ public final class Recorder {
 
   /** Says that the worker is connected; waits for SIGUSR1 if the bench wants all workers to begin together. */
   public void ready() throws InterruptedException {
-    Messages.tell(Map.of("ready", Map.of()));
+    Messages.send(Map.of("ready", Map.of()));
     if (waits) {
       go.await();
     }

@@ -8,9 +8,9 @@ import readline from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import zlib from "node:zlib";
 
-import { Faults, JobFailed, tell } from "./stallbench_faults.mjs";
+import { Faults, JobFailed, send } from "./stallbench_faults.mjs";
 
-export { JobFailed, tell };
+export { JobFailed, send };
 
 const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
@@ -38,7 +38,7 @@ export class Recorder {
 
   /** Says that the worker is connected; waits for SIGUSR1 if the bench wants all workers to begin together. */
   async ready() {
-    tell({ ready: {} });
+    send({ ready: {} });
     await this.go;
   }
 
@@ -64,9 +64,9 @@ export class Recorder {
 
 /** Calls `enqueue` with the arguments of each batch that the bench sends, and answers ok, or the error's code and message. */
 export async function serveBatches(enqueue) {
-  tell({ ready: {} });
+  send({ ready: {} });
   for (let line = await lines.next(); !line.done; line = await lines.next()) {
     const answer = await enqueue(JSON.parse(line.value).jobs).then(() => ({ ok: true }), (error) => error);
-    tell(answer.ok ? answer : { error: answer.code ?? answer.name, message: String(answer.message).replaceAll(/\s+/g, " ") });
+    send(answer.ok ? answer : { error: answer.code ?? answer.name, message: String(answer.message).replaceAll(/\s+/g, " ") });
   }
 }

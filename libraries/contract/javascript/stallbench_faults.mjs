@@ -6,7 +6,7 @@ import fs from "node:fs";
 import path from "node:path";
 
 /** Sends the bench a message: one JSON object on one line of standard output. */
-export function tell(message) {
+export function send(message) {
   fs.writeSync(1, JSON.stringify(message) + "\n");
 }
 
@@ -33,7 +33,7 @@ export class Faults {
   meet(number, payload) {
     const met = this.readActive().filter(([name, fault]) => this.affects(payload, name, fault));
     for (const [name] of met) {
-      if (!this.met.has(name)) tell({ met: name });
+      if (!this.met.has(name)) send({ met: name });
       this.met.add(name);
     }
     if (met.some(([name, fault]) => fault.kills && this.announce(name, "killed", number))) process.kill(process.pid, "SIGKILL");

@@ -34,7 +34,7 @@ class Recorder {
 
     /** Says that the worker is connected; waits for SIGUSR1 if the bench wants all workers to begin together. */
     public function ready(): void {
-        tell(['ready' => (object) []]);
+        send(['ready' => (object) []]);
         if ($this->waits && pcntl_sigwaitinfo([SIGUSR1, SIGTERM]) === SIGTERM) exit(0);
     }
 
@@ -64,13 +64,13 @@ class Recorder {
 
 /** Calls `$enqueue` with the arguments of each batch that the bench sends, and answers ok, or the error's code and message. */
 function serveBatches(callable $enqueue): void {
-    tell(['ready' => (object) []]);
+    send(['ready' => (object) []]);
     while (($line = fgets(STDIN)) !== false) {
         try {
             $enqueue(json_decode($line, true, flags: JSON_THROW_ON_ERROR)['jobs']);
-            tell(['ok' => true]);
+            send(['ok' => true]);
         } catch (\Throwable $error) {
-            tell(['error' => codeOf($error), 'message' => trim(preg_replace('/\s+/', ' ', $error->getMessage()))]);
+            send(['error' => codeOf($error), 'message' => trim(preg_replace('/\s+/', ' ', $error->getMessage()))]);
         }
     }
 }

@@ -6,7 +6,7 @@
 namespace Stallbench;
 
 /** Sends the bench a message: one JSON object on one line of standard output. */
-function tell(array $message): void {
+function send(array $message): void {
     fwrite(STDOUT, json_encode($message, JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE) . "\n");
 }
 
@@ -29,7 +29,7 @@ class Faults {
     public function meet(int $number, string $payload): float {
         $met = array_filter($this->readActive(), fn ($fault, $name) => $this->affects($payload, $name, $fault), ARRAY_FILTER_USE_BOTH);
         foreach (array_diff(array_keys($met), $this->met) as $name) {
-            tell(['met' => $this->met[] = $name]);
+            send(['met' => $this->met[] = $name]);
         }
         foreach (array_keys(array_filter($met, fn ($fault) => $fault['kills'])) as $name) {
             $this->announce($name, 'killed', $number) && posix_kill(getmypid(), SIGKILL);

@@ -11,7 +11,7 @@ import sys
 import time
 import zlib
 
-from stallbench_faults import Faults, JobFailedError, tell
+from stallbench_faults import Faults, JobFailedError, send
 
 
 def read_document():
@@ -36,7 +36,7 @@ class Recorder:
 
     def ready(self):
         """Say that the worker is connected; wait for SIGUSR1 if the bench wants all workers to begin together."""
-        tell(ready={})
+        send(ready={})
         if self.wait and signal.sigwait({signal.SIGUSR1, signal.SIGTERM}) == signal.SIGTERM:
             sys.exit(0)
 
@@ -69,10 +69,10 @@ class Recorder:
 
 def serve_batches(enqueue):
     """Call ``enqueue`` with the arguments of each batch that the bench sends, and answer ok, or the error's code and message."""
-    tell(ready={})
+    send(ready={})
     for line in sys.stdin:
         try:
             enqueue(json.loads(line)["jobs"])
-            tell(ok=True)
+            send(ok=True)
         except Exception as error:  # noqa: BLE001 - any error of the library is an answer
-            tell(error=getattr(error, "sqlstate", None) or type(error).__name__, message=" ".join(str(error).split()))
+            send(error=getattr(error, "sqlstate", None) or type(error).__name__, message=" ".join(str(error).split()))

@@ -17,7 +17,7 @@ class JobFailedError(Exception):
     """The job fails, as after an error in the application's code."""
 
 
-def tell(**message):
+def send(**message):
     """Send the bench a message: one JSON object on one line of standard output."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
@@ -36,7 +36,7 @@ class Faults:
         """Carry out those that affect a job; returns the seconds that its work takes. Raises `JobFailedError`."""
         met = {name: fault for name, fault in self.read_active() if self.affects(payload, name, fault)}
         for name in met.keys() - self.met:
-            tell(met=name)
+            send(met=name)
         self.met |= met.keys()
         if any(fault["kills"] and self.announce(name, "killed", number) for name, fault in met.items()):
             os.kill(os.getpid(), signal.SIGKILL)

@@ -25,7 +25,7 @@ module Stallbench
 
     # Says that the worker is connected; waits for SIGUSR1 if the bench wants all workers to begin together.
     def ready
-      Stallbench.tell(ready: {})
+      Stallbench.send_message(ready: {})
       return unless @go
 
       trap("TERM") { exit!(0) }
@@ -56,13 +56,13 @@ module Stallbench
 
   # Calls the block with the arguments of each batch that the bench sends, and answers ok, or the error's code and message.
   def self.serve_batches(code_of = ->(error) { error.class.name })
-    tell(ready: {})
+    send_message(ready: {})
     while (line = $stdin.gets)
       begin
         yield JSON.parse(line)["jobs"]
-        tell(ok: true)
+        send_message(ok: true)
       rescue StandardError => error
-        tell(error: code_of.call(error).to_s, message: error.message.split.join(" "))
+        send_message(error: code_of.call(error).to_s, message: error.message.split.join(" "))
       end
     end
   end

@@ -10,7 +10,7 @@ module Stallbench
   end
 
   # Sends the bench a message: one JSON object on one line of standard output.
-  def self.tell(message)
+  def self.send_message(message)
     $stdout.syswrite("#{JSON.generate(message)}\n")
   end
 
@@ -33,7 +33,7 @@ module Stallbench
     # Carries out those that affect a job; returns the seconds that its work takes.
     def meet(number, payload)
       met = read_active.select { |name, fault| affects?(payload, name, fault) }
-      (met.keys - @met).each { |name| Stallbench.tell(met: name) }
+      (met.keys - @met).each { |name| Stallbench.send_message(met: name) }
       @met |= met.keys
       Process.kill("KILL", Process.pid) if met.any? { |name, fault| fault["kills"] && announce(name, "killed", number) }
       failing = met.select { |_, fault| fault["fails"] }.keys
