@@ -28,6 +28,7 @@ from stallbench.measures import MEASURES
 from stallbench.report import open_template
 from stallbench.report.charts import InjectionBand, PhaseBand, as_script_data, cut_windows, list_injections, list_phases
 from stallbench.run.record import RunRecord, read_record
+from stallbench.scenario.command import format_changes, name_of
 from stallbench.scenario.model import CONTROL
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.check import RunTables
@@ -133,8 +134,8 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
 def format_command(record: ComparisonRecord) -> str:
     """Return the command that repeats the comparison."""
     scenario = record.scenario
-    name = scenario.name if scenario.file.startswith("scenarios/") else scenario.file
-    changes = "".join(f" --set {change}" for change in (*scenario.changes, *scenario.measured))
+    name = name_of(scenario.name, scenario.file)
+    changes = format_changes((*scenario.changes, *scenario.measured))
     if record.versions:
         variant = f" --variant {scenario.variant}" if scenario.variant else ""
         return f"stallbench matrix {name}{variant} --versions {record.versions} --repeat {record.rounds} --seed {record.seed}{changes}"
@@ -201,9 +202,15 @@ def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
         yield f"Not enough rounds for confidence intervals: each variant needs at least {FEWEST_ROUNDS}, and one has {fewest}."
     elif results.assessments and not results.has_assessments:
         yield f"No variant is assessed: {next(iter(results.assessments.values())).reason}."
+    by_subject = {each.subject: each for each in results.compared}
     for name, subject in record.judged_by.items():
         if subject != record.ranked:
             yield f"{name} is judged by {subject.key}, because it is meant against that."
+        if record.references[name] != record.names[0]:
+            difference = by_subject[subject].standings[name].own_difference
+            figures = f": the difference of {subject.key} is {format_difference(difference)}" if difference else ""
+            p = f", p = {format_p(difference.adjusted_p)}" if difference and difference.adjusted_p is not None else ""
+            yield f"{name} is compared with {record.references[name]}, because it is meant against its problem{figures}{p}."
     for name, reason in results.unsafe.items():
         yield f"{name} is not safe: {reason}."
     if record.names[0] != CONTROL and not record.versions:

@@ -19,7 +19,7 @@ from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, quote
 
 LARGEST_BYTES = 1024 * 1024
 _DEEPEST = 16
-"""Largest depth of tables and arrays in each other; a valid scenario needs half of it."""
+"""Largest depth of nested tables and arrays; a valid scenario needs half of it."""
 TOO_DEEP = f"tables or arrays are nested more than {_DEEPEST} deep"
 _LARGEST_INTEGER = 2**63 - 1
 _FOUND_LIMIT = 40
@@ -31,7 +31,7 @@ _OURS = {
     "Cannot overwrite a value": "this key is given twice",
     "Illegal character '\\n'": "this text has no closing quote on its line",
 }
-"""Messages of Python's parser that do not name the cause, and ours."""
+"""Messages of Python's parser that do not name the cause, and the bench's messages in their place."""
 _PART = re.compile(r"'([^']*)'")
 
 
@@ -58,7 +58,7 @@ class ScenarioError(BadInputError):
     """A scenario that cannot be run; its text is one line for each issue."""
 
     def __init__(self, issues: Sequence[str]) -> None:
-        """Carry ``issues``, each a whole line: what cannot be printed, such as a line break in a name, is escaped."""
+        """``issues``: each a whole line. Characters that cannot be printed, such as a line break in a name, are escaped."""
         self.issues = [quote_unprintable(issue) for issue in issues]
         super().__init__("\n".join(self.issues))
 
@@ -88,7 +88,7 @@ def read_toml(path: Path, shown: str, kind: FileKind = SCENARIO_FILE) -> dict[st
 
 
 def is_too_deep(content: object) -> bool:
-    """Whether tables and arrays are nested deeper than any scenario needs; other content is safe for recursive functions."""
+    """Whether tables and arrays are nested deeper than any scenario needs. If not, recursive functions can process the content."""
     layer = [content]
     for _ in range(_DEEPEST + 1):
         layer = [inner for value in layer for inner in _inside(value)]
@@ -96,7 +96,7 @@ def is_too_deep(content: object) -> bool:
 
 
 def find_unusable_values(content: object, path: KeyPath = ()) -> Iterator[ValidationIssue]:
-    """Return an issue for each value that TOML allows and no scenario can use: dates, NaN, control characters, infinite numbers."""
+    """Return an issue for each value that TOML allows but a scenario cannot use: dates, NaN, control characters, infinite numbers."""
     if isinstance(content, dict | list):
         for key, inner in content.items() if isinstance(content, dict) else enumerate(content):
             yield from find_unusable_values(inner, (*path, key))
@@ -144,7 +144,7 @@ def _read_text(path: Path, shown: str, kind: FileKind) -> str:
 
 def _describe_syntax_error(message: str, text: str) -> str:
     """Turn the message of `tomllib` into: position, problem, and the line."""
-    lines = text.split("\n")  # as the parser does: str.splitlines knows more kinds of line breaks
+    lines = text.split("\n")  # as the parser does: str.splitlines has more kinds of line breaks
     position = _POSITION.search(message)
     problem = _POSITION.sub("", message)
     if of_a_table := _OF_A_TABLE.fullmatch(problem):

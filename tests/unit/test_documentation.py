@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.faults import find_faults
-from stallbench.scenario.file import read_scenario, read_variants
+from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +65,13 @@ def test_the_map_names_paths_that_exist() -> None:
 def test_the_page_of_faults_lists_every_kind() -> None:
     table, _, _ = (ROOT / "docs" / "faults.md").read_text().partition("\n## Combined faults\n")
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(find_faults())
+
+
+def test_every_scenario_has_a_section_with_a_table_in_the_results() -> None:
+    pages = [ROOT / "docs" / "results.md", *(ROOT / "docs" / "results").glob("*.md")]
+    sections = [section for page in pages for section in re.split(r"^## ", page.read_text(), flags=re.MULTILINE)[1:]]
+    with_table = {section.split(":")[0].split("\n")[0] for section in sections if re.search(r"^\|---", section, re.MULTILINE)}
+    assert not set(find_scenarios()) - with_table
 
 
 @pytest.mark.parametrize("page", PAGES)
