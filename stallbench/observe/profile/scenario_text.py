@@ -74,7 +74,7 @@ def write_scenario(load: Load, queue: Mapping[str, str], *, server: str, engine:
     levels = _round_levels(load.levels)
     base = _round(max(min(rate for _, _, rate in levels), _QUIET * load.rate))
     end_s = levels[-1][0] + levels[-1][1]
-    times = find_work_times(load, jobs=load.rate * end_s)
+    times = find_work_times(load, phase_s=end_s)
     workers = min(load.workers, _MOST_WORKERS)
     backlog = _find_backlog(load)
     payload = load.sample.payload_bytes if load.sample else None
@@ -268,8 +268,8 @@ def _describe_work_times(times: WorkTimes) -> Iterator[str]:
         return
     shares = " and ".join(f"{group.share:.1%}" for group in times.longer)
     yield (
-        f"The fault long_jobs lets {shares} of the jobs take longer than this, drawn at random, so that the mean and the 95th percentile of all "
-        "are about those above."
+        f"The fault long_jobs lets {shares} of the jobs take longer than this, drawn at random. All jobs together have the mean above, and 95 % of "
+        f"them take at most {_format_time(times.longer[0].takes_s)}."
     )
 
 
