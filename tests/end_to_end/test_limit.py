@@ -13,13 +13,18 @@ from tests.end_to_end.conftest import Bench
 pytestmark = pytest.mark.end_to_end
 
 
-def test_the_limit_of_workers_is_found_and_they_are_named(bench: Bench) -> None:
+def limit_with(horizon: str) -> tuple[str, ...]:
+    """Return the search for the limit of two workers whose jobs take 100 ms."""
     changes = ("queue.kind=skip_locked", "workers.count=2", "workers.work=100ms")
-    asked = (
-        *("limit", "longtx", "--horizon", "free", "--slo", "latency_ms.p95 < 30s"),
+    return (
+        *("limit", "longtx", "--horizon", horizon, "--slo", "latency_ms.p95 < 30s"),
         *("--probe", "5s", "--precision", "1", "--no-confirm", "--within", "30m"),
         *(part for change in changes for part in ("--set", change)),
     )
+
+
+def test_the_limit_of_workers_is_found_and_they_are_named(bench: Bench) -> None:
+    asked = limit_with("free")
     ended = bench.run(*asked, "--start", "32")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (folder,) = bench.runs.glob("*-limit-longtx")
@@ -55,3 +60,21 @@ def assert_a_lower_rate_is_seen(bench: Bench, folder: Path, asked: Sequence[str]
     assert refused.returncode == 2
     assert "workers.count is 3, in the baseline 2" in refused.stderr
     assert len(list(bench.runs.glob("*-limit-longtx"))) == 2
+
+
+@pytest.mark.long
+def test_a_held_horizon_is_held_in_every_probe(bench: Bench) -> None:
+    ended = bench.run(*limit_with("held"), "--start", "32")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "With the horizon held for 5 s the limit is between " in ended.stdout
+    (folder,) = bench.runs.glob("*-limit-longtx")
+    (limit,) = json.loads((folder / "limit.json").read_text())["limits"]
+    assert limit["horizon"] == "held"
+    assert limit["probes"][0]["rate"] == 32
+    for probe in limit["probes"]:
+        record = json.loads((folder / probe["run"] / "run.json").read_text())
+        (holder,) = record["injections"]
+        (phase,) = [phase for phase in record["phases"] if phase["name"] == holder["phase"]]
+        assert (holder["kind"], holder["phase"], holder["active_to_end"]) == ("idle_writer", "probe", True)
+        assert holder["evidence"]["holds_primary"]
+        assert holder["verified_ns"] < phase["end_ns"] <= holder["end_ns"]

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from stallbench.observe.profile.estimate import Load
 from stallbench.observe.profile.levels import SHORTEST_S, Span
+from stallbench.observe.profile.work_times import WorkTimes, find_work_times
 from stallbench.queues import find_queue
 from stallbench.queues.queue import OptionRole
 from stallbench.scenario.duration import format_duration
@@ -19,14 +20,16 @@ _LONGEST_S = 86_000
 _RATE_OF_A_PRODUCER = 500.0
 _WORK_TIMES_A_CLAIM = 3
 """A claim lasts for at least so many mean work times, so that most jobs are completed before it expires."""
+_LONGEST_TIMES_A_CLAIM = 2
+"""And for so many of the longest ones, which would be executed again otherwise."""
 _OTHER_CONNECTIONS = 60
 """At most, besides those of workers and producers: bursts, collectors, maintenance, the server's reserve."""
 _DEFAULT_CONNECTIONS = 100
 _QUIET = 0.01
 """Of the mean rate: the lowest level, because the bench's producers have a rate above 0."""
 _NEVER_SEEN = (
-    "Not reproduced, because it was not read: the distribution of work times (each job takes the mean), priorities, jobs that are scheduled for\n"
-    "later, retries and failures, the pause between two claims, settings of the server, its hardware, and other load on it."
+    "Not reproduced, because it was not read: priorities, jobs that are scheduled for later, retries and failures, the pause between two\n"
+    "claims, settings of the server, its hardware, and other load on it."
 )
 _WARM_UP = ("[[phases]]", 'name = "warmup"', 'duration = "3s"', "measured = false", "")
 _VARIANTS = """\
@@ -68,15 +71,17 @@ def write_scenario(load: Load, queue: Mapping[str, str], *, server: str, engine:
     """
     levels = _round_levels(load.levels)
     base = _round(max(min(rate for _, _, rate in levels), _QUIET * load.rate))
-    work_s = min(load.work_s, MOST_WORK_S)
+    end_s = levels[-1][0] + levels[-1][1]
+    times = find_work_times(load, phase_s=end_s)
     workers = min(load.workers, MOST_WORKERS)
     backlog = _find_backlog(load)
     payload = load.sample.payload_bytes if load.sample else None
     options: dict[str, str | int] = dict(queue)
-    options |= _lengthen_expiry(queue["kind"], _WORK_TIMES_A_CLAIM * work_s)
+    options |= _lengthen_expiry(
+        queue["kind"], max(_WORK_TIMES_A_CLAIM * min(load.work_s, MOST_WORK_S), _LONGEST_TIMES_A_CLAIM * _longer_s(times))
+    )
     producers = min(64, math.ceil(base / _RATE_OF_A_PRODUCER))
     connections = workers + producers + _OTHER_CONNECTIONS
-    end_s = levels[-1][0] + levels[-1][1]
     lines = [
         'summary = "The load of a live queue, as `stallbench observe --record-profile` recorded it."',
         "",
@@ -112,15 +117,15 @@ def write_scenario(load: Load, queue: Mapping[str, str], *, server: str, engine:
         "[workers]",
         *_comment(*_describe_workers(load)),
         f"count = {workers}",
-        *_comment(*_describe_work(load)),
-        f'work = "{_format_time(work_s)}"',
+        *_comment(*_describe_work(load), *_describe_work_times(times)),
+        f'work = "{_format_time(times.usual_s)}"',
         "",
         *(_WARM_UP if not backlog else ()),  # which would work a part of the backlog off
         "[[phases]]",
         'name = "load"',
         *_comment(*_describe_levels(levels, base)),
         f'duration = "{end_s}s"',
-        *_list_bursts(levels, base),
+        *_list_faults([*_list_bursts(levels, base), *_list_longer_jobs(times)]),
         "",
         "[comparison]",
         'metric = "latency_ms.p95"',
@@ -155,13 +160,23 @@ def _round_levels(levels: Sequence[Span]) -> list[tuple[int, int, float]]:
 
 
 def _list_bursts(levels: Sequence[tuple[int, int, float]], base: float) -> Iterator[str]:
-    bursts = []
     for start_s, length_s, rate in levels:
         if (more := _round(rate - base)) > 0:
             for_s = f', for = "{length_s}s"' if (start_s, length_s, rate) != levels[-1] else ""
-            bursts.append(f'  {{ kind = "burst", on = "producers", rate = {more:g}, after = "{start_s}s"{for_s} }},')
-    if bursts:
-        yield from ("faults = [", *bursts, "]")
+            yield f'kind = "burst", on = "producers", rate = {more:g}, after = "{start_s}s"{for_s}'
+
+
+def _list_longer_jobs(times: WorkTimes) -> Iterator[str]:
+    for group in times.longer:
+        yield f'kind = "long_jobs", on = "workers", takes = "{_format_time(group.takes_s)}", share = {_round(group.share):g}'
+
+
+def _list_faults(faults: Sequence[str]) -> list[str]:
+    return ["faults = [", *(f"  {{ {fault} }}," for fault in faults), "]"] if faults else []
+
+
+def _longer_s(times: WorkTimes) -> float:
+    return times.longest_s if times.longer else 0.0
 
 
 def _describe_rate(load: Load) -> list[str]:
@@ -209,7 +224,7 @@ def _describe_kinds(load: Load) -> Iterator[str]:
     if not load.kinds:
         yield "The mix of jobs was not seen."
         return
-    yield "Kinds of jobs among these rows. The bench's jobs are all alike, so the mix is not reproduced:"
+    yield "Kinds of jobs among these rows. The bench's jobs are all alike, so which kind has which size and time is not reproduced:"
     for number, kind in enumerate(load.kinds, 1):
         size = f", {kind.payload_bytes:.0f} bytes" if kind.payload_bytes is not None else ""
         work = f", work {_format_time(kind.work_s)}" if kind.work_s is not None else ""
@@ -243,6 +258,17 @@ def _describe_work(load: Load) -> Iterator[str]:
         )
     if load.work_s > MOST_WORK_S:
         yield f"It was {load.work_s:.0f} s; the bench has at most {MOST_WORK_S:.0f} s."
+
+
+def _describe_work_times(times: WorkTimes) -> Iterator[str]:
+    if not times.longer:
+        yield "Each job takes the mean; how much the times differ is not reproduced."
+        return
+    shares = " and ".join(f"{group.share:.1%}" for group in times.longer)
+    yield (
+        f"The fault long_jobs lets {shares} of the jobs take longer than this, drawn at random. All jobs together have the mean above, and 95 % of "
+        f"them take at most {_format_time(times.longer[0].takes_s)}."
+    )
 
 
 def _describe_levels(levels: Sequence[tuple[int, int, float]], base: float) -> Iterator[str]:
