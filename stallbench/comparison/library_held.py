@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from stallbench.comparison.library_page import Footnotes, format_heading, read_cells
-from stallbench.comparison.library_run import LibraryRun
+from stallbench.comparison.library_run import BASELINE, LibraryRun
 from stallbench.comparison.library_settings import AllowedChanges
 from stallbench.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
 from stallbench.comparison.report import format_command
@@ -19,7 +19,6 @@ from stallbench.run.folder import COMPARISON
 from stallbench.scenario.overlay import parse_changes
 from stallbench.verdicts.expectations import format_value
 
-BASELINE = "baseline"
 HELD = "longtx"
 """The phase in which the horizon is held."""
 JOBS = {f"phases.{HELD}.jobs": 10_000}

@@ -13,6 +13,7 @@ from stallbench.comparison.library_page import format_heading, read_cells, read_
 from stallbench.errors import BadInputError
 from stallbench.libraries import Library, find_libraries
 from stallbench.libraries.definition import Rescue
+from stallbench.libraries.settings import Setting, Settings, format_setting
 from stallbench.scenario.duration import format_duration
 from stallbench.storage.atomic_file import replace_file
 
@@ -45,7 +46,7 @@ def write_tables(runs: Path, page: Path = PAGE, readme: Path = README) -> list[s
         text = replace_section(text, table.name, make_held_table(table, records, runs, read_section(text, table.name, page)))
         messages.append(f"{table.name}: from {', '.join(record.id for record in records) or 'no comparison'}")
     text = replace_section(text, "faults", make_fault_table(found, read_section(text, "faults", page)))
-    for name, lines in (("rescue", _rescue_table), ("settings", _settings_table)):
+    for name, lines in (("rescue", _rescue_table), ("settings", _settings_table), ("workers", _workers_table)):
         read_section(text, name, page)
         text = replace_section(text, name, lines(find_libraries().values()))
     read_section(short, "libraries", readme)
@@ -82,3 +83,19 @@ def _settings_table(libraries: Iterable[Library]) -> Iterator[str]:
     for library in libraries:
         settings = ", ".join(f"`{name}` {json.dumps(option.default)}" for name, option in library.options.items())
         yield f"| {library.title_and_version} | {library.language} | {library.summary} | {settings} |"
+
+
+def _workers_table(libraries: Iterable[Library]) -> Iterator[str]:
+    names = list(Settings.model_fields)
+    yield from format_heading(["library", *(name.replace("_", " ") for name in names), "where the values are from"])
+    for library in libraries:
+        in_force = library.find_settings({})
+        values = library.compute_settings({})
+        cells = [format_setting(name, values[name]) if name in values else "" for name in names]
+        sources = "; ".join(_describe_source(name, setting) for name, setting in in_force.items())
+        yield f"| {library.title_and_version} | {' | '.join(cells)} | {sources} |"
+
+
+def _describe_source(name: str, setting: Setting) -> str:
+    origin = [f"`queue.{setting.option}`"] * bool(setting.option) + [setting.source]
+    return f"*{name.replace('_', ' ')}*: {', '.join(origin)}" + (f" ({setting.note})" if setting.note else "")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from stallbench.errors import BadInputError
+from stallbench.libraries.settings import Setting, Settings, Value
 
 Language = Literal["python", "javascript", "go", "java", "php", "ruby"]
 
@@ -107,6 +109,7 @@ class Library(_Part):
     rescue: Rescue
     sql: Statements
     options: dict[str, Option] = {}
+    settings: Settings | None = Field(default=None, description="what is in force in each worker process")
     advisory_locks: AdvisoryLocks | None = None
 
     @property
@@ -119,6 +122,25 @@ class Library(_Part):
         """The package that it is, or the folder if it is none."""
         what = f"{self.package} {self.version}" if self.package else str(self.folder)
         return f"{what} ({self.language})" + (f", {self.home}" if self.home else "")
+
+    def find_settings(self, options: Mapping[str, Any]) -> dict[str, Setting]:
+        """Return what is in force in each worker process with ``options``, or with their defaults; empty if the definition does not say."""
+        return self.settings.in_force(self._with_defaults(options)) if self.settings else {}
+
+    def compute_settings(self, options: Mapping[str, Any]) -> dict[str, Value]:
+        """Return the values of `find_settings`."""
+        return {name: setting.compute(self._with_defaults(options)) for name, setting in self.find_settings(options).items()}
+
+    def _with_defaults(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: option.default for name, option in self.options.items()} | dict(options)
+
+    @model_validator(mode="after")
+    def _require_options_of_settings(self) -> Library:
+        if self.settings is not None:
+            issues = list(self.settings.find_issues(self._with_defaults({})))
+            if issues:
+                raise ValueError("; ".join(issues))
+        return self
 
     @model_validator(mode="after")
     def _require_statements_of_every_engine(self) -> Library:

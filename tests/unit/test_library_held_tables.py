@@ -1,0 +1,83 @@
+"""The tables of comparisons in docs/libraries.md: each has the comparisons of its scenario and load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from stallbench.comparison.library_page import read_cells
+from stallbench.comparison.library_run import LibraryRun
+from tests.unit.made_up_library_runs import HELD_CHANGES, make_comparison, make_page, make_run, read_section, write
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    return make_page(tmp_path)
+
+
+def test_a_comparison_at_a_common_load_leaves_the_rows_at_own_capacity(tmp_path: Path, page: Path) -> None:
+    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
+    write(tmp_path, page)
+    own, readme = read_section(page, "longtx"), page.with_name("README.md").read_text()
+    assert "| River 0.51.1 | 700 |" in own
+    assert "| River 0.51.1 | 700 |" in readme
+    make_comparison(tmp_path, "20260102", {"river": 600.0, "pgmq": 400.0}, "common")
+    write(tmp_path, page)
+    assert read_section(page, "longtx") == own
+    assert page.with_name("README.md").read_text() == readme
+    assert "| River 0.51.1 | 600 | 40 |" in read_section(page, "longtx-common"), "with the load in jobs/s"
+
+
+def test_a_given_rate_is_a_common_load(tmp_path: Path, page: Path) -> None:
+    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own", [*HELD_CHANGES, "producers.rate=40"])
+    write(tmp_path, page)
+    assert "River" not in read_section(page, "longtx")
+    assert "River" in read_section(page, "longtx-common")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [(), (*HELD_CHANGES, "phases.baseline.duration=1s"), ("phases.longtx.jobs=100",)],
+    ids=["jobs of the scenario", "phase", "jobs"],
+)
+def test_a_comparison_of_other_phases_replaces_no_row(tmp_path: Path, page: Path, changes: Sequence[str]) -> None:
+    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
+    make_comparison(tmp_path, "20260102", {"river": 600.0, "pgmq": 400.0}, "own", changes)
+    messages = write(tmp_path, page)
+    assert "| River 0.51.1 | 700 |" in read_section(page, "longtx")
+    assert any("20260102T000000Z-compare-longtx is left out" in message for message in messages), messages
+
+
+def test_a_comparison_on_a_replica_has_its_own_table(tmp_path: Path, page: Path) -> None:
+    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own", ["phases.longtx.jobs=10_000"], "longtx-replica")
+    write(tmp_path, page)
+    assert "| River 0.51.1 | 700 |" in read_section(page, "longtx-replica")
+    assert "River" not in read_section(page, "longtx")
+
+
+def test_the_cost_of_a_dead_tuple_is_the_rise_of_the_claim_statement_by_the_rise_of_dead_tuples(
+    tmp_path: Path, page: Path
+) -> None:
+    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
+    write(tmp_path, page)
+    (folder, *_) = sorted(tmp_path.glob("*Z-longtx"))
+    run = LibraryRun(folder)
+    metrics = ("claim_statement_buffers.per_call", "claim_statement_ms.mean", "dead_tuples.mean")
+    buffers, milliseconds, dead = ((run.metric(name, "longtx") or 0) - (run.metric(name, "baseline") or 0) for name in metrics)
+    cells = read_cells(read_section(page, "longtx"))["River 0.51.1"]
+    assert float(cells["buffers per claim and dead tuple"]) == pytest.approx(buffers / dead, rel=0.01)
+    assert float(cells["µs per claim and dead tuple"]) == pytest.approx(1000 * milliseconds / dead, rel=0.01)
+
+
+def test_a_row_that_is_kept_has_no_figure_in_a_column_that_the_page_did_not_have(tmp_path: Path, page: Path) -> None:
+    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate")
+    row = "| library | capacity, jobs/s | connections | from |\n|---|---|---|---|\n| River 0.51.1 | 130 | 14 | 1 |\n\n1. the source\n"
+    begin = "<!-- longtx: begin -->\n"
+    page.write_text(page.read_text().replace(begin, begin + row, 1))
+    write(tmp_path, page)
+    cells = read_cells(read_section(page, "longtx"))["River 0.51.1"]
+    assert (cells["capacity, jobs/s"], cells["connections"], cells["from"]) == ("130", "14", "1")
+    assert cells["buffers per claim and dead tuple"] == cells["latency p95, ms"] == ""
+    assert "1. the source" in read_section(page, "longtx")
