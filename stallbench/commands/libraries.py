@@ -30,7 +30,7 @@ def list_libraries(context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from stallbench.libraries import find_libraries
-    from stallbench.libraries.installation import find_lack, is_installed
+    from stallbench.libraries.installation import find_missing_requirement, is_installed
     from stallbench.libraries.settings import format_settings
 
     console = Console(highlight=False, soft_wrap=True)
@@ -43,8 +43,8 @@ def list_libraries(context: typer.Context) -> None:
         console.print(f"    [dim]{escape(library.summary)}[/dim]")
         if values := library.compute_settings({}):
             console.print(f"    [dim]each worker process: {format_settings(values)}[/dim]")
-        if lack := find_lack(library):
-            console.print(f"    [yellow]{escape(lack)}[/yellow]")
+        if missing := find_missing_requirement(library):
+            console.print(f"    [yellow]{escape(missing)}[/yellow]")
 
 
 @libraries.command()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from stallbench.comparison.subject import Subject, choose_subjects
+from stallbench.comparison.subject import Subject, choose_subjects, reference_of
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.libraries import find_libraries, find_library
@@ -84,7 +84,15 @@ class Plan:
         return sum(self.chosen[run.variant].duration_s for run in self.runs)
 
     def without(self, left_out: Mapping[str, str]) -> Plan:
-        """Return the plan without some variants, each with the reason; raises `NotCarriedOutError` if fewer than two are left."""
+        """Return the plan without some variants, each with the reason, and without those that would be compared with one of them.
+
+        Raises `NotCarriedOutError` if fewer than two are left.
+        """
+        left_out = dict(left_out)
+        for name, scenario in self.chosen.items():
+            reference = reference_of(scenario)
+            if name not in left_out and reference in left_out:
+                left_out[name] = f"it is compared with {reference}, which is left out"
         chosen = {name: scenario for name, scenario in self.chosen.items() if name not in left_out}
         if len(chosen) < 2:
             reasons = "; ".join(f"{name} is left out: {reason}" for name, reason in left_out.items())
@@ -147,8 +155,8 @@ def make_plan(
 ) -> Plan:
     """Plan a comparison of ``variants``, names separated by commas, which may include `CONTROL`, and of ``libraries``, or of `ALL_LIBRARIES`.
 
-    If both are none: the scenario and its mitigations, or all its variants if none of them is a mitigation. A library takes the place of
-    the scenario's queue.
+    If both are none: the scenario, its mitigations and what these are compared with, or all its variants if none of them is a mitigation. A
+    library takes the place of the scenario's queue.
 
     ``seed`` decides the order and the runs' seeds; the scenario's own seed if none. Raises `ScenarioError`, `LibraryError` or
     `BadInputError`.
@@ -163,7 +171,9 @@ def make_plan(
         name: scenario if name == CONTROL else read_scenario(name_or_path, variant=name, overrides=overrides) for name in names
     }
     if variants is None and any(one.mitigation for one in chosen.values()):
-        chosen = {name: one for name, one in chosen.items() if name == CONTROL or one.mitigation}
+        needed = {CONTROL, *(reference_of(one) for one in chosen.values() if one.mitigation)}
+        chosen = {name: one for name, one in chosen.items() if name in needed or one.mitigation}
+    _require_references(chosen, variants)
     of_libraries, left_out = _read_with_libraries(name_or_path, libraries, overrides) if libraries else ({}, {})
     chosen |= of_libraries
     _require_two(chosen, variants, libraries, left_out, scenario.file)
@@ -215,6 +225,13 @@ def _require_two(
         )
     what = f"{file}: has no variants" if variants is None else f"--variants {show_value(variants)}: names only one"
     raise BadInputError(f"{what}; a comparison needs two or more; {CONTROL} is the scenario without a variant")
+
+
+def _require_references(chosen: Mapping[str, Scenario], variants: str | None) -> None:
+    missing = {name: one for name in chosen if (one := reference_of(chosen[name])) is not None and one not in chosen}
+    if missing:
+        lines = [f"{name} is compared with {one}, which takes no part; expected {one}, too" for name, one in missing.items()]
+        raise BadInputError("\n".join(f"--variants {show_value(variants)}: {line}" for line in lines))
 
 
 def _equalize_durations(scenario: Scenario) -> list[str]:

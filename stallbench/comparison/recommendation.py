@@ -17,14 +17,18 @@ def recommend(
     assessments: Mapping[str, Assessment],
     unsafe: Mapping[str, str],
     judged_by: Mapping[str, Subject],
+    references: Mapping[str, str],
 ) -> str:
-    """Return the sentence, which variants would be recommended if they were safe, and which ones help by another metric.
+    """Return the sentence, which variants would be recommended if they were safe, and which ones help against another problem.
 
     ``compared``: the ranked subject first, then the others. ``assessments``, ``unsafe``: as in `stallbench.comparison.results.Results`.
-    ``judged_by``: by variant, the subject that decides whether it helps.
+    ``judged_by``, ``references``: by variant, the subject that decides whether it helps, and the variant that it is compared with.
     """
     ranked = compared[0]
-    by_another = {name: one for name, one in assessments.items() if judged_by[name] != ranked.subject}
+    first = next(iter(ranked.standings))
+    by_another = {
+        name: one for name, one in assessments.items() if judged_by[name] != ranked.subject or references[name] != first
+    }
     assessments = {name: one for name, one in assessments.items() if name not in by_another}
     if not ranked.medians:
         return f"No run has a value of {ranked.subject.name}, so nothing can be recommended."
@@ -35,11 +39,11 @@ def recommend(
     outcomes = {name: assessment.outcome for name, assessment in assessments.items() if assessment.outcome}
     if outcomes:
         sentence = _recommend_mitigation(compared, assessments, unsafe)
-        first = [name for name in ranked.by_rank if outcomes.get(name) == "works"]
+        ahead = [name for name in ranked.by_rank if outcomes.get(name) == "works"]
     else:
         sentence = _describe_first(ranked, unsafe)
-        first = ranked.by_rank[:1]
-    excluded = [name for name in first if name in unsafe]
+        ahead = ranked.by_rank[:1]
+    excluded = [name for name in ahead if name in unsafe]
     if excluded:
         sentence += f" {_join(excluded)} would be ahead, but {'are' if len(excluded) > 1 else 'is'} not safe."
     helpful = [
@@ -65,10 +69,10 @@ def _recommend_mitigation(compared: Sequence[Compared], assessments: Mapping[str
             return f"No variant is shown to help; {_join(undecided)} {verb} undecided. More rounds (--repeat) may decide."
         return f"None of the variants helps: {ranked.subject.name} is unchanged or worse."
     # Any variant that works is good enough, so one without a cost is preferred to one that is slightly ahead.
-    free = [name for name in works if not any(_find_costs(compared, name, reference))]
+    free = [name for name in works if not any(_find_costs(compared, name))]
     best = (free or candidates)[0]
     figures = f"{ranked.subject.name} is {ranked.format_median(best)} instead of {ranked.format_median(reference)}"
-    costs = _describe_costs(compared, best, reference)
+    costs = _describe_costs(compared, best)
     if not works:
         return f"No variant is shown to prevent the degradation; {best} {assessments[best].outcome} it most: {figures}{costs}."
     others = [name for name in works if name != best]
@@ -90,18 +94,18 @@ def _describe_first(ranked: Compared, unsafe: Mapping[str, str]) -> str:
     return f"{sentence}, significantly ahead of all others."
 
 
-def _describe_costs(compared: Sequence[Compared], name: str, reference: str) -> str:
-    costs = list(_find_costs(compared, name, reference))
+def _describe_costs(compared: Sequence[Compared], name: str) -> str:
+    costs = list(_find_costs(compared, name))
     if not costs:
         return ", at no measured cost"
     more = f" and {len(costs) - _MOST_COSTS} more" if len(costs) > _MOST_COSTS else ""
     return f", at a cost: {', '.join(costs[:_MOST_COSTS])}{more}"
 
 
-def _find_costs(compared: Sequence[Compared], name: str, reference: str) -> Iterator[str]:
+def _find_costs(compared: Sequence[Compared], name: str) -> Iterator[str]:
     for each in compared:
-        if each.subject.role == "cost" and each.is_costlier(name, reference):
-            yield f"{each.subject.key} {each.format_median(name)} instead of {each.format_median(reference)}"
+        if each.subject.role == "cost" and each.is_costlier(name):
+            yield f"{each.subject.key} {each.format_median(name)} instead of {each.format_median(each.references[name])}"
 
 
 def _join(names: Sequence[str]) -> str:

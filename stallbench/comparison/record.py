@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stallbench.comparison.plan import Load, Plan, PlannedRun
-from stallbench.comparison.subject import Subject, find_baseline, judged_subject_of, subject_of
+from stallbench.comparison.subject import Subject, find_baseline, judged_subject_of, reference_of, subject_of
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
@@ -59,6 +59,8 @@ class ComparedVariant(_Part):
     """Jobs per second that its workers completed on a full queue before the first run; none if it was not measured."""
     judged_by: str | None = None
     """Key of the subject that decides whether it helps; the ranked one if none."""
+    reference: str | None = None
+    """The variant from which the difference decides whether it helps; the reference of the comparison if none."""
 
 
 class ComparedRun(_Part):
@@ -129,6 +131,11 @@ class ComparisonRecord(_Part):
         """What decides whether a variant helps, by variant: the ranked subject, if it has none of its own."""
         by_key = {subject.key: subject for subject in reversed(self.subjects) if subject.role != "baseline"}
         return {variant.name: by_key[variant.judged_by or self.ranked.key] for variant in self.variants}
+
+    @property
+    def references(self) -> dict[str, str]:
+        """By variant, the one from which the difference decides whether it helps."""
+        return {variant.name: variant.reference or self.names[0] for variant in self.variants}
 
     @property
     def exit_code(self) -> int:
@@ -211,6 +218,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
                 summary=_summarize(name, scenario),
                 capacity=plan.capacities.get(name),
                 judged_by=judged.key if not plan.versions and (judged := judged_subject_of(scenario)) else None,
+                reference=None if plan.versions else reference_of(scenario),
             )
             for name, scenario in plan.chosen.items()
         ),

@@ -202,9 +202,15 @@ def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
         yield f"Not enough rounds for confidence intervals: each variant needs at least {FEWEST_ROUNDS}, and one has {fewest}."
     elif results.assessments and not results.has_assessments:
         yield f"No variant is assessed: {next(iter(results.assessments.values())).reason}."
+    by_subject = {each.subject: each for each in results.compared}
     for name, subject in record.judged_by.items():
         if subject != record.ranked:
             yield f"{name} is judged by {subject.key}, because it is meant against that."
+        if record.references[name] != record.names[0]:
+            difference = by_subject[subject].standings[name].own_difference
+            figures = f": the difference of {subject.key} is {format_difference(difference)}" if difference else ""
+            p = f", p = {format_p(difference.adjusted_p)}" if difference and difference.adjusted_p is not None else ""
+            yield f"{name} is compared with {record.references[name]}, because it is meant against its problem{figures}{p}."
     for name, reason in results.unsafe.items():
         yield f"{name} is not safe: {reason}."
     if record.names[0] != CONTROL and not record.versions:

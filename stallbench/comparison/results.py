@@ -28,7 +28,7 @@ class Results:
     deciding: tuple[Subject, ...]
     """What variants are judged by: the ranked subject first, then those of single variants."""
     comparisons: int
-    """How many differences from the reference decide whether a variant helps; their p-values are adjusted together."""
+    """How many differences decide whether a variant helps; their p-values are adjusted together."""
     other_comparisons: int
     """How many other differences from the reference there are; their p-values are adjusted together."""
     agreements: tuple[Agreement, ...]
@@ -88,13 +88,21 @@ def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()
         for by_variant in [_read_values(record, subject.key)]
         if subject.role not in ("cost", "shown", "time_to_saturation") or any(by_variant.values())
     }
-    compared = compare(values, record.judged_by, seed=record.seed)
+    compared = compare(values, record.judged_by, record.references, seed=record.seed)
     ranked = compared[0]
     by_subject = {each.subject: each for each in compared}
-    comparisons = sum(by_subject[subject].has_p(name) for name, subject in record.judged_by.items())
+    comparisons = sum(by_subject[subject].has_own_p(name) for name, subject in record.judged_by.items())
+    from_first = sum(
+        by_subject[subject].has_p(name)
+        for name, subject in record.judged_by.items()
+        if record.references[name] == record.names[0]
+    )
     deciding = tuple(dict.fromkeys((record.ranked, *record.judged_by.values())))
     assessments = {
-        name: assessment for subject in deciding for name, assessment in _assess(record, by_subject[subject], comparisons).items()
+        name: assessment
+        for subject in deciding
+        for reference in dict.fromkeys(record.references.values())
+        for name, assessment in _assess(record, by_subject[subject], reference, comparisons).items()
     }
     upgrades = find_upgrades(ranked, record.names, seed=record.seed) if record.versions else ()
     unsafe = {run.variant: run.unsafe for run in reversed(record.runs) if run.unsafe}
@@ -102,7 +110,7 @@ def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()
         compared=compared,
         deciding=deciding,
         comparisons=comparisons,
-        other_comparisons=sum(each.comparisons for each in compared) - comparisons,
+        other_comparisons=sum(each.comparisons for each in compared) - from_first,
         agreements=tuple(
             compare_with_published(ranked.medians, record.published, ranked.subject.better, ranked.differ),
         ),
@@ -111,7 +119,7 @@ def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()
         unsafe=unsafe,
         recommendation=describe_upgrades(ranked, upgrades, unsafe)
         if record.versions
-        else recommend(compared, assessments, unsafe, record.judged_by),
+        else recommend(compared, assessments, unsafe, record.judged_by, record.references),
         regressions=regressions,
     )
 
@@ -126,11 +134,13 @@ def _read_values(record: ComparisonRecord, key: str) -> dict[str, ByRound]:
     return dict(values)
 
 
-def _assess(record: ComparisonRecord, compared: Compared, comparisons: int) -> dict[str, Assessment]:
-    """Return the assessments of the variants that ``compared`` decides; none without control, or where methods are ranked beside published
-    figures. ``comparisons``: how many differences are adjusted together.
+def _assess(record: ComparisonRecord, compared: Compared, reference: str, comparisons: int) -> dict[str, Assessment]:
+    """Return the assessments of the variants whose own reference is ``reference`` and which ``compared`` decides.
+
+    There are none without control, unless the scenario names the reference, and none where methods are ranked beside published figures.
+    ``comparisons``: how many differences are adjusted together.
     """
-    if record.names[0] != CONTROL or record.published:
+    if record.published:
         return {}
     subject = compared.subject
     values = {name: standing.values for name, standing in compared.standings.items()}
@@ -143,10 +153,14 @@ def _assess(record: ComparisonRecord, compared: Compared, comparisons: int) -> d
     elif of_baseline and subject.relative_to is None:
         baseline = _read_values(record, of_baseline[0].key)
     differences = {
-        name: standing.difference
-        for name, standing in compared.standings.items()
-        if name != CONTROL and record.judged_by[name] == subject
+        variant.name: compared.standings[variant.name].own_difference
+        for variant in record.variants
+        if (variant.reference or CONTROL) == reference
+        and variant.name not in (reference, record.names[0])
+        and record.judged_by[variant.name] == subject
     }
+    if not differences:
+        return {}
     measure = MEASURES.get(subject.metric.partition(".")[0])
     grows = measure is not None and measure.unit == "ms" and subject.undegraded is None
     assessments = assess_variants(
@@ -154,11 +168,15 @@ def _assess(record: ComparisonRecord, compared: Compared, comparisons: int) -> d
         differences,
         baseline,
         better=subject.better,
-        control=CONTROL,
+        control=reference,
         comparisons=comparisons,
         seed=record.seed,
         partly="delays" if grows else "reduces",
     )
-    if subject == record.ranked:
-        return assessments
-    return {name: replace(one, reason=f"by {subject.key}: {one.reason}") for name, one in assessments.items()}
+    basis = [
+        *([f"by {subject.key}"] if subject != record.ranked else []),
+        *([f"compared with {reference}"] if reference != CONTROL else []),
+    ]
+    return {
+        name: replace(one, reason=": ".join([*filter(None, [", ".join(basis)]), one.reason])) for name, one in assessments.items()
+    }

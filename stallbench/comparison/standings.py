@@ -24,6 +24,8 @@ class Standing:
     """None if no run of the variant has a value."""
     difference: Difference | None
     """From the reference; none for the reference itself, and without a common round."""
+    own_difference: Difference | None
+    """From the variant's own reference: the one whose problem it is meant against; the reference of all, if it has none of its own."""
     better: bool | None
     """Whether it is better than the reference, if the difference is significant; else none."""
     rank: int | None
@@ -36,6 +38,8 @@ class Compared:
     subject: Subject
     standings: Mapping[str, Standing]
     """By variant, the reference first."""
+    references: Mapping[str, str]
+    """By variant, its own reference."""
     pairs: Mapping[frozenset[str], Difference | None]
     """The difference between two variants that are not the reference, adjusted for all such pairs; only of the ranked subject."""
 
@@ -56,18 +60,21 @@ class Compared:
 
     def has_p(self, name: str) -> bool:
         """Whether the difference of a variant from the reference has a p-value."""
-        difference = self.standings[name].difference
-        return difference is not None and difference.p is not None
+        return _has_p(self.standings[name].difference)
 
-    def is_costlier(self, name: str, reference: str) -> bool:
-        """Whether a variant is worse than the reference, and on average by `NEGLIGIBLE_SHARE` or more.
+    def has_own_p(self, name: str) -> bool:
+        """Whether the difference of a variant from its own reference has a p-value."""
+        return _has_p(self.standings[name].own_difference)
+
+    def is_costlier(self, name: str) -> bool:
+        """Whether a variant is worse than its own reference, and on average by `NEGLIGIBLE_SHARE` or more.
 
         The variant's own confidence interval decides, without the adjustment: the adjustment must not hide a cost.
         """
-        difference = self.standings[name].difference
+        difference = self.standings[name].own_difference
         if difference is None or not difference.is_significant_alone or is_better(self.subject, difference):
             return False
-        return abs(difference.mean) >= NEGLIGIBLE_SHARE * abs(self.medians[reference])
+        return abs(difference.mean) >= NEGLIGIBLE_SHARE * abs(self.medians[self.references[name]])
 
     def differ(self, one: str, other: str) -> bool | None:
         """Whether two variants differ significantly in the ranked subject; none if there are too few rounds to decide."""
@@ -91,32 +98,53 @@ def is_better(subject: Subject, difference: Difference) -> bool:
 
 
 def compare(
-    values: Mapping[Subject, Mapping[str, ByRound]], judged_by: Mapping[str, Subject], *, seed: int
+    values: Mapping[Subject, Mapping[str, ByRound]],
+    judged_by: Mapping[str, Subject],
+    references: Mapping[str, str],
+    *,
+    seed: int,
 ) -> tuple[Compared, ...]:
-    """Compare the variants, the first of which is the reference, in the values of each subject. ``seed``: of the bootstrap.
+    """Compare the variants, the first of which is the reference of all, in the values of each subject. ``seed``: of the bootstrap.
 
-    ``judged_by``: by variant, the subject that decides whether it helps. The differences from the reference form two families, each
-    adjusted by itself: the one of each variant in this subject, and all others.
+    ``judged_by``: by variant, the subject that decides whether it helps. ``references``: by variant, its own reference. The differences
+    form two families, each adjusted by itself: of each variant, the one from its own reference in the subject that it is judged by; and all
+    other differences from the reference of all. The other differences from an own reference are only looked at for costs, without an adjustment.
     """
     names = list(judged_by)
-    reference, *others = names
-    differences: dict[tuple[Subject, str], Difference | None] = {}
-    for decides in (True, False):
-        family = {
-            (subject, name): find_difference(by_variant[name], by_variant[reference], seed=seed)
-            for subject, by_variant in values.items()
-            for name in others
-            if (subject == judged_by[name]) == decides
-        }
-        differences |= adjust(family)
+    first, *others = names
+    differences = {
+        (subject, name, reference): find_difference(by_variant[name], by_variant[reference], seed=seed)
+        for subject, by_variant in values.items()
+        for name in others
+        for reference in dict.fromkeys((first, references[name]))
+    }
+    deciding = {(judged_by[name], name, references[name]) for name in others}
+    differences |= adjust({key: each for key, each in differences.items() if key in deciding})
+    differences |= adjust({key: each for key, each in differences.items() if key not in deciding and key[2] == first})
     return tuple(
-        _compare_in(subject, by_variant, {name: differences.get((subject, name)) for name in names}, seed)
+        _compare_in(
+            subject,
+            by_variant,
+            {name: differences.get((subject, name, first)) for name in names},
+            {name: differences.get((subject, name, references[name])) for name in names},
+            references,
+            seed,
+        )
         for subject, by_variant in values.items()
     )
 
 
+def _has_p(difference: Difference | None) -> bool:
+    return difference is not None and difference.p is not None
+
+
 def _compare_in(
-    subject: Subject, values: Mapping[str, ByRound], differences: Mapping[str, Difference | None], seed: int
+    subject: Subject,
+    values: Mapping[str, ByRound],
+    differences: Mapping[str, Difference | None],
+    own_differences: Mapping[str, Difference | None],
+    references: Mapping[str, str],
+    seed: int,
 ) -> Compared:
     spreads = {name: find_spread(values[name]) for name in differences}
     ranks = rank({name: spread.median for name, spread in spreads.items() if spread}, subject.better)
@@ -125,6 +153,7 @@ def _compare_in(
             values=values[name],
             spread=spreads[name],
             difference=difference,
+            own_difference=own_differences[name],
             better=is_better(subject, difference) if difference and difference.is_significant else None,
             rank=ranks.get(name),
         )
@@ -132,4 +161,4 @@ def _compare_in(
     }
     pairs = combinations(list(differences)[1:], 2) if subject.role == "ranked" else ()
     of_pairs = {frozenset(pair): find_difference(values[pair[0]], values[pair[1]], seed=seed) for pair in pairs}
-    return Compared(subject=subject, standings=standings, pairs=adjust(of_pairs))
+    return Compared(subject=subject, standings=standings, references=references, pairs=adjust(of_pairs))

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from stallbench.measures import MEASURES
-from stallbench.scenario.expectation import ComparisonColumn, JudgedBy
+from stallbench.scenario.expectation import ComparisonColumn, RankedBy
 from stallbench.scenario.model import Scenario
 
 RE_EXECUTED = "re_executed.count"
@@ -94,6 +94,11 @@ def judged_subject_of(scenario: Scenario) -> Subject | None:
     return _of_choice(scenario.judged_by, "expectation") if scenario.judged_by else None
 
 
+def reference_of(scenario: Scenario) -> str | None:
+    """Return the name of the variant whose problem a variant is meant against; none if that is the scenario without a variant."""
+    return scenario.judged_by.reference if scenario.judged_by else None
+
+
 def subject_of(column: ComparisonColumn) -> Subject:
     """Return what a column of the comparison's own table shows."""
     return _of_phase(column.metric, column.phase, "cost")
@@ -113,7 +118,7 @@ def _choose_ranked(control: Scenario, expected: Sequence[Subject]) -> Subject:
     return Subject(metric="latency_ms.p95", phase=disturbed, role="ranked")
 
 
-def _of_choice(choice: JudgedBy, role: Role) -> Subject:
+def _of_choice(choice: RankedBy, role: Role) -> Subject:
     return Subject(
         metric=choice.metric,
         phase=choice.phase,

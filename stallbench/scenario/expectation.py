@@ -80,7 +80,7 @@ class Expectation(_MetricInPhase):
         return self
 
     def limits(self, metric: str) -> bool:
-        """Whether it is an upper bound for ``metric`` in the whole run, so that it can judge in place of a check that allows none."""
+        """Whether it is an upper bound for ``metric`` in the whole run. Such an expectation replaces a check that allows none."""
         return self.metric == metric and self.phase is None and self.at_most is not None
 
     @model_validator(mode="after")
@@ -105,18 +105,27 @@ class ComparisonColumn(Section):
     phase: str | None = Field(default=None, description="default: the whole run")
 
 
-class JudgedBy(_MetricInPhase):
-    """A metric by which `stallbench compare` decides whether a variant helps."""
+class RankedBy(_MetricInPhase):
+    """A metric of which one of two values is better."""
 
     metric: Metric = Field(examples=["completed.rate"])
     better: Literal["higher", "lower"] = Field(examples=["higher"], description="which of two values is the better one")
     undegraded: float | None = Field(
         default=None,
-        description="the metric's value without the problem; degradation is measured from it, and without it from the baseline",
+        description="the metric's value without the problem. Degradation is measured from this value; if it is not given, from the baseline",
     )
 
 
-class ComparisonChoice(JudgedBy):
+class JudgedBy(RankedBy):
+    """A metric by which `stallbench compare` decides whether a variant helps, and the variant whose problem it is meant against."""
+
+    reference: Text | None = Field(
+        default=None,
+        description="the variant whose problem this one is meant against; default: the scenario without a variant",
+    )
+
+
+class ComparisonChoice(RankedBy):
     """What `stallbench compare` ranks the variants by, and which results others have published."""
 
     published: dict[Text, Annotated[dict[str, float], Field(min_length=1)]] = Field(

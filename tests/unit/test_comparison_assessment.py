@@ -138,7 +138,7 @@ def test_the_adjustment_hides_no_cost(tmp_path: Path) -> None:
     results = find_results(record)
     (compared,) = [each for each in results.compared if each.subject.metric == "claim_ms.p50"]
     assert compared.standings["costly"].better is None, "not significant among three comparisons"
-    assert compared.is_costlier("costly", "control")
+    assert compared.is_costlier("costly")
 
 
 def test_the_first_that_works_is_recommended(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ def test_a_difference_below_one_percent_is_no_cost_though_it_is_significant(tmp_
     results = find_results(with_cost(record, "claim_ms.p50 in baseline", {"costly": 1.009, "costlier": 1.02}))
     (compared,) = [each for each in results.compared if each.subject.metric == "claim_ms.p50"]
     assert compared.standings["costly"].better is False
-    assert not compared.is_costlier("costly", "control")
-    assert compared.is_costlier("costlier", "control")
+    assert not compared.is_costlier("costly")
+    assert compared.is_costlier("costlier")
     assert results.recommendation.endswith("at no measured cost; costlier also works.")
 
 

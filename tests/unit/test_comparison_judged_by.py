@@ -8,7 +8,8 @@ from pathlib import Path
 
 from stallbench.comparison.formatting import describe_adjustment
 from stallbench.comparison.plan import Plan
-from stallbench.comparison.record import begin_comparison
+from stallbench.comparison.record import ComparisonRecord, begin_comparison
+from stallbench.comparison.report import find_notes
 from stallbench.comparison.results import Results, find_results
 from stallbench.comparison.subject import choose_subjects
 from tests.unit.made_up_comparison import Measured, make_made_up_plan, make_scenario
@@ -87,9 +88,86 @@ def test_each_variant_counts_once_among_the_differences_that_decide(tmp_path: Pa
     )
 
 
+CLAIMS = {"metric": "claim_ms.p95", "phase": "longtx", "better": "lower"}
+BY_SLOW = {**CLAIMS, "reference": "slow"}
+
+
+def compare_with_slow(
+    tmp_path: Path, of_remedy: Sequence[float], names: Sequence[str] = ("control", "slow", "remedy", "cure")
+) -> tuple[ComparisonRecord, Results]:
+    """Compare variants of which only ``remedy`` is compared with ``slow``; the others are compared with control, if it takes part."""
+    plan = make_made_up_plan(names, 3, comparison=CLAIMS, expect=[])
+    remedy = make_scenario(variant="remedy", comparison=CLAIMS, expect=[], judged_by=BY_SLOW)
+    chosen = {**plan.chosen, "remedy": remedy}
+    _, record = begin_comparison(
+        replace(plan, chosen=chosen, subjects=choose_subjects([plan.scenario, *chosen.values()])), tmp_path
+    )
+    claim_ms = {"control": 8.0, "slow": 40.0, "cure": 1.5}
+    for run in record.runs:
+        now = of_remedy[run.round - 1] if run.variant == "remedy" else claim_ms[run.variant] + run.round / 10
+        values = {
+            "claim_ms.p95 in longtx": now,
+            "claim_ms.p95 in baseline": 1.0,
+            "wal_bytes.rate in baseline": 30.0 if run.variant in ("slow", "remedy") else 10.0 + run.round / 10,
+        }
+        record = record.with_run(run.model_copy(update={"status": "completed", "verdict": "pass", "values": values}))
+    assert record.references["remedy"] == "slow"
+    return record, find_results(record)
+
+
+def judge_against_slow(tmp_path: Path, of_remedy: Sequence[float]) -> Results:
+    """Return the results of `compare_with_slow`."""
+    return compare_with_slow(tmp_path, of_remedy)[1]
+
+
+def test_a_remedy_for_the_problem_of_another_variant_is_compared_with_that_one(tmp_path: Path) -> None:
+    """It is worse than control, which does not have the problem."""
+    results = judge_against_slow(tmp_path, [10.0, 10.3, 10.1])
+    assert results.assessments["remedy"].outcome == "works"
+    assert results.assessments["remedy"].reason == "compared with slow: 23 % of the degradation is left"
+    assert results.assessments["slow"].outcome == "makes it worse"
+    assert results.ranked.standings["remedy"].better is False, "the table shows the difference from control"
+    assert results.recommendation.startswith("Use cure: ")
+    assert results.recommendation.endswith(" remedy works compared with slow: 23 % of the degradation is left.")
+
+
+def test_the_page_says_what_a_remedy_is_compared_with(tmp_path: Path) -> None:
+    notes = list(find_notes(*compare_with_slow(tmp_path, [10.0, 10.3, 10.1])))
+    (note,) = [each for each in notes if each.startswith("remedy ")]
+    assert note.startswith(
+        "remedy is compared with slow, because it is meant against its problem: the difference of claim_ms.p95 in longtx is −30"
+    )
+    assert ", p " in note
+
+
+def test_a_remedy_that_is_no_better_than_its_own_reference_does_not_help(tmp_path: Path) -> None:
+    assert judge_against_slow(tmp_path, [40.0, 40.4, 40.2]).assessments["remedy"].outcome == "does not help"
+
+
+def test_both_differences_of_a_remedy_are_counted_once(tmp_path: Path) -> None:
+    """The one from its own reference decides; the one from control is among the others."""
+    results = judge_against_slow(tmp_path, [10.0, 10.3, 10.1])
+    assert results.comparisons == 3
+    shown = sum(each.comparisons for each in results.compared)
+    assert results.other_comparisons == shown - 2
+
+
+def test_what_a_remedy_costs_is_measured_from_its_own_reference(tmp_path: Path) -> None:
+    results = judge_against_slow(tmp_path, [10.0, 10.3, 10.1])
+    (wal,) = [each for each in results.compared if each.subject.metric == "wal_bytes.rate"]
+    assert wal.is_costlier("slow")
+    assert not wal.is_costlier("remedy"), "the variant that it is compared with writes as much"
+
+
+def test_a_remedy_with_its_own_reference_needs_no_control(tmp_path: Path) -> None:
+    _, results = compare_with_slow(tmp_path, [10.0, 10.3, 10.1], names=["slow", "remedy"])
+    assert {name: one.outcome for name, one in results.assessments.items()} == {"remedy": "works"}
+
+
 def test_versions_are_judged_by_what_they_are_ranked_by(tmp_path: Path) -> None:
     _, record = begin_comparison(replace(plan_apart(), versions="postgres:15,postgres:16"), tmp_path)
     assert set(record.judged_by.values()) == {record.ranked}
+    assert set(record.references.values()) == {"control"}
 
 
 def test_figures_of_the_phase_with_the_problem_are_no_costs() -> None:

@@ -120,6 +120,37 @@ def test_a_scenario_without_variants_has_nothing_to_compare(tmp_path: Path) -> N
         make_plan(str(write(tmp_path, SMALL)), variants=None, rounds=1, seed=1)
 
 
+REFERRING = f"""{VARIED}
+[variants.other]
+workers.count = 4
+[variants.cure]
+mitigation = "a book"
+workers.count = 5
+judged_by = {{ metric = "latency_ms.p95", phase = "longtx", better = "lower", reference = "reader" }}
+"""
+
+
+def test_what_a_mitigation_is_compared_with_takes_part_by_default(tmp_path: Path) -> None:
+    plan = make_plan(str(write(tmp_path, REFERRING)), variants=None, rounds=1, seed=1)
+    assert list(plan.chosen) == ["control", "reader", "cure"]
+
+
+def test_a_variant_is_not_compared_without_its_own_reference(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError) as refused:
+        make_plan(str(write(tmp_path, REFERRING)), variants="control,cure", rounds=1, seed=1)
+    assert str(refused.value) == (
+        '--variants "control,cure": cure is compared with reader, which takes no part; expected reader, too'
+    )
+
+
+def test_a_variant_whose_own_reference_cannot_be_run_is_left_out(tmp_path: Path) -> None:
+    plan = make_plan(str(write(tmp_path, REFERRING)), variants="control,skip_locked,reader,cure", rounds=1, seed=1)
+    assert plan.without({"reader": "too new"}).left_out == {
+        "reader": "too new",
+        "cure": "it is compared with reader, which is left out",
+    }
+
+
 def test_an_issue_in_any_variant_is_reported_before_the_first_run(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"variants\.reader\.workers\.count is -1"):
         make_plan(str(write(tmp_path, VARIED.replace("count = 3", "count = -1"))), variants=None, rounds=1, seed=1)

@@ -33,7 +33,11 @@ TABLE = [
         '"complete.rate"',
         'comparison.metric is "complete.rate"; expected a metric that docs/measures.md lists; did you mean "completed.rate"?',
     ),
-    ('"completed.rate"', '"completed.p95"', 'comparison.metric is "completed.p95"; expected completed with one of .count, .rate'),
+    (
+        '"completed.rate"',
+        '"completed.p95"',
+        'comparison.metric is "completed.p95"; expected completed with one of .count, .rate, .share',
+    ),
     ('metric = "completed.rate"\n', "", 'comparison.metric is missing; write it like metric = "completed.rate"'),
     (
         'phase = "longtx"\nbetter',
@@ -100,6 +104,22 @@ TABLE = [
         "[variants.reader]\nworkers.count = 3",
         '[variants.reader]\njudged_by = { metric = "errors.count" }',
         'with variant reader: judged_by.better is missing; write it like better = "higher"',
+    ),
+    (
+        "[variants.reader]\nworkers.count = 3",
+        '[variants.reader]\njudged_by = { metric = "errors.count", better = "lower", reference = "skip_locke" }',
+        'variants.reader.judged_by.reference is "skip_locke", which is not a variant; expected one of skip_locked, reader;'
+        ' did you mean "skip_locked"?',
+    ),
+    (
+        "[variants.reader]\nworkers.count = 3",
+        '[variants.reader]\njudged_by = { metric = "errors.count", better = "lower", reference = "reader" }',
+        'variants.reader.judged_by.reference is "reader", the variant itself; expected another variant',
+    ),
+    (
+        "[variants.reader]\nworkers.count = 3",
+        '[variants.reader]\njudged_by = { metric = "errors.count", better = "lower", reference = "control" }',
+        'variants.reader.judged_by.reference is "control", which is not a variant; leave it out to mean the scenario without a variant',
     ),
     (
         "[variants.reader]\nworkers.count = 3",

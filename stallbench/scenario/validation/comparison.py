@@ -15,12 +15,14 @@ from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 _PATH: KeyPath = ("comparison",)
+_JUDGED_BY: KeyPath = ("judged_by",)
 
 
 def find_comparison_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find the issues of a comparison's phases, columns and published figures, and of the phases that a variant is judged by."""
+    """Find the issues of a comparison's phases, columns and published figures, and of what a variant is judged by."""
     comparison = content.table("comparison")
-    yield from find_named_phase_issues(("judged_by",), content.table("judged_by"), content.measured)
+    yield from find_named_phase_issues(_JUDGED_BY, content.table("judged_by"), content.measured)
+    yield from _find_reference_issues(content)
     yield from find_named_phase_issues(_PATH, comparison, content.measured)
     for index, column in enumerate(as_items(comparison.get("columns"))):
         yield from _find_column_issues((*_PATH, "columns", index), column, content.measured)
@@ -33,7 +35,10 @@ def find_comparison_issues(content: Content) -> Iterator[ValidationIssue]:
 
 
 def find_overlay_issues(variants: Mapping[str, Any]) -> list[str]:
-    """Return a line for each variant that cannot take part in a comparison: it has a reserved name, or a comparison of its own."""
+    """Return a line for each variant that cannot take part in a comparison.
+
+    The reason is a reserved name, a comparison of its own, or a comparison with itself.
+    """
     issues = []
     for name, overlay in variants.items():
         if name == CONTROL:
@@ -43,7 +48,23 @@ def find_overlay_issues(variants: Mapping[str, Any]) -> list[str]:
             issues.append(
                 f"variants.{name}.comparison is {found}; a comparison covers all variants; expected at the top of the file only"
             )
+        if as_table(as_table(overlay).get("judged_by")).get("reference") == name:
+            issues.append(
+                f"variants.{name}.judged_by.reference is {show_value(name)}, the variant itself; expected another variant"
+            )
     return issues
+
+
+def _find_reference_issues(content: Content) -> Iterator[ValidationIssue]:
+    name = content.table("judged_by").get("reference")
+    if isinstance(name, str) and name not in content.variants:
+        known = ", ".join(content.variants) or "none, because the file has no variants"
+        what_to_do = (
+            "leave it out to mean the scenario without a variant"
+            if name == CONTROL
+            else f"expected one of {known}{did_you_mean(name, content.variants)}"
+        )
+        yield ValidationIssue((*_JUDGED_BY, "reference"), f" is {show_value(name)}, which is not a variant; {what_to_do}")
 
 
 def _find_column_issues(path: KeyPath, column: Mapping[str, Any], measured: Mapping[str, bool]) -> Iterator[ValidationIssue]:
