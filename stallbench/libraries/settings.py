@@ -12,8 +12,8 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-_TIME = "poll_interval"
-Value = int | float | Literal["no limit"]
+_TIMES = ("poll_interval", "rescue_interval")
+Value = int | float | Literal["no limit", "each claim", "never"]
 
 
 class Setting(_Part):
@@ -66,6 +66,9 @@ class Settings(_Part):
     poll_interval: Alternatives = Field(
         description="seconds between two searches for jobs when it has found none and gets no notification"
     )
+    rescue_interval: Alternatives = Field(
+        description="seconds between two searches for the jobs of dead workers; each claim: the claim statement finds them; never: no search"
+    )
     pool: Alternatives = Field(description="most connections that it opens")
 
     @model_validator(mode="after")
@@ -109,5 +112,6 @@ def format_settings(values: Mapping[str, Value]) -> str:
 
 def format_setting(name: str, value: Value) -> str:
     """Return a value with its unit."""
-    text = value if isinstance(value, str) else f"{value:g}"
-    return f"{text} s" if name == _TIME else text
+    if isinstance(value, str):
+        return value
+    return f"{value:g} s" if name in _TIMES else f"{value:g}"

@@ -189,27 +189,34 @@ def test_a_worker_of_the_bench_cannot_take_the_place_of_a_library_s(tmp_path: Pa
 
 @pytest.mark.parametrize("name", sorted(find_libraries()))
 def test_every_library_says_what_is_in_force_in_its_workers(name: str) -> None:
-    assert list(find_library(name).compute_settings({})) == ["concurrency", "batch_size", "poll_interval", "pool"]
+    assert list(find_library(name).compute_settings({})) == [
+        "concurrency",
+        "batch_size",
+        "poll_interval",
+        "rescue_interval",
+        "pool",
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "options", "expected"),
     [
-        ("celery", {}, {"concurrency": 1, "batch_size": 1, "poll_interval": 1.0, "pool": 15}),
-        ("celery", {"threads": 3}, {"concurrency": 3, "batch_size": 12, "poll_interval": 1.0, "pool": 15}),
-        ("pg_boss", {"notify": False, "concurrency": 2}, {"concurrency": 2, "batch_size": 10, "poll_interval": 2.0, "pool": 5}),
-        ("db_scheduler", {"lock_and_fetch": True}, {"concurrency": 10, "batch_size": 10, "poll_interval": 10.0, "pool": 10}),
+        ("celery", {}, [1, 1, 1.0, "never", 15]),
+        ("celery", {"threads": 3}, [3, 12, 1.0, "never", 15]),
+        ("pg_boss", {"notify": False, "concurrency": 2}, [2, 10, 2.0, 60, 5]),
+        ("db_scheduler", {"lock_and_fetch": True}, [10, 10, 10.0, 600, 10]),
+        ("oban", {"rescue_interval": 5.0}, [10, 10, 1.0, 5.0, 10]),
     ],
 )
-def test_settings_in_force_depend_on_the_options(name: str, options: dict[str, object], expected: dict[str, object]) -> None:
-    assert find_library(name).compute_settings(options) == expected
+def test_settings_in_force_depend_on_the_options(name: str, options: dict[str, object], expected: list[object]) -> None:
+    assert list(find_library(name).compute_settings(options).values()) == expected
 
 
 def test_settings_in_force_are_recorded() -> None:
     scenario = read_scenario("longtx", overrides=['queue={kind="library:celery",threads=2}'])
     library = describe_queue(scenario).library
     assert library is not None
-    assert library.settings == {"concurrency": 2, "batch_size": 8, "poll_interval": 1.0, "pool": 15}
+    assert library.settings == {"concurrency": 2, "batch_size": 8, "poll_interval": 1.0, "rescue_interval": "never", "pool": 15}
 
 
 def test_a_record_of_a_library_without_settings_is_readable() -> None:

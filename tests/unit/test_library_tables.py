@@ -149,10 +149,13 @@ def test_what_is_in_force_in_each_worker_process_is_listed_with_its_source(tmp_p
     write(tmp_path, page)
     rows = read_cells(read_section(page, "workers"))
     assert list(rows) == [library.title_and_version for library in find_libraries().values()]
-    assert [rows["pg-boss 12.38.0"][name] for name in ("concurrency", "batch size", "poll interval", "pool")] == [
+    assert [
+        rows["pg-boss 12.38.0"][name] for name in ("concurrency", "batch size", "poll interval", "rescue interval", "pool")
+    ] == [
         "1",
         "10",
         "30 s",
+        "60 s",
         "4",
     ]
     assert "*poll interval*: dist/attorney.js: notifyPollingInterval" in rows["pg-boss 12.38.0"]["where the values are from"]
