@@ -61,10 +61,7 @@ _UNTIL = {f"phases.{HELD}.until": "duration"}
 HELD_TABLES = (
     HeldTable(name="longtx", scenario="longtx", at_own_capacity=True, allowed=AllowedChanges(stated=JOBS, harmless=_UNTIL)),
     HeldTable(
-        name="longtx-common",
-        scenario="longtx",
-        at_own_capacity=False,
-        allowed=AllowedChanges(stated=JOBS, harmless=_UNTIL, shown=("producers.rate", "producers.capacity_share")),
+        name="longtx-common", scenario="longtx", at_own_capacity=False, allowed=AllowedChanges(stated=JOBS, harmless=_UNTIL)
     ),
     HeldTable(name="longtx-replica", scenario="longtx-replica", at_own_capacity=True, allowed=AllowedChanges(stated=JOBS)),
 )

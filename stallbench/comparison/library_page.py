@@ -8,6 +8,9 @@ from pathlib import Path
 
 from stallbench.errors import BadInputError
 
+_NUMBER = re.compile(r"\((\d+)\)$")
+"""The number of a footnote, at the end of a cell."""
+
 
 def read_section(text: str, table: str, page: Path) -> str:
     """Return what is between the markers of ``table``; raises `BadInputError` if ``page``, whose content ``text`` is, has none."""
@@ -65,7 +68,12 @@ class Footnotes:
 
     def keep_cell(self, cell: str) -> str:
         """Return a cell that ends with the number of a footnote, with the new number."""
-        return re.sub(r"\((\d+)\)$", lambda found: f"({self.keep(found[1])})", cell)
+        return _NUMBER.sub(lambda found: f"({self.keep(found[1])})", cell)
+
+    def find(self, cell: str) -> str | None:
+        """Return the footnote of the section to which a cell refers; none if it refers to none."""
+        number = _NUMBER.search(cell)
+        return self._before.get(number[1]) if number else None
 
     def lines(self) -> Iterator[str]:
         """Yield the footnotes, after an empty line."""

@@ -35,7 +35,7 @@ def write_tables(runs: Path, page: Path = PAGE, readme: Path = README) -> list[s
     """
     text, short = page.read_text(), readme.read_text()
     comparisons = {table.name: table.find_comparisons(runs) for table in HELD_TABLES}
-    found, left_out = find_fault_runs(runs)
+    found, left_out = find_fault_runs(runs, read_section(text, "faults", page))
     left_out = [*(message for _, messages in comparisons.values() for message in messages), *left_out]
     if not found and not any(records for records, _ in comparisons.values()):
         example = "stallbench run worker-crash --set 'queue={kind=\"library:river\"}'"

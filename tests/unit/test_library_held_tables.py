@@ -30,11 +30,19 @@ def test_a_comparison_at_a_common_load_leaves_the_rows_at_own_capacity(tmp_path:
     assert "| River 0.51.1 | 600 | 40 |" in read_section(page, "longtx-common"), "with the load in jobs/s"
 
 
-def test_a_given_rate_is_a_common_load(tmp_path: Path, page: Path) -> None:
-    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own", [*HELD_CHANGES, "producers.rate=40"])
+@pytest.mark.parametrize("change", ["producers.rate=40", "workers.count=9", "database.version=18"])
+def test_a_comparison_at_another_load_replaces_no_row(tmp_path: Path, page: Path, change: str) -> None:
+    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
+    make_comparison(tmp_path, "20260102", {"river": 700.0, "pgmq": 500.0}, "common")
     write(tmp_path, page)
-    assert "River" not in read_section(page, "longtx")
-    assert "River" in read_section(page, "longtx-common")
+    before = page.read_text()
+    make_comparison(tmp_path, "20260103", {"river": 90.0, "pgmq": 50.0}, "own", [*HELD_CHANGES, change])
+    make_comparison(tmp_path, "20260104", {"river": 90.0, "pgmq": 50.0}, "common", [*HELD_CHANGES, change])
+    messages = write(tmp_path, page)
+    assert page.read_text() == before
+    key = change.partition("=")[0]
+    for date in ("20260103", "20260104"):
+        assert any(f"{date}T000000Z-compare-longtx is left out: it changes {key}" in message for message in messages), messages
 
 
 @pytest.mark.parametrize(

@@ -125,21 +125,46 @@ def test_a_run_of_another_file_with_the_name_of_a_scenario_replaces_no_cell(tmp_
     )
 
 
-def test_a_run_at_another_rate_or_with_other_workers_says_so_in_its_footnote(tmp_path: Path, page: Path) -> None:
-    make_run(
-        tmp_path,
-        "20260102T000000Z-pgbouncer",
-        "procrastinate",
-        "pgbouncer",
-        changes=["producers.rate=30", "workers.count=4"],
-    )
-    write(tmp_path, page)
-    command = """`stallbench run pgbouncer --set 'queue={kind="library:procrastinate"}' --set producers.rate=30 --set workers.count=4`"""
+def test_a_run_at_another_load_says_so_in_its_footnote_and_replaces_no_cell_of_a_run_without(tmp_path: Path, page: Path) -> None:
+    changed = tmp_path / "changed"
+    make_run(changed, "20260102T000000Z-worker-crash", "procrastinate", changes=["producers.rate=40", "workers.count=4"])
+    make_run(changed, "20260103T000000Z-worker-crash", "river")
+    write(changed, page)
+    command = """`stallbench run worker-crash --set 'queue={kind="library:procrastinate"}' --set producers.rate=40 --set workers.count=4`"""
     assert f"1. 20260102T000000Z: {command}" in read_section(page, "faults")
+    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate", snapshot="7,claimed\n")
+    write(tmp_path, page)
+    assert "1 stranded" in read_row(page, "Procrastinate")
+    published = page.read_text()
+    reason = "20260102T000000Z-worker-crash is left out: it changes producers.rate, workers.count, and there is a run without"
+    assert reason in write(changed, page), "the run without is on the page only"
+    assert page.read_text() == published
+    shutil.move(changed / "20260102T000000Z-worker-crash", tmp_path)
+    assert reason in write(tmp_path, page), "both are on the disk"
+    assert page.read_text() == published
+
+
+def test_a_run_at_the_scenario_s_own_rate_replaces_no_cell_of_the_rate_that_the_page_states(tmp_path: Path, page: Path) -> None:
+    make_run(tmp_path, "20260101T000000Z-pgbouncer", "celery", "pgbouncer", "7,claimed\n", ["producers.rate=30"])
+    make_run(tmp_path, "20260102T000000Z-pgbouncer", "celery", "pgbouncer")
+    make_run(tmp_path, "20260103T000000Z-pgbouncer", "celery", "pgbouncer", changes=["producers.rate=50"])
+    messages = write(tmp_path, page)
+    assert "1 stranded" in read_row(page, "Celery")
+    assert "20260102T000000Z-pgbouncer is left out: the page's runs have --set producers.rate=30" in messages
+    assert any("20260103T000000Z-pgbouncer is left out: it changes producers.rate; allowed:" in each for each in messages), (
+        messages
+    )
 
 
 def test_workers_of_which_a_part_exited_are_counted(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-pgbouncer", "celery", "pgbouncer", exited=["worker-1", "worker-4"])
+    make_run(
+        tmp_path,
+        "20260101T000000Z-pgbouncer",
+        "celery",
+        "pgbouncer",
+        changes=["producers.rate=30"],
+        exited=["worker-1", "worker-4"],
+    )
     write(tmp_path, page)
     assert "2 of 4 workers exited" in read_row(page, "Celery")
 
@@ -162,7 +187,7 @@ def test_what_is_in_force_in_each_worker_process_is_listed_with_its_source(tmp_p
 
 
 def test_a_cell_says_how_much_more_a_claim_reads_while_a_longrunner_holds_the_horizon(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-stuck-listener", "procrastinate", "stuck-listener")
+    make_run(tmp_path, "20260101T000000Z-stuck-listener", "procrastinate", "stuck-listener", changes=["producers.rate=30"])
     write(tmp_path, page)
     run = LibraryRun(tmp_path / "20260101T000000Z-stuck-listener")
     before, held = (run.metric("claim_statement_buffers.per_call", phase) for phase in ("baseline", "longtx"))
