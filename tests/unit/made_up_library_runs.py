@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from stallbench.comparison.subject import choose_subjects
 from tests.unit.made_up_comparison import make_scenario
 
 SAMPLE = Path(__file__).resolve().parents[2] / "reports" / "sample"
-TABLES = ("longtx", "longtx-common", "longtx-replica", "faults", "rescue", "settings", "workers")
+TABLES = ("longtx", "longtx-common", "longtx-replica", "longtx-innodb", "faults", "rescue", "settings", "workers")
 MARKERS = "\n".join(f"<!-- {table}: begin -->\n<!-- {table}: end -->" for table in TABLES)
 HELD_CHANGES = ("phases.longtx.until=duration", "phases.longtx.jobs=10_000")
 README_MARKERS = "<!-- libraries: begin -->\n<!-- libraries: end -->"
@@ -60,6 +60,7 @@ def make_comparison(
     load: Load,
     changes: Sequence[str] = HELD_CHANGES,
     scenario: str = "longtx",
+    left_out: Mapping[str, str] | None = None,
 ) -> None:
     """Make a comparison of libraries with one round, whose runs are copies of the sample run."""
     chosen = {f"library:{name}": make_scenario(name=scenario, variant=None) for name in capacities}
@@ -72,6 +73,7 @@ def make_comparison(
         runs=tuple(interleave(list(chosen), 1, 1)),
         load=load,
         capacities={f"library:{name}": capacity for name, capacity in capacities.items()},
+        left_out={f"library:{name}": reason for name, reason in (left_out or {}).items()},
         measured=("producers.rate=40",) if load == "common" else (),
     )
     begun, record = begin_comparison(plan, runs)

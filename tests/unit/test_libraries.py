@@ -151,10 +151,9 @@ def test_statements_are_those_of_the_engine() -> None:
 
 
 def test_a_definition_must_have_the_statements_of_all_its_engines(tmp_path: Path) -> None:
+    engines = ('engines = ["postgres"]', 'engines = ["postgres", "mariadb"]', "not_on = { mariadb", "not_on = { mysql")
     with pytest.raises(LibraryError, match=r"sql: has statements of postgres; the engines are postgres, mariadb"):
-        read_changed(
-            tmp_path, "snapshot = ", "snapshot.postgres = ", 'engines = ["postgres"]', 'engines = ["postgres", "mariadb"]'
-        )
+        read_changed(tmp_path, "snapshot = ", "snapshot.postgres = ", *engines)
 
 
 def test_the_bench_does_not_claim_in_place_of_a_library() -> None:
@@ -240,6 +239,24 @@ def test_a_record_of_a_library_without_settings_is_readable() -> None:
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path, before: str, after: str, message: str) -> None:
     with pytest.raises(LibraryError, match=re.escape(message)):
         read_changed(tmp_path, before, after)
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [
+        ("postgres", "not_on: postgres is one of engines"),
+        ("oracle", "not_on: there is no engine oracle; expected postgres, mariadb"),
+    ],
+)
+def test_a_reason_for_another_engine_is_only_of_an_engine_that_exists(tmp_path: Path, engine: str, message: str) -> None:
+    with pytest.raises(LibraryError, match=message):
+        read_changed(tmp_path, "not_on = { mariadb", f"not_on = {{ {engine}")
+
+
+@pytest.mark.parametrize("name", sorted(find_libraries()))
+def test_a_library_that_does_not_run_on_mariadb_says_why(name: str) -> None:
+    library = find_library(name)
+    assert ("mariadb" in library.engines) != ("mariadb" in library.not_on)
 
 
 def test_settings_that_depend_on_text_are_refused(tmp_path: Path) -> None:
