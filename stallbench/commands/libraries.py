@@ -70,7 +70,7 @@ def setup(
 
 @libraries.command()
 def tables(runs: RunsOption = RUNS) -> None:
-    """Run nothing. Rewrite the tables in docs/libraries.md from the comparisons and runs on disk.
+    """Run nothing. Rewrite the tables in docs/libraries.md and docs/libraries-in-faults.md from the comparisons and runs on disk.
 
     Exit codes: 0 written, 2 there is no run of a library.
 

@@ -1,4 +1,4 @@
-"""The table of faults in docs/libraries.md: what became of the jobs and workers of each library."""
+"""The table in docs/libraries-in-faults.md: what became of the jobs and workers of each library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/libraries.md as text: between two markers each, with rows that are kept and footnotes."""
+"""The tables of libraries in the documentation as text: between two markers each, with rows that are kept and footnotes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ _NUMBER = re.compile(r"\((\d+)\)$")
 def read_section(text: str, table: str, page: Path) -> str:
     """Return what is between the markers of ``table``; raises `BadInputError` if ``page``, whose content ``text`` is, has none."""
     begin, end = _markers(table)
-    if begin not in text or end not in text:
+    if not has_section(text, table):
         raise BadInputError(f"{page}: has no markers for the table {table}; add the lines {begin.strip()} and {end}")
     return text.partition(begin)[2].partition(end)[0]
+
+
+def has_section(text: str, table: str) -> bool:
+    """Whether ``text`` has the markers of ``table``."""
+    return all(marker in text for marker in _markers(table))
 
 
 def replace_section(text: str, table: str, lines: Iterable[str]) -> str:

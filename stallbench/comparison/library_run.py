@@ -1,4 +1,4 @@
-"""A run of a published library: what the tables in docs/libraries.md say of it."""
+"""A run of a published library: what the tables in the documentation say of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs a table of docs/libraries.md may show: those of a project's scenario, with no other changes than the page allows."""
+"""Which runs the tables of libraries in the documentation may show: those of a project's scenario, with no other changes than the page allows."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def make_comparison(
 
 
 def write(runs: Path, page: Path) -> list[str]:
-    return write_tables(runs, page, page.with_name("README.md"))
+    return write_tables(runs, [page], page.with_name("README.md"))
 
 
 def read_section(page: Path, table: str) -> str:

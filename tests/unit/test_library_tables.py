@@ -1,4 +1,4 @@
-"""The tables of docs/libraries.md are written from the runs on disk, and nothing else."""
+"""The tables of libraries in the documentation are written from the runs on disk, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from stallbench.comparison.library_page import read_cells
 from stallbench.comparison.library_run import LibraryRun
-from stallbench.comparison.library_tables import PAGE, README
+from stallbench.comparison.library_tables import PAGES, README, write_tables
 from stallbench.errors import BadInputError
 from stallbench.libraries import find_libraries
 from stallbench.verdicts.expectations import format_value
@@ -78,8 +78,22 @@ def test_without_a_run_of_a_library_nothing_is_written(tmp_path: Path, page: Pat
     assert page.read_text() == MARKERS
 
 
-def test_the_page_in_the_docs_has_all_markers() -> None:
-    assert all(marker in PAGE.read_text() for marker in MARKERS.splitlines())
+def test_each_marker_is_on_one_page_of_the_docs() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    assert [text.count(marker) for marker in MARKERS.splitlines()] == [1] * len(MARKERS.splitlines())
+
+
+def test_a_table_is_written_to_the_page_that_has_its_markers(tmp_path: Path, page: Path) -> None:
+    of_faults = "<!-- faults: begin -->\n<!-- faults: end -->\n"
+    page.write_text(page.read_text().replace(of_faults, ""))
+    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate")
+    with pytest.raises(BadInputError, match=r"libraries\.md: has no markers for the table faults; add the lines"):
+        write(tmp_path, page)
+    other = page.with_name("faults.md")
+    other.write_text(of_faults)
+    write_tables(tmp_path, [page, other], page.with_name("README.md"))
+    assert "nothing lost or repeated" in other.read_text()
+    assert "nothing by default" in page.read_text(), "the table of rescues"
 
 
 def test_the_readme_shows_a_few_columns_of_the_first_table(tmp_path: Path, page: Path) -> None:
