@@ -20,7 +20,7 @@ libraries = typer.Typer(
 
 @libraries.callback()
 def list_libraries(context: typer.Context) -> None:
-    """List the published queue libraries that can be tested: version, language, engines, and whether it is installed.
+    """List the published queue libraries that can be tested: version, language, engines, the settings of its worker, and whether it is installed.
 
     A library is installed when it is first used. For example:
 
@@ -31,6 +31,7 @@ def list_libraries(context: typer.Context) -> None:
         return
     from stallbench.libraries import find_libraries
     from stallbench.libraries.installation import find_missing_requirement, is_installed
+    from stallbench.libraries.settings import format_settings
 
     console = Console(highlight=False, soft_wrap=True)
     for name, library in find_libraries().items():
@@ -40,6 +41,8 @@ def list_libraries(context: typer.Context) -> None:
             f"[bold]{LIBRARY_PREFIX}{name}[/bold]  {escape(library.title)} {library.version}, {library.language}, on {engines}; {state}"
         )
         console.print(f"    [dim]{escape(library.summary)}[/dim]")
+        if values := library.compute_settings({}):
+            console.print(f"    [dim]each worker process: {format_settings(values)}[/dim]")
         if missing := find_missing_requirement(library):
             console.print(f"    [yellow]{escape(missing)}[/yellow]")
 
@@ -67,7 +70,7 @@ def setup(
 
 @libraries.command()
 def tables(runs: RunsOption = RUNS) -> None:
-    """Run nothing. Rewrite the tables in docs/libraries.md from the comparisons and runs on disk.
+    """Run nothing. Rewrite the tables in docs/libraries.md and docs/libraries-in-faults.md from the comparisons and runs on disk.
 
     Exit codes: 0 written, 2 there is no run of a library.
 

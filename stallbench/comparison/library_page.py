@@ -1,4 +1,4 @@
-"""The tables of docs/libraries.md as text: between two markers each, with rows that are kept and footnotes."""
+"""The tables of libraries in the documentation as text: between two markers each, with rows that are kept and footnotes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ from pathlib import Path
 
 from stallbench.errors import BadInputError
 
+_NUMBER = re.compile(r"\((\d+)\)$")
+"""The number of a footnote, at the end of a cell."""
+
 
 def read_section(text: str, table: str, page: Path) -> str:
     """Return what is between the markers of ``table``; raises `BadInputError` if ``page``, whose content ``text`` is, has none."""
     begin, end = _markers(table)
-    if begin not in text or end not in text:
+    if not has_section(text, table):
         raise BadInputError(f"{page}: has no markers for the table {table}; add the lines {begin.strip()} and {end}")
     return text.partition(begin)[2].partition(end)[0]
+
+
+def has_section(text: str, table: str) -> bool:
+    """Whether ``text`` has the markers of ``table``."""
+    return all(marker in text for marker in _markers(table))
 
 
 def replace_section(text: str, table: str, lines: Iterable[str]) -> str:
@@ -65,7 +73,12 @@ class Footnotes:
 
     def keep_cell(self, cell: str) -> str:
         """Return a cell that ends with the number of a footnote, with the new number."""
-        return re.sub(r"\((\d+)\)$", lambda found: f"({self.keep(found[1])})", cell)
+        return _NUMBER.sub(lambda found: f"({self.keep(found[1])})", cell)
+
+    def find(self, cell: str) -> str | None:
+        """Return the footnote of the section to which a cell refers; none if it refers to none."""
+        number = _NUMBER.search(cell)
+        return self._before.get(number[1]) if number else None
 
     def lines(self) -> Iterator[str]:
         """Yield the footnotes, after an empty line."""

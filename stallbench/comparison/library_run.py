@@ -1,4 +1,4 @@
-"""A run of a published library: what the tables in docs/libraries.md say of it."""
+"""A run of a published library: what the tables in the documentation say of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from stallbench.records.final_snapshot import read_claimed
 from stallbench.run.folder import RunFolder
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.expectations import format_value
+
+BASELINE = "baseline"
+"""The phase before what a scenario does, by its name in every scenario whose runs the tables show."""
 
 
 class LibraryRun:
@@ -73,6 +76,11 @@ class LibraryRun:
         measure, _, statistic = name.partition(".")
         return self.tables.metric(measure, statistic, phase)
 
+    def describe_claims(self, phase: str) -> str:
+        """Return how many pages a claim reads in the baseline and in a phase in which something holds the horizon; empty if not measured."""
+        before, held = (self.metric("claim_statement_buffers.per_call", each) for each in (BASELINE, phase))
+        return "" if before is None or held is None else f"{format_value(before)} → {format_value(held)} buffers per claim"
+
     def has_late_producer(self) -> bool:
         """Whether the library's producer could not keep the schedule, so that jobs were late before they were enqueued."""
         findings = json.loads((self.tables.folder / "verdict.json").read_text())["findings"]
@@ -94,6 +102,9 @@ class LibraryRun:
         exited, workers = self.count_exited_workers()
         if exited:
             parts.append(f"{exited} of {workers} workers exited")
+        for phase in self.tables.record.scenario.phases:
+            if phase.longrunners and (growth := self.describe_claims(phase.name)):
+                parts.append(growth)
         if len(self.tables["recoveries"]):
             to_rate_s = self.metric("recovery_s.to_rate", None)
             parts.append("not back at its rate" if to_rate_s is None else f"at its rate after {to_rate_s:.1f} s")

@@ -1,4 +1,4 @@
-"""Which runs a table of docs/libraries.md may show: those of a project's scenario, with no other changes than the page allows."""
+"""Which runs the tables of libraries in the documentation may show: those of a project's scenario, with no other changes than the page allows."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class AllowedChanges:
     """Must be made, with these values: the page states them."""
     harmless: Mapping[str, object] = field(default_factory=dict)
     """May be made, with these values."""
-    shown: Collection[str] = ()
-    """May be made, with any value: the command in the cell's footnote shows it."""
+    deviations: Collection[str] = ()
+    """May be made, with any value, but such a run replaces none without them; the command in the cell's footnote shows them."""
 
     def find_issue(self, name: str, file: str, variant: str | None, changes: Sequence[str]) -> str:
         """Return why a run of the scenario ``name`` cannot be shown; empty if it can."""
@@ -38,11 +38,17 @@ class AllowedChanges:
             return f"the page's runs have --set {' --set '.join(missing)}"
         return ""
 
+    def find_deviations(self, changes: Sequence[str]) -> list[str]:
+        """Return which of ``deviations`` are among the changes of a run."""
+        return [key for key, _ in _flatten(parse_changes(changes)[0]) if key in self.deviations]
+
     def _allows(self, key: str, value: object, fixed: Mapping[str, object]) -> bool:
-        return key in ("queue.kind", "seed") or key in self.shown or (key in fixed and fixed[key] == value)
+        if key in fixed:
+            return fixed[key] == value
+        return key in ("queue.kind", "seed") or key in self.deviations
 
     def _describe(self) -> Iterator[str]:
-        yield from self.shown
+        yield from self.deviations
         yield from (f"{key}={value}" for key, value in self.stated.items())
 
 

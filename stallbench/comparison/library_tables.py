@@ -1,22 +1,24 @@
-"""Writes the tables in docs/libraries.md: what runs of published libraries showed, from the runs on disk."""
+"""Writes the tables in docs/libraries.md and docs/libraries-in-faults.md: what runs of published libraries showed, from the runs on disk."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from stallbench import PROJECT
 from stallbench.comparison.library_faults import find_fault_runs, make_fault_table
 from stallbench.comparison.library_held import CAPACITY, HELD_TABLES, SATURATION, make_held_table
-from stallbench.comparison.library_page import format_heading, read_cells, read_section, replace_section
+from stallbench.comparison.library_page import format_heading, has_section, read_cells, read_section, replace_section
 from stallbench.errors import BadInputError
 from stallbench.libraries import Library, find_libraries
 from stallbench.libraries.definition import Rescue
+from stallbench.libraries.settings import Setting, Settings, format_setting
 from stallbench.scenario.duration import format_duration
 from stallbench.storage.atomic_file import replace_file
 
-PAGE = PROJECT / "docs" / "libraries.md"
+PAGES = (PROJECT / "docs" / "libraries.md", PROJECT / "docs" / "libraries-in-faults.md")
+"""Each table is on the page that has its markers."""
 README = PROJECT / "README.md"
 """Shows a few columns of the first table."""
 _FIRST = HELD_TABLES[0]
@@ -24,17 +26,17 @@ _IN_README = (CAPACITY, "latency p95, ms", "buffers per claim", SATURATION)
 """The columns of the first table that the README shows."""
 
 
-def write_tables(runs: Path, page: Path = PAGE, readme: Path = README) -> list[str]:
-    """Replace the tables of ``page`` by what the runs below ``runs`` show, and that of ``readme``.
+def write_tables(runs: Path, pages: Sequence[Path] = PAGES, readme: Path = README) -> list[str]:
+    """Replace the tables of ``pages`` by what the runs below ``runs`` show, and that of ``readme``.
 
     Returns a message for each table, and one for each comparison or run that may not be shown. A row is of the newest comparison that includes
     the library, a cell of the table of faults of the newest run of its scenario. A row or cell that no run on disk has keeps what the page says.
 
-    Raises `BadInputError` if there is no run of a library that may be shown, or if a page has no markers for a table.
+    Raises `BadInputError` if there is no run of a library that may be shown, or if no page has the markers of a table.
     """
-    text, short = page.read_text(), readme.read_text()
+    texts = _Texts(pages)
     comparisons = {table.name: table.find_comparisons(runs) for table in HELD_TABLES}
-    found, left_out = find_fault_runs(runs)
+    found, left_out = find_fault_runs(runs, texts.read("faults"))
     left_out = [*(message for _, messages in comparisons.values() for message in messages), *left_out]
     if not found and not any(records for records, _ in comparisons.values()):
         example = "stallbench run worker-crash --set 'queue={kind=\"library:river\"}'"
@@ -42,17 +44,42 @@ def write_tables(runs: Path, page: Path = PAGE, readme: Path = README) -> list[s
     messages = []
     for table in HELD_TABLES:
         records, _ = comparisons[table.name]
-        text = replace_section(text, table.name, make_held_table(table, records, runs, read_section(text, table.name, page)))
+        texts.replace(table.name, make_held_table(table, records, runs, texts.read(table.name)))
         messages.append(f"{table.name}: from {', '.join(record.id for record in records) or 'no comparison'}")
-    text = replace_section(text, "faults", make_fault_table(found, read_section(text, "faults", page)))
-    for name, lines in (("rescue", _rescue_table), ("settings", _settings_table)):
-        read_section(text, name, page)
-        text = replace_section(text, name, lines(find_libraries().values()))
-    read_section(short, "libraries", readme)
-    short = replace_section(short, "libraries", _readme_table(read_section(text, _FIRST.name, page)))
-    replace_file(page, text)
-    replace_file(readme, short)
+    texts.replace("faults", make_fault_table(found, texts.read("faults")))
+    for name, lines in (("rescue", _rescue_table), ("settings", _settings_table), ("workers", _workers_table)):
+        texts.replace(name, lines(find_libraries().values()))
+    short = _Texts([readme])
+    short.replace("libraries", _readme_table(texts.read(_FIRST.name)))
+    texts.write()
+    short.write()
     return [*messages, f"faults: {len(found)} runs", *left_out]
+
+
+class _Texts:
+    """The texts of several pages, whose tables are replaced."""
+
+    def __init__(self, pages: Sequence[Path]) -> None:
+        self._texts = {page: page.read_text() for page in pages}
+
+    def read(self, table: str) -> str:
+        """Return what is between the markers of ``table``; raises `BadInputError` if no page has them."""
+        page = self._find(table)
+        return read_section(self._texts[page], table, page)
+
+    def replace(self, table: str, lines: Iterable[str]) -> None:
+        """Replace what is between the markers of ``table``; raises `BadInputError` if no page has them."""
+        page = self._find(table)
+        read_section(self._texts[page], table, page)
+        self._texts[page] = replace_section(self._texts[page], table, lines)
+
+    def write(self) -> None:
+        """Replace the files."""
+        for page, text in self._texts.items():
+            replace_file(page, text)
+
+    def _find(self, table: str) -> Path:
+        return next((page for page, text in self._texts.items() if has_section(text, table)), next(iter(self._texts)))
 
 
 def _readme_table(section: str) -> Iterator[str]:
@@ -82,3 +109,19 @@ def _settings_table(libraries: Iterable[Library]) -> Iterator[str]:
     for library in libraries:
         settings = ", ".join(f"`{name}` {json.dumps(option.default)}" for name, option in library.options.items())
         yield f"| {library.title_and_version} | {library.language} | {library.summary} | {settings} |"
+
+
+def _workers_table(libraries: Iterable[Library]) -> Iterator[str]:
+    names = list(Settings.model_fields)
+    yield from format_heading(["library", *(name.replace("_", " ") for name in names), "where the values are from"])
+    for library in libraries:
+        in_force = library.find_settings({})
+        values = library.compute_settings({})
+        cells = [format_setting(name, values[name]) if name in values else "" for name in names]
+        sources = "; ".join(_describe_source(name, setting) for name, setting in in_force.items())
+        yield f"| {library.title_and_version} | {' | '.join(cells)} | {sources} |"
+
+
+def _describe_source(name: str, setting: Setting) -> str:
+    origin = [f"`queue.{setting.option}`"] * bool(setting.option) + [setting.source]
+    return f"*{name.replace('_', ' ')}*: {', '.join(origin)}" + (f" ({setting.note})" if setting.note else "")

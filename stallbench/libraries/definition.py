@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from stallbench.engines.traits import ENGINES, Engine
 from stallbench.errors import BadInputError
+from stallbench.libraries.settings import Setting, Settings, Value
 
 Language = Literal["python", "javascript", "go", "java", "php", "ruby"]
 
@@ -91,6 +94,7 @@ class Library(_Part):
     home: str = Field(default="", description="address of its documentation")
     summary: str = Field(description="one sentence on how it claims a job")
     engines: tuple[str, ...] = Field(min_length=1, strict=False)
+    not_on: dict[str, str] = Field(default={}, description="why it does not run on other engines, by engine")
     promise: Literal["at_least_once", "at_most_once"]
     ordered: bool
     tables: tuple[str, ...] = Field(min_length=1, strict=False)
@@ -109,6 +113,7 @@ class Library(_Part):
     rescue: Rescue
     sql: Statements
     options: dict[str, Option] = {}
+    settings: Settings | None = Field(default=None, description="what is in force in each worker process")
     advisory_locks: AdvisoryLocks | None = None
 
     @property
@@ -121,6 +126,38 @@ class Library(_Part):
         """Its package, or its folder if it has no package."""
         what = f"{self.package} {self.version}" if self.package else str(self.folder)
         return f"{what} ({self.language})" + (f", {self.home}" if self.home else "")
+
+    def describe_lack_of(self, engine: Engine) -> str:
+        """Return that it does not run on ``engine``, and why if the definition says so."""
+        sentence = f"does not run on {ENGINES[engine].title}"
+        return f"{sentence}: {self.not_on[engine]}" if engine in self.not_on else sentence
+
+    def find_settings(self, options: Mapping[str, Any]) -> dict[str, Setting]:
+        """Return what is in force in each worker process with ``options``, or with their defaults; empty if the definition does not say."""
+        return self.settings.in_force(self._with_defaults(options)) if self.settings else {}
+
+    def compute_settings(self, options: Mapping[str, Any]) -> dict[str, Value]:
+        """Return the values of `find_settings`."""
+        return {name: setting.compute(self._with_defaults(options)) for name, setting in self.find_settings(options).items()}
+
+    def _with_defaults(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: option.default for name, option in self.options.items()} | dict(options)
+
+    @model_validator(mode="after")
+    def _require_other_engines(self) -> Library:
+        if both := set(self.not_on).intersection(self.engines):
+            raise ValueError(f"not_on: {', '.join(sorted(both))} is one of engines; expected an engine on which it does not run")
+        if unknown := set(self.not_on).difference(ENGINES):
+            raise ValueError(f"not_on: there is no engine {', '.join(sorted(unknown))}; expected {', '.join(ENGINES)}")
+        return self
+
+    @model_validator(mode="after")
+    def _require_options_of_settings(self) -> Library:
+        if self.settings is not None:
+            issues = list(self.settings.find_issues(self._with_defaults({})))
+            if issues:
+                raise ValueError("; ".join(issues))
+        return self
 
     @model_validator(mode="after")
     def _require_statements_of_every_engine(self) -> Library:

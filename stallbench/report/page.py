@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import jinja2
 
 from stallbench import PROJECT
+from stallbench.libraries.settings import format_settings
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.report.charts import make_chart_data
 from stallbench.report.junit import write_junit
@@ -62,6 +63,7 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
         errors=add_up_errors(run["errors"]),
         chart_data=make_chart_data(run, verdict),
         command=_command(run.record),
+        library_settings=format_settings(run.record.queue.library.settings) if run.record.queue.library else "",
         vacuum=read_vacuum(run.folder / "samples" / "vacuum.csv"),
         deadlocks=read_deadlocks(*(run.folder / "samples" / name for name in ("innodb_deadlocks.csv", "deadlocks.csv"))),
         unread_logs=find_unread_logs(run.folder / "samples" / "deadlocks.csv"),

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 import stallbench
 from stallbench.errors import BadInputError
 from stallbench.injection.record import InjectionCategory, InjectionRecord
+from stallbench.libraries.settings import Value
 from stallbench.processes.record import ProcessRecord
 from stallbench.queues import Promise
 from stallbench.scenario.duration import ON_RECORD
@@ -50,6 +51,9 @@ class LibraryRecord(_Part):
     language: str
     completion: str = Field(description="what the bench takes for the completion of a job")
     rescue: str = Field(description="what makes the job of a dead worker available to another worker")
+    settings: dict[str, Value] = Field(
+        default={}, description="in force in each worker process, see `stallbench.libraries.settings`; empty in an older record"
+    )
 
 
 class QueueRecord(_Part):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,19 +98,20 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
         tables=queue.tables,
         indexes=queue.indexes,
         claim_pattern=queue.claim_pattern,
-        library=_describe_library(library) if library else None,
+        library=_describe_library(library, options.model_dump()) if library else None,
         summary=queue.summary,
         source=queue.source,
     )
 
 
-def _describe_library(library: Library) -> LibraryRecord:
+def _describe_library(library: Library, options: Mapping[str, Any]) -> LibraryRecord:
     return LibraryRecord(
         title=library.title,
         version=library.version,
         language=library.language,
         completion=library.completion.what,
         rescue=library.rescue.what,
+        settings=library.compute_settings(options),
     )
 
 

@@ -118,7 +118,7 @@ def test_a_producer_enqueues_again_after_its_connection_was_ended(bench: Bench, 
 
 
 LIVE_ON = ("graphile_worker", "river")
-"""Some whose workers connect again; others exit, which `docs/libraries.md` says."""
+"""Some whose workers connect again; others exit, which `docs/libraries-in-faults.md` says."""
 
 
 @pytest.mark.libraries

@@ -1,114 +1,25 @@
-"""The tables of docs/libraries.md are written from the runs on disk, and nothing else."""
+"""The tables of libraries in the documentation are written from the runs on disk, and nothing else."""
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from stallbench.comparison.library_page import read_cells
 from stallbench.comparison.library_run import LibraryRun
-from stallbench.comparison.library_tables import PAGE, README, write_tables
-from stallbench.comparison.plan import Load, Plan, interleave
-from stallbench.comparison.record import ComparisonFolder, begin_comparison
-from stallbench.comparison.subject import choose_subjects
+from stallbench.comparison.library_tables import PAGES, README, write_tables
 from stallbench.errors import BadInputError
 from stallbench.libraries import find_libraries
-from tests.unit.made_up_comparison import make_scenario
-
-SAMPLE = Path(__file__).resolve().parents[2] / "reports" / "sample"
-TABLES = ("longtx", "longtx-common", "longtx-replica", "faults", "rescue", "settings")
-MARKERS = "\n".join(f"<!-- {table}: begin -->\n<!-- {table}: end -->" for table in TABLES)
-HELD_CHANGES = ("phases.longtx.until=duration", "phases.longtx.jobs=10_000")
-README_MARKERS = "<!-- libraries: begin -->\n<!-- libraries: end -->"
+from stallbench.verdicts.expectations import format_value
+from tests.unit.made_up_library_runs import MARKERS, README_MARKERS, make_page, make_run, read_row, read_section, write
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    path = tmp_path / "libraries.md"
-    path.write_text(MARKERS)
-    (tmp_path / "README.md").write_text(README_MARKERS)
-    return path
-
-
-def make_run(
-    runs: Path,
-    run_id: str,
-    library: str,
-    scenario: str = "worker-crash",
-    snapshot: str = "",
-    changes: Sequence[str] = (),
-    file: str = "",
-    exited: Sequence[str] = (),
-    **of_scenario: Any,
-) -> None:
-    """Make a run of a library out of the sample run; workers named in ``exited`` exited although nothing had asked them to."""
-    folder = runs / run_id
-    shutil.copytree(SAMPLE, folder)
-    record = json.loads((folder / "run.json").read_text())
-    record["id"] = run_id
-    queue = f'queue={{kind="library:{library}"}}'
-    record["scenario"] |= {
-        "name": scenario,
-        "file": file or f"scenarios/{scenario}.toml",
-        "changes": [queue, *changes],
-        **of_scenario,
-    }
-    record["queue"]["kind"] = f"library:{library}"
-    for process in record["processes"]:
-        if process["name"] in exited:
-            process |= {"intended": "running", "exit_code": 1}
-    (folder / "run.json").write_text(json.dumps(record))
-    (folder / "final_snapshot.csv").write_text(f"job_id,state\n{snapshot}")
-
-
-def make_comparison(
-    runs: Path,
-    date: str,
-    capacities: dict[str, float],
-    load: Load,
-    changes: Sequence[str] = HELD_CHANGES,
-    scenario: str = "longtx",
-) -> None:
-    """Make a comparison of libraries with one round, whose runs are copies of the sample run."""
-    chosen = {f"library:{name}": make_scenario(name=scenario, variant=None) for name in capacities}
-    plan = Plan(
-        scenario=make_scenario(name=scenario, file=f"scenarios/{scenario}.toml", changes=tuple(changes)),
-        chosen=chosen,
-        rounds=1,
-        seed=1,
-        subjects=choose_subjects(list(chosen.values())),
-        runs=tuple(interleave(list(chosen), 1, 1)),
-        load=load,
-        capacities={f"library:{name}": capacity for name, capacity in capacities.items()},
-        measured=("producers.rate=40",) if load == "common" else (),
-    )
-    begun, record = begin_comparison(plan, runs)
-    for run in record.runs:
-        run_id = f"{date}T00000{run.number}Z-{scenario}"
-        make_run(runs, run_id, run.variant.removeprefix("library:"), scenario)
-        record = record.with_run(run.model_copy(update={"status": "completed", "folder": run_id, "verdict": "pass"}))
-    folder = ComparisonFolder(begun.path.rename(runs / f"{date}T000000Z-compare-{scenario}"))
-    folder.write(record.model_copy(update={"status": "completed", "id": folder.path.name}))
-
-
-def write(runs: Path, page: Path) -> list[str]:
-    return write_tables(runs, page, page.with_name("README.md"))
-
-
-def read_section(page: Path, table: str) -> str:
-    return page.read_text().partition(f"<!-- {table}: begin -->")[2].partition(f"<!-- {table}: end -->")[0]
-
-
-def read_row(page: Path, title: str) -> str:
-    return next(
-        line for line in page.read_text().splitlines() if line.startswith(f"| {title}") and re.search("lost|stranded", line)
-    )
+    return make_page(tmp_path)
 
 
 def test_a_cell_is_of_the_newest_run_and_refers_to_it(tmp_path: Path, page: Path) -> None:
@@ -167,8 +78,22 @@ def test_without_a_run_of_a_library_nothing_is_written(tmp_path: Path, page: Pat
     assert page.read_text() == MARKERS
 
 
-def test_the_page_in_the_docs_has_all_markers() -> None:
-    assert all(marker in PAGE.read_text() for marker in MARKERS.splitlines())
+def test_each_marker_is_on_one_page_of_the_docs() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    assert [text.count(marker) for marker in MARKERS.splitlines()] == [1] * len(MARKERS.splitlines())
+
+
+def test_a_table_is_written_to_the_page_that_has_its_markers(tmp_path: Path, page: Path) -> None:
+    of_faults = "<!-- faults: begin -->\n<!-- faults: end -->\n"
+    page.write_text(page.read_text().replace(of_faults, ""))
+    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate")
+    with pytest.raises(BadInputError, match=r"libraries\.md: has no markers for the table faults; add the lines"):
+        write(tmp_path, page)
+    other = page.with_name("faults.md")
+    other.write_text(of_faults)
+    write_tables(tmp_path, [page, other], page.with_name("README.md"))
+    assert "nothing lost or repeated" in other.read_text()
+    assert "nothing by default" in page.read_text(), "the table of rescues"
 
 
 def test_the_readme_shows_a_few_columns_of_the_first_table(tmp_path: Path, page: Path) -> None:
@@ -214,86 +139,72 @@ def test_a_run_of_another_file_with_the_name_of_a_scenario_replaces_no_cell(tmp_
     )
 
 
-def test_a_run_at_another_rate_or_with_other_workers_says_so_in_its_footnote(tmp_path: Path, page: Path) -> None:
-    make_run(
-        tmp_path,
-        "20260102T000000Z-pgbouncer",
-        "procrastinate",
-        "pgbouncer",
-        changes=["producers.rate=30", "workers.count=4"],
-    )
-    write(tmp_path, page)
-    command = """`stallbench run pgbouncer --set 'queue={kind="library:procrastinate"}' --set producers.rate=30 --set workers.count=4`"""
+def test_a_run_at_another_load_says_so_in_its_footnote_and_replaces_no_cell_of_a_run_without(tmp_path: Path, page: Path) -> None:
+    changed = tmp_path / "changed"
+    make_run(changed, "20260102T000000Z-worker-crash", "procrastinate", changes=["producers.rate=40", "workers.count=4"])
+    make_run(changed, "20260103T000000Z-worker-crash", "river")
+    write(changed, page)
+    command = """`stallbench run worker-crash --set 'queue={kind="library:procrastinate"}' --set producers.rate=40 --set workers.count=4`"""
     assert f"1. 20260102T000000Z: {command}" in read_section(page, "faults")
-
-
-def test_a_comparison_at_a_common_load_leaves_the_rows_at_own_capacity(tmp_path: Path, page: Path) -> None:
-    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
+    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate", snapshot="7,claimed\n")
     write(tmp_path, page)
-    own, readme = read_section(page, "longtx"), page.with_name("README.md").read_text()
-    assert "| River 0.51.1 | 700 |" in own
-    assert "| River 0.51.1 | 700 |" in readme
-    make_comparison(tmp_path, "20260102", {"river": 600.0, "pgmq": 400.0}, "common")
-    write(tmp_path, page)
-    assert read_section(page, "longtx") == own
-    assert page.with_name("README.md").read_text() == readme
-    assert "| River 0.51.1 | 600 | 40 |" in read_section(page, "longtx-common"), "with the load in jobs/s"
+    assert "1 stranded" in read_row(page, "Procrastinate")
+    published = page.read_text()
+    reason = "20260102T000000Z-worker-crash is left out: it changes producers.rate, workers.count, and there is a run without"
+    assert reason in write(changed, page), "the run without is on the page only"
+    assert page.read_text() == published
+    shutil.move(changed / "20260102T000000Z-worker-crash", tmp_path)
+    assert reason in write(tmp_path, page), "both are on the disk"
+    assert page.read_text() == published
 
 
-def test_a_given_rate_is_a_common_load(tmp_path: Path, page: Path) -> None:
-    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own", [*HELD_CHANGES, "producers.rate=40"])
-    write(tmp_path, page)
-    assert "River" not in read_section(page, "longtx")
-    assert "River" in read_section(page, "longtx-common")
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [(), (*HELD_CHANGES, "phases.baseline.duration=1s"), ("phases.longtx.jobs=100",)],
-    ids=["jobs of the scenario", "phase", "jobs"],
-)
-def test_a_comparison_of_other_phases_replaces_no_row(tmp_path: Path, page: Path, changes: Sequence[str]) -> None:
-    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
-    make_comparison(tmp_path, "20260102", {"river": 600.0, "pgmq": 400.0}, "own", changes)
+def test_a_run_at_the_scenario_s_own_rate_replaces_no_cell_of_the_rate_that_the_page_states(tmp_path: Path, page: Path) -> None:
+    make_run(tmp_path, "20260101T000000Z-pgbouncer", "celery", "pgbouncer", "7,claimed\n", ["producers.rate=30"])
+    make_run(tmp_path, "20260102T000000Z-pgbouncer", "celery", "pgbouncer")
+    make_run(tmp_path, "20260103T000000Z-pgbouncer", "celery", "pgbouncer", changes=["producers.rate=50"])
     messages = write(tmp_path, page)
-    assert "| River 0.51.1 | 700 |" in read_section(page, "longtx")
-    assert any("20260102T000000Z-compare-longtx is left out" in message for message in messages), messages
-
-
-def test_a_comparison_on_a_replica_has_its_own_table(tmp_path: Path, page: Path) -> None:
-    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own", ["phases.longtx.jobs=10_000"], "longtx-replica")
-    write(tmp_path, page)
-    assert "| River 0.51.1 | 700 |" in read_section(page, "longtx-replica")
-    assert "River" not in read_section(page, "longtx")
+    assert "1 stranded" in read_row(page, "Celery")
+    assert "20260102T000000Z-pgbouncer is left out: the page's runs have --set producers.rate=30" in messages
+    assert any("20260103T000000Z-pgbouncer is left out: it changes producers.rate; allowed:" in each for each in messages), (
+        messages
+    )
 
 
 def test_workers_of_which_a_part_exited_are_counted(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-pgbouncer", "celery", "pgbouncer", exited=["worker-1", "worker-4"])
+    make_run(
+        tmp_path,
+        "20260101T000000Z-pgbouncer",
+        "celery",
+        "pgbouncer",
+        changes=["producers.rate=30"],
+        exited=["worker-1", "worker-4"],
+    )
     write(tmp_path, page)
     assert "2 of 4 workers exited" in read_row(page, "Celery")
 
 
-def test_the_cost_of_a_dead_tuple_is_the_rise_of_the_claim_statement_by_the_rise_of_dead_tuples(
-    tmp_path: Path, page: Path
-) -> None:
-    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
-    write(tmp_path, page)
-    (folder, *_) = sorted(tmp_path.glob("*Z-longtx"))
-    run = LibraryRun(folder)
-    metrics = ("claim_statement_buffers.per_call", "claim_statement_ms.mean", "dead_tuples.mean")
-    buffers, milliseconds, dead = ((run.metric(name, "longtx") or 0) - (run.metric(name, "baseline") or 0) for name in metrics)
-    cells = read_cells(read_section(page, "longtx"))["River 0.51.1"]
-    assert float(cells["buffers per claim and dead tuple"]) == pytest.approx(buffers / dead, rel=0.01)
-    assert float(cells["µs per claim and dead tuple"]) == pytest.approx(1000 * milliseconds / dead, rel=0.01)
-
-
-def test_a_row_that_is_kept_has_no_figure_in_a_column_that_the_page_did_not_have(tmp_path: Path, page: Path) -> None:
+def test_what_is_in_force_in_each_worker_process_is_listed_with_its_source(tmp_path: Path, page: Path) -> None:
     make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate")
-    row = "| library | capacity, jobs/s | connections | from |\n|---|---|---|---|\n| River 0.51.1 | 130 | 14 | 1 |\n\n1. the source\n"
-    begin = "<!-- longtx: begin -->\n"
-    page.write_text(page.read_text().replace(begin, begin + row, 1))
     write(tmp_path, page)
-    cells = read_cells(read_section(page, "longtx"))["River 0.51.1"]
-    assert (cells["capacity, jobs/s"], cells["connections"], cells["from"]) == ("130", "14", "1")
-    assert cells["buffers per claim and dead tuple"] == cells["latency p95, ms"] == ""
-    assert "1. the source" in read_section(page, "longtx")
+    rows = read_cells(read_section(page, "workers"))
+    assert list(rows) == [library.title_and_version for library in find_libraries().values()]
+    assert [
+        rows["pg-boss 12.38.0"][name] for name in ("concurrency", "batch size", "poll interval", "rescue interval", "pool")
+    ] == [
+        "1",
+        "10",
+        "30 s",
+        "60 s",
+        "4",
+    ]
+    assert "*poll interval*: dist/attorney.js: notifyPollingInterval" in rows["pg-boss 12.38.0"]["where the values are from"]
+
+
+def test_a_cell_says_how_much_more_a_claim_reads_while_a_longrunner_holds_the_horizon(tmp_path: Path, page: Path) -> None:
+    make_run(tmp_path, "20260101T000000Z-stuck-listener", "procrastinate", "stuck-listener", changes=["producers.rate=30"])
+    write(tmp_path, page)
+    run = LibraryRun(tmp_path / "20260101T000000Z-stuck-listener")
+    before, held = (run.metric("claim_statement_buffers.per_call", phase) for phase in ("baseline", "longtx"))
+    assert before is not None
+    assert held is not None
+    assert f"{format_value(before)} → {format_value(held)} buffers per claim" in read_row(page, "Procrastinate")

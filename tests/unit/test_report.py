@@ -170,6 +170,7 @@ def test_a_library_is_shown_with_its_version_its_options_in_force_its_completion
         "language": "go",
         "completion": "the event job_completed",
         "rescue": "the leader",
+        "settings": {"concurrency": 4, "poll_interval": 1.0, "rescue_interval": "each claim", "pool": "no limit"},
     }
     record["queue"] |= {"library": library, "options": {"concurrency": 4, "finish": "archive"}, "expiry_s": 3600.0}
     phases = {"baseline": 0.5, "longtx": 2.5}
@@ -179,7 +180,8 @@ def test_a_library_is_shown_with_its_version_its_options_in_force_its_completion
     assert 'Options: concurrency = 4, finish = "archive".' in text.replace("&#34;", '"')
     assert (
         "River 0.51.1 (go). A completion is the event job_completed. What gives the job of a dead worker to another one: the leader. "
-        "In force in this run: after 3,600 s."
+        "In force in this run: after 3,600 s. "
+        "In each worker process: concurrency 4, poll interval 1 s, rescue interval each claim, pool no limit."
     ) in text
     labels = re.findall(r'<p class="label">(.*?)</p>', page)
     assert labels == ["claim statement, time, mean", "pickup time p50", "dead tuples, maximum", "queue depth, maximum"]
